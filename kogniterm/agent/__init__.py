@@ -1,0 +1,1 @@
+"""The agent: the compiled graph that thinks, and nothing that acts."""

@@ -1,0 +1,148 @@
+"""Every failure KogniTerm tells a person about, and the exit code it ends the process with.
+
+    KognitermError                exit 1   the task could not be done
+    ├── UsageError                exit 2   a flag, a task, a folder, an input that cannot be used
+    │   └── SettingsError         exit 2   a configuration value that is unknown or wrong
+    ├── RefusedError              exit 3   an action was refused or needed a person
+    ├── BudgetError               exit 4   steps, time, tokens, money, commands or bytes ran out
+    ├── ModelError                exit 5   the model or its provider failed
+    │   ├── ModelAuthError                 the key is missing, wrong or not permitted
+    │   ├── ModelNotFoundError             the provider does not know the model
+    │   ├── ModelQuotaError                rate limit or quota; may carry `retry_after`
+    │   ├── ModelUnavailableError          5xx, refused connection, DNS, cut stream
+    │   ├── ModelTimeoutError              the deadline passed
+    │   ├── ModelBlockedError              the provider's safety filter stopped it
+    │   ├── ModelReplyError                empty, malformed or cut reply
+    │   └── ContextOverflowError           the request does not fit the model's window
+    ├── StorageError              exit 1   the database or a state file failed
+    │   ├── StorageFullError               no space left, or a read-only state folder
+    │   ├── StorageLockedError             another process holds the database
+    │   └── StorageCorruptError            the file is damaged (it is moved aside, never deleted)
+    ├── ExecutionError            exit 1   a command could not be started
+    ├── ToolError                 (none)   what the model can mend: goes back to it as a tool error
+    └── TurnInterruptedError      exit 130 the person stopped the turn
+
+A message is one sentence (or two) that says what is wrong and what to do. It is built from a
+template and named values so that the user interface can translate it:
+`UsageError("Folder {path} does not exist; give an existing one with --cwd.", path=path)`.
+"""
+
+from __future__ import annotations
+
+from kogniterm.types import Text
+
+EXIT_DONE = 0
+EXIT_NOT_DONE = 1
+EXIT_USAGE = 2
+EXIT_REFUSED = 3
+EXIT_BUDGET = 4
+EXIT_MODEL = 5
+EXIT_INTERRUPTED = 130
+
+
+class KognitermError(Exception):
+    """Base of the tree; `text` is the translatable message, `exit_code` the process status."""
+
+    exit_code = EXIT_NOT_DONE
+
+    def __init__(self, template: str, **values: object) -> None:
+        self.text = Text(template, values)
+        super().__init__(str(self.text))
+
+
+class UsageError(KognitermError):
+    """The person asked for something that cannot be used as given."""
+
+    exit_code = EXIT_USAGE
+
+
+class SettingsError(UsageError):
+    """A setting is unknown or has a wrong value; the message names the file and the line."""
+
+
+class RefusedError(KognitermError):
+    """An action was refused, or needed a person and there was none."""
+
+    exit_code = EXIT_REFUSED
+
+
+class BudgetError(KognitermError):
+    """A budget ran out before the task was done."""
+
+    exit_code = EXIT_BUDGET
+
+
+class ModelError(KognitermError):
+    """The model or its provider failed. `retryable` says whether asking again may help."""
+
+    exit_code = EXIT_MODEL
+    retryable = False
+    retry_after: float | None = None
+
+
+class ModelAuthError(ModelError):
+    """The key is missing, wrong, or lacks the permission."""
+
+
+class ModelNotFoundError(ModelError):
+    """The provider does not know this model."""
+
+
+class ModelQuotaError(ModelError):
+    """Rate limit or quota reached; `retry_after` holds the provider's wish in seconds."""
+
+    retryable = True
+
+
+class ModelUnavailableError(ModelError):
+    """The provider answered 5xx, refused the connection or cut the stream."""
+
+    retryable = True
+
+
+class ModelTimeoutError(ModelError):
+    """No complete reply before the deadline."""
+
+
+class ModelBlockedError(ModelError):
+    """The provider's safety filter stopped the prompt or the reply."""
+
+
+class ModelReplyError(ModelError):
+    """The reply was empty, malformed or cut; the model may do better when asked again."""
+
+    retryable = True
+
+
+class ContextOverflowError(ModelError):
+    """The request does not fit the model's context window."""
+
+
+class StorageError(KognitermError):
+    """The database or a state file could not be read or written."""
+
+
+class StorageFullError(StorageError):
+    """No space is left, or the state folder is read-only."""
+
+
+class StorageLockedError(StorageError):
+    """Another process holds the database longer than the busy time."""
+
+
+class StorageCorruptError(StorageError):
+    """A database file is damaged."""
+
+
+class ExecutionError(KognitermError):
+    """A command could not be started at all."""
+
+
+class ToolError(KognitermError):
+    """A tool call the model can mend; its text becomes the observation."""
+
+
+class TurnInterruptedError(KognitermError):
+    """The person stopped the turn."""
+
+    exit_code = EXIT_INTERRUPTED

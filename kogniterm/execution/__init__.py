@@ -1,0 +1,1 @@
+"""Execution: runs commands in a real PTY, one session leader each."""

@@ -1,0 +1,1 @@
+"""Memory: facts with provenance that can be recalled, contradicted and forgotten."""

@@ -1,0 +1,1 @@
+"""Models: a registry of provider names and the adapters behind `protocols.Model`."""

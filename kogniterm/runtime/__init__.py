@@ -1,0 +1,1 @@
+"""The runtime: the one loop, its events, and the place where settings become objects."""

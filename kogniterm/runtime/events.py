@@ -1,0 +1,189 @@
+"""What happens in a turn, told to every sink (screen, JSON, tests) in the same order.
+
+`VERSION` rises when a field changes its meaning or goes; adding an event or a field does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    CommandResult,
+    Decision,
+    Plan,
+    RiskReport,
+    Text,
+    Usage,
+    Verdict,
+    Waiting,
+)
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A turn begins."""
+
+    session_id: str
+    turn: int
+    model: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalled:
+    """A model call begins; `purpose` as in `types.ModelPurpose`."""
+
+    purpose: str
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDelta:
+    """A piece of the model's text as it streams."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """A piece of the model's thinking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetried:
+    """A model call failed and will be made again in `wait` seconds."""
+
+    attempt: int
+    of: int
+    wait: float
+    reason: Text
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswered:
+    """A model call ended; `usage` is of this call alone."""
+
+    purpose: str
+    usage: Usage
+    total: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged:
+    """The plan was made or changed."""
+
+    plan: Plan
+    previous: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRan:
+    """An effect-free tool ran inside the graph."""
+
+    name: str
+    arguments: str
+    observation: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActionProposed:
+    """The model wants to act; policy has spoken."""
+
+    request: ActionRequest
+    report: RiskReport
+    verdict: Verdict
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDecided:
+    """Policy or a person decided."""
+
+    request: ActionRequest
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class CommandStarted:
+    """An approved command starts."""
+
+    request_id: str
+    command: str
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """Raw bytes of the running command; sinks that show them must sanitize."""
+
+    request_id: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommandWaiting:
+    """The running command has gone quiet, with the diagnosis; None when it goes on."""
+
+    request_id: str
+    waiting: Waiting | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnded:
+    """The command is over, or was detached to a job."""
+
+    request_id: str
+    result: CommandResult
+
+
+@dataclass(frozen=True, slots=True)
+class ActionEnded:
+    """An approved action that is not a command is over."""
+
+    request_id: str
+    tool: str
+    observation: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the person should know: recovery, trust, a lost job, a compaction."""
+
+    text: Text
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The turn is over."""
+
+    answer: Answer
+
+
+Event = (
+    TurnStarted
+    | ModelCalled
+    | AnswerDelta
+    | ThoughtDelta
+    | ModelRetried
+    | ModelAnswered
+    | PlanChanged
+    | ToolRan
+    | ActionProposed
+    | ActionDecided
+    | CommandStarted
+    | CommandOutput
+    | CommandWaiting
+    | CommandEnded
+    | ActionEnded
+    | Notice
+    | TurnEnded
+)

@@ -1,0 +1,1 @@
+"""Sessions: the journal, its storage, and the fold from records to state."""

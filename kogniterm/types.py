@@ -1,0 +1,385 @@
+"""The values that travel between rooms: frozen, checked when made, free of I/O.
+
+Anything a person may read that is made below the user interface is a `Text`: an English
+template with named values. The user interface translates the template, everybody else uses
+`str(text)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage, BaseMessage
+
+ApprovalMode = Literal["manual", "auto"]
+PlanMode = Literal["auto", "always", "never"]
+RiskLabel = Literal["safe_readonly", "workspace_write", "needs_approval", "dangerous"]
+RISK_LABELS: tuple[RiskLabel, ...] = (
+    "safe_readonly",
+    "workspace_write",
+    "needs_approval",
+    "dangerous",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A sentence for people: English `template` in `str.format` syntax, with its values."""
+
+    template: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.template.format(**self.values) if self.values else self.template
+
+
+def approval_mode(value: str) -> ApprovalMode:
+    """The approval mode called `value`; anything unknown reads as manual (fails closed)."""
+    return "auto" if value == "auto" else "manual"
+
+
+# --- what a person gives and gets ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UserInput:
+    """One input of a person: the words, and data piped in beside them."""
+
+    text: str
+    data: str | None = None
+    source: Literal["repl", "run", "shell", "script"] = "repl"
+    attachments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more model calls; `cached` is the part of `input` served from a cache."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.calls + other.calls,
+        )
+
+
+StopReason = Literal[
+    "done", "not_done", "refused", "budget", "model_failed", "interrupted", "plan_only", "unknown"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a turn ended: the text for the person, why it stopped, and the process exit code."""
+
+    text: str
+    stop: StopReason = "done"
+    exit_code: int = 0
+    reason: Text | None = None
+    usage: Usage = Usage()
+
+
+# --- plans -----------------------------------------------------------------------------------
+
+StepStatus = Literal["pending", "active", "done", "failed", "skipped"]
+CheckKind = Literal["command", "exit_code", "pattern", "file", "judgement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How to tell that a plan step succeeded.
+
+    `value` is a shell command (must exit 0), an exit code, a regular expression over the
+    step's output, a path that must exist, or a sentence for the model to judge.
+    """
+
+    kind: CheckKind
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a finished step rests on: the command's request id, its exit status, the finding."""
+
+    request_id: str | None
+    exit_code: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One entry of a plan; done only with evidence."""
+
+    id: str
+    what: str
+    why: str = ""
+    expect: str = ""
+    check: Check | None = None
+    fallback: str = ""
+    inputs: tuple[str, ...] = ()
+    status: StepStatus = "pending"
+    evidence: tuple[Evidence, ...] = ()
+    substeps: tuple[PlanStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.id or not self.what.strip():
+            raise ValueError("a plan step needs an id and says what it does")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The ordered list of steps the model wrote for a task."""
+
+    goal: str
+    steps: tuple[PlanStep, ...]
+    revision: int = 1
+
+
+# --- tools and action requests ---------------------------------------------------------------
+
+EffectClass = Literal["none", "command", "edit", "network", "person", "keystrokes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model sees it: name, description, JSON schema of its arguments.
+
+    A tool whose `effect` is "none" runs inside the graph; every other one leaves the graph as
+    an action request.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    effect: EffectClass = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRequest:
+    """Something that would change the world, waiting outside the graph for approval.
+
+    `id` is unique in the session and is the intent id; `call_id` is the model's tool call id.
+    For a command, `command` is the exact shell text; for other tools it is a one-line
+    rendering of what would happen, and `arguments` holds what the tool gets.
+    """
+
+    id: str
+    call_id: str
+    tool: str
+    command: str
+    purpose: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    effect: EffectClass = "command"
+
+
+# --- approval --------------------------------------------------------------------------------
+
+EffectKind = Literal[
+    "read", "write", "overwrite", "delete", "network", "privilege", "execute", "secret", "process"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing a command would do, as far as its text tells; `target` is a path, host or name."""
+
+    kind: EffectKind
+    target: str
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RiskReport:
+    """Facts about a command with reasons a person understands. Never a permission."""
+
+    command: str
+    label: RiskLabel
+    reasons: tuple[Text, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    programs: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTrace:
+    """One rule that was looked at: where it comes from, whether it matched, what it said."""
+
+    origin: str
+    decision: Literal["allow", "ask", "deny"]
+    matched: bool
+    reason: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Policy's word on a request."""
+
+    kind: Literal["allow", "ask", "deny"]
+    reasons: tuple[Text, ...] = ()
+    trace: tuple[RuleTrace, ...] = ()
+    lease_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The approver's word. `command` holds the bytes approved, which are the bytes that run."""
+
+    kind: Literal["approve", "edit", "reject"]
+    command: str
+    by: str
+    reason: str = ""
+
+
+# --- execution -------------------------------------------------------------------------------
+
+Ended = Literal["exited", "signaled", "timeout", "stopped", "detached", "not_started"]
+WaitKind = Literal["terminal", "password", "sleeping", "busy", "network", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a quiet command is quiet, from process state: what it waits for and since when."""
+
+    kind: WaitKind
+    seconds: float
+    program: str
+    evidence: str
+    last_lines: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command left running in the background."""
+
+    id: str
+    command: str
+    state: Literal["running", "ended"]
+    pids: tuple[int, ...]
+    started: float
+    exit_code: int | None = None
+    output_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What became of a command.
+
+    `exit_code` is None when the command was ended by its timeout, stopped, or detached; a
+    command that died of signal n by itself has 128+n and `signal` set. `text` is what the model
+    sees: rendered as a screen would show it, clipped to head and tail. `duration` in seconds.
+    """
+
+    command: str
+    ended: Ended
+    exit_code: int | None
+    text: str
+    duration: float
+    cwd: str
+    signal: str | None = None
+    output_path: str | None = None
+    output_bytes: int = 0
+    omitted_bytes: int = 0
+    jobs: tuple[Job, ...] = ()
+    waiting: Waiting | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keystrokes:
+    """Keys for a running command, sent once its output matches `wait_for`, then after `delay` s."""
+
+    send: str
+    wait_for: str | None = None
+    delay: float = 0.0
+
+
+# --- models ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What the runtime must know of a model. Windows are in tokens; `local` runs in process.
+
+    `one_command` marks a model too small to drive the loop: one request, one command, and the
+    command's own output is the answer.
+    """
+
+    name: str
+    provider: str
+    context_window: int
+    max_output: int
+    calls_tools: bool = True
+    local: bool = False
+    one_command: bool = False
+
+
+ModelPurpose = Literal["create_plan", "decide_action", "compact", "judge", "extract_facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call. `schema`, if given, is a JSON schema the reply's text must satisfy."""
+
+    messages: tuple[BaseMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    purpose: ModelPurpose = "decide_action"
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer as it streams."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """A piece of the model's thinking, where the provider shows it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryNotice:
+    """The call failed and will be made again in `wait` seconds."""
+
+    attempt: int
+    of: int
+    wait: float
+    reason: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The complete reply; always the last event of a model call."""
+
+    message: AIMessage
+    usage: Usage = Usage()
+
+
+ModelEvent = TextDelta | ThoughtDelta | RetryNotice | Reply
+
+
+# --- what the graph reports ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUpdate:
+    """What one graph node added to the session: journaled as the graph streams it."""
+
+    node: str
+    messages: tuple[BaseMessage, ...] = ()
+    plan: Plan | None = None
+    pending: tuple[ActionRequest, ...] = ()
+    answer: str | None = None
+    usage: Usage = Usage()
+    failure: Text | None = None

@@ -1,0 +1,1 @@
+"""The user interface: the prompt-toolkit REPL and everything a person sees."""
