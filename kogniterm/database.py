@@ -1,0 +1,292 @@
+"""Opening SQLite and PostgreSQL, transactions, numbered migrations, and one map of their errors.
+
+Every storage module of the rooms goes through this one: it decides file modes, pragmas and how
+long to wait for a lock, and turns the drivers' errors into `StorageError` kinds. psycopg is
+loaded only when a PostgreSQL address is opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm.errors import (
+    StorageCorruptError,
+    StorageError,
+    StorageFullError,
+    StorageLockedError,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+    PostgresConnection = psycopg.Connection[tuple[Any, ...]]
+    Connection = sqlite3.Connection | PostgresConnection
+
+BUSY_MILLISECONDS = 2000
+"""How long a write waits for another process before it gives up with a clear error."""
+
+_CONNECT_SECONDS = 10
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "secure_delete=ON",
+    "foreign_keys=ON",
+    "trusted_schema=OFF",
+    "fullfsync=ON",
+)
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DISK_FULL = "No space is left on the disk of {place}, or it is read-only; nothing was lost."
+_LOCKED_TEXT = "{place} is in use by another program for too long; close it or try again."
+_CORRUPT_TEXT = "{place} is damaged: {detail}"
+_FAILED = "{place} could not be read or written: {detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step of a room's schema: statements, then `run` for what SQL cannot say."""
+
+    number: int
+    name: str
+    statements: tuple[str, ...] = ()
+    run: Callable[[Any], None] | None = None
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def storage_errors(place: Path | str) -> Iterator[None]:
+    """Map sqlite3, psycopg and file errors raised inside to `StorageError` kinds."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _from_sqlite(error, place) from error
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
+        kind = StorageFullError if full else StorageError
+        template = _DISK_FULL if kind is StorageFullError else _FAILED
+        raise kind(template, place=str(place), detail=str(error)) from error
+    except _postgres_errors() as error:
+        raise _from_postgres(error, place) from error
+
+
+def _postgres_errors() -> tuple[type[Exception], ...]:
+    """psycopg's errors, without loading it: what was never imported cannot have raised."""
+    module = sys.modules.get("psycopg")
+    return (module.Error,) if module is not None else ()
+
+
+def _from_sqlite(error: sqlite3.Error, place: Path | str) -> StorageError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    values = {"place": str(place), "detail": str(error)}
+    if code in _FULL:
+        return StorageFullError(_DISK_FULL, **values)
+    if code in _LOCKED:
+        return StorageLockedError(_LOCKED_TEXT, **values)
+    if code in _CORRUPT:
+        return StorageCorruptError(_CORRUPT_TEXT, **values)
+    return StorageError(_FAILED, **values)
+
+
+def _from_postgres(error: Exception, place: Path | str) -> StorageError:
+    state = getattr(error, "sqlstate", None) or ""
+    detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    values = {"place": without_password(str(place)), "detail": detail}
+    if state.startswith("53") or state == "25006":
+        return StorageFullError(_DISK_FULL, **values)
+    if state in ("55P03", "40P01", "57014"):
+        return StorageLockedError(_LOCKED_TEXT, **values)
+    if state in ("XX001", "XX002"):
+        return StorageCorruptError(_CORRUPT_TEXT, **values)
+    return StorageError(_FAILED, **values)
+
+
+# --- SQLite ----------------------------------------------------------------------------------
+
+
+def open_sqlite(path: Path) -> sqlite3.Connection:
+    """Open (or make) the database file `path`, mode 0600, its folder made with mode 0700.
+
+    The connection is in autocommit mode: write inside `transaction`. It may be used from any
+    thread, one at a time. Raises `StorageError` kinds.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+        connection = sqlite3.connect(
+            path,
+            timeout=BUSY_MILLISECONDS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        with ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+            on_failure.pop_all()
+        return connection
+
+
+@contextmanager
+def transaction(connection: Connection, *, durable: bool = False) -> Iterator[None]:
+    """Everything inside is written or nothing is.
+
+    `durable` promises that the data has reached the disk when the block is left. Without it a
+    commit survives the death of the process, but power loss may take the last ones. PostgreSQL
+    follows the server's own setting otherwise, and waits for the disk when durable.
+    """
+    if not isinstance(connection, sqlite3.Connection):
+        with connection.transaction():
+            if durable:
+                connection.execute("SET LOCAL synchronous_commit = on")
+            yield
+        return
+    if durable:
+        connection.execute("PRAGMA synchronous=FULL")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.commit()
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+    finally:
+        if durable:
+            connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def scrub(connection: sqlite3.Connection, indexes: Sequence[str] = ()) -> None:
+    """After deletions: leave no deleted byte in the FTS5 `indexes`, the file, or its WAL."""
+    for index in indexes:
+        connection.execute(f"INSERT INTO {index}({index}) VALUES ('optimize')")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+# --- PostgreSQL ------------------------------------------------------------------------------
+
+
+def is_postgres(location: Path | str) -> bool:
+    """Whether `location` is a PostgreSQL address rather than a file."""
+    return str(location).startswith(("postgresql://", "postgres://"))
+
+
+def without_password(url: str) -> str:
+    """`url` as it may be shown and logged."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:…@", url)
+
+
+def open_postgres(url: str, *, user: str) -> PostgresConnection:
+    """Connect to `url` in autocommit mode, bound to the rows of `user` by row-level security.
+
+    Raises `StorageError` when the server cannot be reached, psycopg is not installed, or the
+    database role could see everybody's rows (superuser, BYPASSRLS).
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise StorageError(
+            "PostgreSQL needs one more package; install it with: pip install 'kogniterm[postgres]'"
+        ) from error
+    with storage_errors(url):
+        connection = psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="kogniterm",
+            options=f"-c lock_timeout={BUSY_MILLISECONDS} -c client_min_messages=warning",
+        )
+        with ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            row = connection.execute(
+                "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+            ).fetchone()
+            if row is None or row[0]:
+                raise StorageError(
+                    "The database role of {place} may see every user's rows; "
+                    "connect as a role without SUPERUSER and BYPASSRLS.",
+                    place=without_password(url),
+                )
+            connection.execute("SELECT set_config('kogniterm.user_id', %s, false)", (user,))
+            on_failure.pop_all()
+        return connection
+
+
+# --- migrations ------------------------------------------------------------------------------
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS schema_migrations ("
+    "room TEXT NOT NULL, number INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (room, number))"
+)
+_ADVISORY_LOCK = 0x6B6F676E  # "kogn": any fixed number will do, all processes must use the same
+
+
+def schema_version(connection: Connection, room: str) -> int:
+    """The number of the last migration applied for `room`; 0 when there is none."""
+    if isinstance(connection, sqlite3.Connection):
+        known = connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'"
+        ).fetchone()
+        query = "SELECT coalesce(max(number), 0) FROM schema_migrations WHERE room = ?"
+        row = connection.execute(query, (room,)).fetchone() if known else (0,)
+    else:
+        known = connection.execute("SELECT to_regclass('schema_migrations')").fetchone()
+        query = "SELECT coalesce(max(number), 0) FROM schema_migrations WHERE room = %s"
+        row = connection.execute(query, (room,)).fetchone() if known and known[0] else (0,)
+    return int(row[0]) if row else 0
+
+
+def migrate(connection: Connection, room: str, migrations: Sequence[Migration]) -> int:
+    """Bring the schema of `room` up to date, all or nothing; returns how many steps were run.
+
+    Several rooms share one database, each with its own numbers from 1. Raises `StorageError`
+    when the database was written by a newer KogniTerm.
+    """
+    if [step.number for step in migrations] != list(range(1, len(migrations) + 1)):
+        raise ValueError(f"migrations of {room} must be numbered 1, 2, 3 …")
+    version = schema_version(connection, room)
+    if version > len(migrations):
+        raise StorageError(
+            "The database was written by a newer KogniTerm (schema {found}, this one knows "
+            "{known}); update KogniTerm to open it.",
+            found=version,
+            known=len(migrations),
+        )
+    if version == len(migrations):
+        return 0
+    with transaction(connection, durable=True):
+        return _apply(connection, room, migrations)
+
+
+def _apply(connection: Connection, room: str, migrations: Sequence[Migration]) -> int:
+    """Run what is missing; inside a write transaction, so of two processes one does the work."""
+    execute: Callable[..., Any] = connection.execute
+    mark = "?"
+    if not isinstance(connection, sqlite3.Connection):
+        execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
+        mark = "%s"
+    execute(_TABLE)
+    missing = migrations[schema_version(connection, room) :]
+    for step in missing:
+        for statement in step.statements:
+            execute(statement)
+        if step.run is not None:
+            step.run(connection)
+        execute(
+            f"INSERT INTO schema_migrations (room, number, name) VALUES ({mark}, {mark}, {mark})",
+            (room, step.number, step.name),
+        )
+    return len(missing)
