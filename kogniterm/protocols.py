@@ -115,10 +115,17 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec:
         """As the model sees it."""
 
+    def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments, validated and completed; raises `ToolError` that says what is wrong."""
+
+    def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """(what would happen in one line, why) for the approval screen; arguments are checked."""
+
     async def run(self, arguments: Mapping[str, Any]) -> str:
         """The observation; raises `ToolError` for what the model can mend.
 
         Called inside the graph for effect "none", by the runtime after approval otherwise.
+        Tools with effect "command" are run by the executor and never through this method.
         """
 
 

@@ -373,6 +373,16 @@ ModelEvent = TextDelta | ThoughtDelta | RetryNotice | Reply
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """An effect-free tool ran inside the graph; `arguments` as JSON."""
+
+    name: str
+    arguments: str
+    observation: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NodeUpdate:
     """What one graph node added to the session: journaled as the graph streams it."""
 

@@ -96,12 +96,16 @@ OutcomeStatus = Literal["finished", "failed", "refused", "cancelled", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a request: exactly one each. `message` is the ToolMessage the model sees."""
+    """The end of a request: exactly one each. `message` is the ToolMessage the model sees.
+
+    `plan` is given when the request was the check of a plan step and closed it.
+    """
 
     request_id: str
     status: OutcomeStatus
     message: BaseMessage
     result: CommandResult | None = None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)

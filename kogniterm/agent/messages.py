@@ -1,0 +1,135 @@
+"""Messages towards the model: the only place that builds a `ToolMessage`.
+
+Every tool call gets exactly one ToolMessage, whatever became of it. Its `artifact` carries what
+the evaluator needs and is never sent to a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from kogniterm.types import ActionRequest, CommandResult, Decision, PlanMode, UserInput
+
+PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
+
+
+def human_message(user_input: UserInput, plan_mode: PlanMode, context: str = "") -> HumanMessage:
+    """What the model sees of an input: its words, piped data as data, recalled context."""
+    parts = [user_input.text]
+    if user_input.data is not None:
+        parts.append(f"<stdin>\n{user_input.data}\n</stdin>")
+    if context:
+        parts.append(context)
+    if plan_mode == "always":
+        parts.append(PLAN_FIRST)
+    return HumanMessage("\n\n".join(part for part in parts if part))
+
+
+def shell_message(result: CommandResult) -> HumanMessage:
+    """A command the person ran with `!`, shown to the model as such."""
+    return HumanMessage(f"I ran this command myself: {result.command}\n{command_text(result)}")
+
+
+def command_text(result: CommandResult) -> str:
+    """The observation of a command: what a screen showed, how it ended, what was left out."""
+    lines = [result.text.rstrip("\n")] if result.text.strip() else []
+    lines.append(_ending(result))
+    if result.omitted_bytes and result.output_path:
+        lines.append(f"[{result.omitted_bytes} bytes left out; read_output {result.output_path}]")
+    lines.extend(f"[{note}]" for note in result.notes)
+    lines.extend(f"[job {job.id} still runs: {job.command}]" for job in result.jobs)
+    return "\n".join(lines)
+
+
+def _ending(result: CommandResult) -> str:
+    took = f" after {result.duration:.0f} s" if result.duration >= 1 else ""
+    if result.ended == "exited":
+        return f"[exit {result.exit_code}{took}]"
+    if result.ended == "signaled":
+        return f"[died of {result.signal}, exit {result.exit_code}{took}]"
+    if result.ended == "timeout":
+        return f"[stopped by its time limit{took}; outcome incomplete]"
+    if result.ended == "detached":
+        return f"[still running{took}]"
+    if result.ended == "not_started":
+        return "[not started]"
+    return f"[stopped{took}; outcome incomplete]"
+
+
+def command_message(
+    request: ActionRequest, result: CommandResult, decision: Decision, note: str = ""
+) -> ToolMessage:
+    """The observation of an approved command that ran."""
+    parts = []
+    if decision.command != request.command:
+        parts.append(f"[the person changed the command to: {decision.command}]")
+    parts.append(command_text(result))
+    if note:
+        parts.append(note)
+    artifact = {
+        "request_id": request.id,
+        "exit_code": result.exit_code,
+        "output_path": result.output_path,
+    }
+    return tool_message(request.call_id, request.tool, "\n".join(parts), artifact=artifact)
+
+
+def refusal_message(request: ActionRequest, decision: Decision) -> ToolMessage:
+    """The observation of a request that was refused, with the reason if there is one."""
+    why = f": {decision.reason}" if decision.reason else ""
+    text = f"[not run: refused by {decision.by}{why}] Do not retry it unchanged."
+    return tool_message(request.call_id, request.tool, text, failed=True)
+
+
+def action_message(request: ActionRequest, observation: str, *, failed: bool) -> ToolMessage:
+    """The observation of an approved action that is not a command."""
+    artifact = None if failed else {"request_id": request.id, "exit_code": 0}
+    return tool_message(
+        request.call_id, request.tool, observation, failed=failed, artifact=artifact
+    )
+
+
+def tool_message(
+    call_id: str, tool: str, text: str, *, failed: bool = False, artifact: Any = None
+) -> ToolMessage:
+    """The answer to one tool call."""
+    return ToolMessage(
+        content=text,
+        tool_call_id=call_id,
+        name=tool,
+        status="error" if failed else "success",
+        artifact=artifact,
+    )
+
+
+def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
+    """The tool calls of the last AIMessage that have no ToolMessage yet, in call order."""
+    answered = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            answered.add(message.tool_call_id)
+        elif isinstance(message, AIMessage):
+            return [call for call in message.tool_calls if call["id"] not in answered]
+        else:
+            return []
+    return []
+
+
+def cancel_messages(messages: Sequence[BaseMessage], text: str) -> list[ToolMessage]:
+    """Answers for every unanswered call, so that the history stays valid after a stop."""
+    return [
+        tool_message(str(call["id"]), call["name"], text, failed=True)
+        for call in unanswered_calls(messages)
+    ]
+
+
+def last_ai(messages: Iterable[BaseMessage]) -> AIMessage | None:
+    """The newest AIMessage."""
+    found = None
+    for message in messages:
+        if isinstance(message, AIMessage):
+            found = message
+    return found

@@ -1,0 +1,40 @@
+"""What flows through the graph: the state its nodes share and the context of one invocation."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
+
+from langchain_core.messages import BaseMessage, SystemMessage
+
+from kogniterm.protocols import Model, Tool
+from kogniterm.types import ActionRequest, Plan, PlanMode, Text, Usage
+
+
+class GraphState(TypedDict, total=False):
+    """The session as the nodes see it. `messages` only ever grows."""
+
+    messages: Annotated[list[BaseMessage], operator.add]
+    plan: Plan | None
+    pending: list[ActionRequest]
+    answer: str | None
+    usage: Usage
+    failure: Text | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkContext:
+    """The ports of one graph invocation.
+
+    `may_continue` is asked before each model call: None to go on, or why the turn must stop.
+    `new_id` makes action request ids, unique in the session.
+    """
+
+    model: Model
+    tools: Mapping[str, Tool]
+    system: SystemMessage
+    plan_mode: PlanMode
+    may_continue: Callable[[], Text | None]
+    new_id: Callable[[], str]
