@@ -3,6 +3,7 @@
     KognitermError                exit 1   the task could not be done
     ├── UsageError                exit 2   a flag, a task, a folder, an input that cannot be used
     │   └── SettingsError         exit 2   a configuration value that is unknown or wrong
+    ├── LoopError                 exit 1   the model went in circles
     ├── RefusedError              exit 3   an action was refused or needed a person
     ├── BudgetError               exit 4   steps, time, tokens, money, commands or bytes ran out
     ├── ModelError                exit 5   the model or its provider failed
@@ -58,6 +59,10 @@ class UsageError(KognitermError):
 
 class SettingsError(UsageError):
     """A setting is unknown or has a wrong value; the message names the file and the line."""
+
+
+class LoopError(KognitermError):
+    """The model repeated itself without getting anywhere."""
 
 
 class RefusedError(KognitermError):

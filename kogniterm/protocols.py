@@ -9,6 +9,7 @@ from kogniterm.types import (
     ActionRequest,
     CommandResult,
     Decision,
+    EffectClass,
     Job,
     Keystrokes,
     ModelEvent,
@@ -117,6 +118,9 @@ class Tool(Protocol):
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments, validated and completed; raises `ToolError` that says what is wrong."""
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
+        """The effect of this very call; never below `spec.effect`."""
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """(what would happen in one line, why) for the approval screen; arguments are checked."""

@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 
 from kogniterm.agent.plan import close_step, find, last_evidence, where_we_are
 from kogniterm.errors import ToolError
-from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep
+from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
 
 
 def check_command(step: PlanStep) -> str | None:
@@ -39,7 +39,7 @@ def complete(
     if plan is None:
         raise ToolError("There is no plan; answer, or call make_plan first.")
     step = find(plan, str(arguments.get("step") or ""))
-    status = arguments.get("status") or "done"
+    status: StepStatus = arguments.get("status") or "done"
     note = str(arguments.get("note") or "")
     if status in ("failed", "skipped"):
         if not note:

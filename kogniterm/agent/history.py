@@ -11,6 +11,9 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from kogniterm.types import Reply
 
+MALFORMED = "malformed_json"
+"""The argument name under which a call keeps arguments that were no JSON."""
+
 
 def request_messages(
     system: SystemMessage, messages: Sequence[BaseMessage]
@@ -20,35 +23,38 @@ def request_messages(
 
 
 def clean_reply(reply: Reply) -> Reply:
-    """The reply with every tool call carrying an id that is unique in its message.
+    """The reply with every tool call answerable: unique ids, broken calls kept as calls.
 
-    Providers may repeat an id or leave it out; an observation could then not be told apart.
+    Providers may repeat an id or leave it out; an observation could then not be told apart. A
+    call whose arguments are no JSON becomes a call that its tool will refuse, so that the model
+    is told and the history stays valid.
     """
     message = reply.message
+    calls: list[Any] = [*message.tool_calls]
+    calls.extend(
+        {
+            "type": "tool_call",
+            "name": broken.get("name") or "unknown",
+            "args": {MALFORMED: str(broken.get("args") or "")[:200]},
+            "id": broken.get("id"),
+        }
+        for broken in message.invalid_tool_calls
+    )
     seen: set[str] = set()
-    calls: list[Any] = []
-    changed = False
-    for call in message.tool_calls:
-        call_id = call.get("id")
-        if not call_id or call_id in seen:
-            call = {**call, "id": f"call_{uuid4().hex[:12]}"}
+    changed = bool(message.invalid_tool_calls)
+    for index, call in enumerate(calls):
+        if not call.get("id") or call["id"] in seen:
+            calls[index] = call = {**call, "id": f"call_{uuid4().hex[:12]}"}
             changed = True
         seen.add(str(call["id"]))
-        calls.append(call)
     if not changed:
         return reply
-    fixed: AIMessage = message.model_copy(update={"tool_calls": calls})
+    fixed: AIMessage = message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
     return replace(reply, message=fixed)
 
 
 def is_unusable(message: AIMessage) -> str | None:
     """Why a reply can be neither shown nor acted on, or None."""
-    if message.invalid_tool_calls and not message.tool_calls:
-        broken = message.invalid_tool_calls[0]
-        return (
-            f"the arguments of {broken.get('name') or 'the tool call'} are not valid JSON"
-            f" ({broken.get('error') or 'malformed'})"
-        )
     if not message.tool_calls and not message.text.strip():
         return "it was empty"
     return None

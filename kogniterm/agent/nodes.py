@@ -12,10 +12,17 @@ from langgraph.runtime import Runtime
 
 from kogniterm.agent.evaluate import check_command, complete
 from kogniterm.agent.history import clean_reply, is_unusable, request_messages
+from kogniterm.agent.loops import (
+    MAX_MALFORMED_ROUNDS,
+    STOP_AFTER,
+    hint,
+    malformed_rounds,
+    repeated,
+)
 from kogniterm.agent.messages import PLAN_FIRST, last_ai, tool_message, unanswered_calls
 from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN, find, parse_plan, where_we_are
 from kogniterm.agent.state import GraphState, ThinkContext
-from kogniterm.errors import ModelReplyError, ToolError
+from kogniterm.errors import LoopError, ModelReplyError, ToolError
 from kogniterm.types import (
     ActionRequest,
     ModelPurpose,
@@ -76,7 +83,9 @@ def final_response(state: GraphState) -> GraphState:
 
 async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) -> GraphState:
     """Ask the model; unusable replies are sent back a bounded number of times."""
-    added: list[BaseMessage] = []
+    _stop_endless_loops(state["messages"])
+    nudge = hint(state["messages"])
+    added: list[BaseMessage] = [nudge] if nudge is not None else []
     usage = Usage()
     for attempt in range(1, MAX_UNUSABLE + 1):
         stop = context.may_continue()
@@ -98,6 +107,22 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         count=MAX_UNUSABLE,
         problem=problem,
     )
+
+
+def _stop_endless_loops(messages: Sequence[BaseMessage]) -> None:
+    if malformed_rounds(messages) >= MAX_MALFORMED_ROUNDS:
+        raise ModelReplyError(
+            "The model made unusable tool calls {count} times in a row (the last: {problem}); "
+            "try again or choose another model with --model.",
+            count=MAX_MALFORMED_ROUNDS,
+            problem=messages[-1].text,
+        )
+    if repeated(messages) >= STOP_AFTER:
+        raise LoopError(
+            "Stopped: the model made the same call with the same result {count} times in a row. "
+            "Say more exactly what you want, or try another model.",
+            count=STOP_AFTER,
+        )
 
 
 def _problem(
@@ -153,9 +178,12 @@ def _as_request(
     if name == COMPLETE_STEP.name:
         return _check_request(call, plan, context)
     tool = context.tools.get(name)
-    if tool is None or tool.spec.effect == "none":
+    if tool is None:
         return None
     checked = tool.check(arguments)
+    effect = tool.effect_of(checked)
+    if effect == "none":
+        return None
     line, purpose = tool.describe(checked)
     return ActionRequest(
         id=context.new_id(),
@@ -164,7 +192,7 @@ def _as_request(
         command=line,
         purpose=purpose,
         arguments=dict(checked),
-        effect=tool.spec.effect,
+        effect=effect,
     )
 
 
@@ -209,7 +237,8 @@ async def _run_inside(
         return plan, await tool.run(checked)
     except ToolError:
         raise
-    except Exception as error:  # noqa: BLE001 - a tool's bug must reach the model, not end the turn
+    except Exception as error:
+        # A tool's bug must reach the model instead of ending the turn.
         raise ToolError(
             "{name} failed: {kind}: {error}", name=name, kind=type(error).__name__, error=error
         ) from error
@@ -218,7 +247,9 @@ async def _run_inside(
 def _observed(call: Mapping[str, Any], text: str, *, failed: bool) -> ToolMessage:
     arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
     get_stream_writer()(ToolCalled(call["name"], arguments, text, failed))
-    artifact = None if failed else {"request_id": str(call["id"]), "exit_code": 0}
-    if call["name"] in (MAKE_PLAN.name, COMPLETE_STEP.name):
+    artifact: dict[str, Any] | None = {"request_id": str(call["id"]), "exit_code": 0}
+    if failed:
+        artifact = {"malformed": True}
+    elif call["name"] in (MAKE_PLAN.name, COMPLETE_STEP.name):
         artifact = None
     return tool_message(str(call["id"]), call["name"], text, failed=failed, artifact=artifact)

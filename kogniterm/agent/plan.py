@@ -235,12 +235,14 @@ def where_we_are(plan: Plan) -> str:
 def last_evidence(messages: Sequence[BaseMessage]) -> Evidence | None:
     """What the latest command or tool left as proof, from the tail of the history."""
     for message in reversed(messages):
-        if isinstance(message, ToolMessage) and isinstance(message.artifact, Mapping):
+        if not isinstance(message, ToolMessage):
+            if message.type == "human" and not message.text.startswith("("):
+                return None
+            continue
+        if isinstance(message.artifact, Mapping) and "request_id" in message.artifact:
             return Evidence(
                 request_id=message.artifact.get("request_id"),
                 exit_code=message.artifact.get("exit_code"),
                 note=message.name or "",
             )
-        if message.type == "human":
-            return None
     return None

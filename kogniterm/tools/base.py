@@ -1,0 +1,117 @@
+"""What every tool shares: a strict schema, an effect class, and a line for the approval screen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kogniterm.errors import ToolError
+from kogniterm.types import EffectClass, ToolSpec
+
+
+class Arguments(BaseModel):
+    """Base of all tool arguments: unknown ones are refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+class SchemaTool(Generic[A]):
+    """A tool made of an arguments model and plain functions.
+
+    `describe` gives the line and the purpose for the approval screen; `effect_of` may raise the
+    effect of a call above the tool's own (a read of a secret file needs a person).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        arguments: type[A],
+        run: Callable[[A], Awaitable[str]],
+        *,
+        effect: EffectClass = "none",
+        describe: Callable[[A], tuple[str, str]] | None = None,
+        effect_of: Callable[[A], EffectClass] | None = None,
+    ) -> None:
+        self._model = arguments
+        self._run = run
+        self._describe = describe
+        self._effect_of = effect_of
+        self._spec = ToolSpec(name, description, compact_schema(arguments), effect)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """As the model sees it."""
+        return self._spec
+
+    def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments with defaults filled in; raises `ToolError` naming each problem."""
+        return self._parse(arguments).model_dump()
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
+        """The effect of this very call."""
+        if self._effect_of is None:
+            return self._spec.effect
+        return self._effect_of(self._parse(arguments))
+
+    def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """(what would happen, why), for people."""
+        if self._describe is None:
+            shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+            return f"{self._spec.name}({shown})", ""
+        return self._describe(self._parse(arguments))
+
+    async def run(self, arguments: Mapping[str, Any]) -> str:
+        """The observation."""
+        return await self._run(self._parse(arguments))
+
+    def _parse(self, arguments: Mapping[str, Any]) -> A:
+        try:
+            return self._model.model_validate(arguments)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
+                for item in error.errors(include_url=False)
+            )
+            raise ToolError(
+                "Wrong arguments for {name}: {problems}.", name=self._spec.name, problems=problems
+            ) from None
+
+
+def compact_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema without titles and defaults that cost tokens and say nothing."""
+    schema = model.model_json_schema()
+    schema.pop("description", None)
+    schema.pop("title", None)
+    compacted = _compact(schema)
+    assert isinstance(compacted, dict)
+    return compacted
+
+
+def _compact(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_compact(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kept: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key == "additionalProperties" and value is False:
+            continue
+        if key == "default" and value in (None, "", False):
+            continue
+        if key == "properties":
+            kept[key] = {name: _compact(item) for name, item in value.items()}
+        else:
+            kept[key] = _compact(value)
+    options = kept.get("anyOf")
+    if isinstance(options, list) and len(options) == 2 and {"type": "null"} in options:
+        kept.pop("anyOf")
+        kept = {**next(o for o in options if o != {"type": "null"}), **kept}
+    return kept
