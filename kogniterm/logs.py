@@ -1,0 +1,105 @@
+"""The log file: set up once, rotating, private, redacted; nothing of it on the screen.
+
+Each module asks for `logging.getLogger(__name__)`; nobody else adds handlers or sets levels.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+MAX_BYTES = 1_000_000
+BACKUPS = 3
+FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
+
+# Libraries that log requests, URLs or whole prompts at INFO and below.
+TAMED = (
+    "anthropic",
+    "asyncio",
+    "google",
+    "google_genai",
+    "httpcore",
+    "httpx",
+    "langchain",
+    "langchain_core",
+    "langchain_google_genai",
+    "langgraph",
+    "langsmith",
+    "ollama",
+    "openai",
+    "prompt_toolkit",
+    "psycopg",
+    "urllib3",
+)
+
+
+class RedactingFormatter(logging.Formatter):
+    """Formats a record, traceback included, and passes the whole text through `redact`.
+
+    Working on the formatted text catches secrets in arguments and in exception messages, which a
+    filter over `record.msg` would miss. Line breaks are kept inside one record by indenting.
+    """
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__(FORMAT)
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as it is written. One record cannot pass for two."""
+        return self._redact(super().format(record)).replace("\n", "\n    ")
+
+
+class PrivateFileHandler(RotatingFileHandler):
+    """A rotating file that only its owner can read, and that never raises into the program."""
+
+    def _open(self):  # type: ignore[no-untyped-def]  # the stub's return type is private
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        return os.fdopen(descriptor, self.mode, encoding=self.encoding, errors=self.errors)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # inherited name
+        """A full disk must not end the session, and stderr belongs to the person."""
+
+
+def set_up(
+    file: Path,
+    *,
+    level: str = "info",
+    redact: Callable[[str], str] = str,
+    debug: bool = False,
+) -> bool:
+    """Send log records to `file`; with `debug` everything, and to stderr as well.
+
+    Repeated calls replace the earlier set-up. Returns False when the file cannot be written;
+    the program goes on without a log then.
+    """
+    root = logging.getLogger()
+    for old in [h for h in root.handlers if isinstance(h.formatter, RedactingFormatter)]:
+        root.removeHandler(old)
+        old.close()
+    root.setLevel(logging.DEBUG if debug else level.upper())
+    for name in TAMED:
+        logging.getLogger(name).setLevel(logging.INFO if debug else logging.WARNING)
+    logging.captureWarnings(True)
+    formatter = RedactingFormatter(redact)
+    if debug:
+        screen = logging.StreamHandler(sys.stderr)
+        screen.setFormatter(formatter)
+        root.addHandler(screen)
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handler = PrivateFileHandler(
+            file, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace"
+        )
+    except OSError:
+        # Without any handler Python would print warnings to stderr by itself.
+        fallback = logging.NullHandler()
+        fallback.setFormatter(formatter)
+        root.addHandler(fallback)
+        return False
+    handler.setFormatter(formatter)
+    root.addHandler(handler)
+    return True

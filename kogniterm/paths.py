@@ -1,0 +1,122 @@
+"""Where KogniTerm keeps its files: the XDG rules, worked out from plain values, without I/O.
+
+Three folders: configuration (what a person writes), data (what KogniTerm must not lose) and
+cache (what can be fetched again). Nothing here looks at the disk or the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kogniterm.errors import SettingsError
+
+OVERRIDES = {
+    "config": "KOGNITERM_CONFIG_DIR",
+    "data": "KOGNITERM_DATA_DIR",
+    "cache": "KOGNITERM_CACHE_DIR",
+}
+_XDG = {
+    "config": ("XDG_CONFIG_HOME", ".config"),
+    "data": ("XDG_DATA_HOME", ".local/share"),
+    "cache": ("XDG_CACHE_HOME", ".cache"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The three folders, and the name of every file in them."""
+
+    config: Path
+    data: Path
+    cache: Path
+
+    @property
+    def config_file(self) -> Path:
+        """Settings in TOML, written by the person."""
+        return self.config / "config.toml"
+
+    @property
+    def env_file(self) -> Path:
+        """Settings as `NAME=value` lines; the usual home of keys."""
+        return self.config / ".env"
+
+    @property
+    def policy_file(self) -> Path:
+        """The person's own approval rules."""
+        return self.config / "policy.toml"
+
+    @property
+    def database(self) -> Path:
+        """Journal, sessions and memory (SQLite)."""
+        return self.data / "kogniterm.db"
+
+    @property
+    def outputs(self) -> Path:
+        """Folder of whole command outputs."""
+        return self.data / "outputs"
+
+    @property
+    def log_file(self) -> Path:
+        """The newest of the rotating log files."""
+        return self.data / "logs" / "kogniterm.log"
+
+    @property
+    def history_file(self) -> Path:
+        """What the person typed at the prompt."""
+        return self.data / "history"
+
+    @property
+    def weights(self) -> Path:
+        """Folder of the embedded model's weights."""
+        return self.cache / "models"
+
+
+def resolve(environ: Mapping[str, str]) -> Paths:
+    """The folders that `environ` leads to.
+
+    `KOGNITERM_CONFIG_DIR` and its two siblings win; then the XDG base folder specification,
+    which tells to ignore relative values; then its defaults below `HOME`. Raises
+    `SettingsError` for a relative override, or when there is neither an override nor a home.
+    """
+    return Paths(
+        config=_folder("config", environ),
+        data=_folder("data", environ),
+        cache=_folder("cache", environ),
+    )
+
+
+def _folder(kind: str, environ: Mapping[str, str]) -> Path:
+    override = environ.get(OVERRIDES[kind], "")
+    if override:
+        return _overridden(OVERRIDES[kind], override, environ)
+    name, below_home = _XDG[kind]
+    base = environ.get(name, "")
+    if base.startswith("/"):
+        return Path(base) / "kogniterm"
+    return _home(environ) / below_home / "kogniterm"
+
+
+def _overridden(name: str, value: str, environ: Mapping[str, str]) -> Path:
+    if value == "~" or value.startswith("~/"):
+        return _home(environ) / value[2:]
+    if not value.startswith("/"):
+        # A relative folder would change with the working folder, and a hostile project
+        # could then supply the configuration.
+        raise SettingsError(
+            "{name} is {value}, which is not an absolute path; give one that starts with /.",
+            name=name,
+            value=value,
+        )
+    return Path(value)
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME", "")
+    if not home.startswith("/"):
+        raise SettingsError(
+            "HOME is not set, so there is no place for KogniTerm's files; set HOME, or "
+            "KOGNITERM_CONFIG_DIR, KOGNITERM_DATA_DIR and KOGNITERM_CACHE_DIR."
+        )
+    return Path(home)

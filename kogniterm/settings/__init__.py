@@ -1,0 +1,53 @@
+"""Settings: the only reader of the environment, and the layers between it and everybody else.
+
+Flags win over the environment, that over the person's configuration folder (`config.toml`,
+`.env`, or the file given with `--env-file`), that over what the system says of itself
+(`LANG`, `NO_COLOR`, `EDITOR`), that over the defaults. Nothing of the working folder is read.
+
+Importing this package costs the standard library only. `quick` is good enough to draw the
+first prompt; `load` checks everything and brings pydantic-settings in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm.settings.tolerant import QuickSettings, quick
+
+if TYPE_CHECKING:
+    from kogniterm.settings.schema import Settings
+
+__all__ = ["QuickSettings", "Settings", "environment", "load", "quick"]
+
+
+def environment() -> dict[str, str]:
+    """A copy of the process environment. The only place in the package that reads it."""
+    return dict(os.environ)
+
+
+def load(
+    flags: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str],
+    env_file: Path | None = None,
+) -> Settings:
+    """Read and check all layers. `flags` maps setting names to values; None means not given.
+
+    `env_file` replaces the `.env` of the configuration folder. Raises `SettingsError`, which
+    names the file and line, or the variable or flag, that holds the unknown key or wrong value.
+    """
+    from kogniterm.settings.loading import load_layers
+
+    return load_layers(flags or {}, environ, env_file)
+
+
+def __getattr__(name: str) -> Any:
+    """`Settings` is loaded when first named, because pydantic is slow to import."""
+    if name == "Settings":
+        from kogniterm.settings.schema import Settings
+
+        return Settings
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

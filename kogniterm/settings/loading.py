@@ -1,0 +1,168 @@
+"""The full load: collect the layers, check them, and say what is wrong in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from kogniterm.errors import SettingsError
+from kogniterm.paths import OVERRIDES, resolve
+from kogniterm.settings.layers import (
+    Layer,
+    Origin,
+    Value,
+    by_field,
+    read_env_file,
+    read_toml,
+    read_variables,
+    reject_unknown,
+)
+from kogniterm.settings.schema import (
+    PREFIX,
+    Settings,
+    flag_of,
+    is_secret,
+    names_of,
+    system_names_of,
+)
+
+# Told to the commands that KogniTerm runs, so a KogniTerm started by one of them meets these.
+MARKERS = frozenset({"KOGNITERM_SESSION", "KOGNITERM_VERSION"})
+_SHOWN = 60
+
+
+def load_layers(
+    flags: Mapping[str, object], environ: Mapping[str, str], env_file: Path | None
+) -> Settings:
+    """All layers, strongest first, as checked `Settings`. Raises `SettingsError`."""
+    paths = resolve(environ)
+    fields = tuple(Settings.model_fields)
+    names = {field: names_of(field) for field in fields}
+    variables = read_variables(environ)
+    _check_prefixed(variables, names)
+    layers = [
+        Layer(_from_flags(flags)),
+        Layer(by_field(variables, names)),
+        Layer(_from_env_file(env_file, paths.env_file, names)),
+        Layer(_from_toml(paths.config_file, fields)),
+        Layer(_from_system(variables, fields)),
+    ]
+    try:
+        return Settings.from_layers(layers)
+    except ValidationError as error:
+        raise _explain(error.errors(include_url=False)[0], layers) from error
+
+
+def _from_flags(flags: Mapping[str, object]) -> dict[str, Value]:
+    return {
+        name: Value(raw, Origin("flag", flag_of(name)))
+        for name, raw in flags.items()
+        if raw is not None
+    }
+
+
+def _check_prefixed(values: Mapping[str, Value], names: Mapping[str, tuple[str, ...]]) -> None:
+    known = {own for own, *_ in names.values()} | set(OVERRIDES.values()) | MARKERS
+    ours = {name: value for name, value in values.items() if name.startswith(PREFIX)}
+    reject_unknown(ours, known.__contains__, tuple(known))
+
+
+def _from_env_file(
+    given: Path | None, usual: Path, names: Mapping[str, tuple[str, ...]]
+) -> dict[str, Value]:
+    """The usual file is ours alone, so a foreign name in it is a mistake; a given one may serve
+    other programs too, so there only our own prefix is checked."""
+    if given is not None:
+        values = read_env_file(given)
+        _check_prefixed(values, names)
+    elif usual.exists():
+        values = read_env_file(usual)
+        known = {name for every in names.values() for name in every}
+        reject_unknown(values, known.__contains__, tuple(known))
+    else:
+        return {}
+    return by_field(values, names)
+
+
+def _from_toml(path: Path, fields: Sequence[str]) -> dict[str, Value]:
+    if not path.exists():
+        return {}
+    values = read_toml(path)
+    reject_unknown(values, fields.__contains__, tuple(fields))
+    for name, value in values.items():
+        if isinstance(value.raw, bool) and Settings.model_fields[name].annotation is not bool:
+            # pydantic would read true as the number 1.
+            raise _wrong(name, value, "not true or false")
+    return {name: value for name, value in values.items() if value.raw != ""}
+
+
+def _from_system(variables: Mapping[str, Value], fields: Sequence[str]) -> dict[str, Value]:
+    found = by_field(variables, {field: system_names_of(field) for field in fields})
+    if "color" in found:
+        # NO_COLOR counts when it is set to anything at all.
+        found["color"] = Value("never", found["color"].origin)
+    return {
+        name: Value(value.raw, Origin("system", value.origin.name)) for name, value in found.items()
+    }
+
+
+def _explain(detail: ErrorDetails, layers: Sequence[Layer]) -> SettingsError:
+    field = str(detail["loc"][0])
+    for layer in layers:
+        if field in layer.values:
+            return _wrong(field, layer.values[field], _wanted(detail))
+    return SettingsError("The setting {name} must be {wanted}.", name=field, wanted=_wanted(detail))
+
+
+def _wanted(detail: ErrorDetails) -> str:
+    """What the value should have been, in words that finish "must be …"."""
+    context: dict[str, Any] = detail.get("ctx", {})
+    kind = detail["type"]
+    if kind == "literal_error":
+        return "one of " + str(context["expected"]).replace("'", "").replace(" or ", ", ")
+    if kind == "value_error":
+        return str(context["error"])
+    if kind in _LIMITS:
+        words, key = _LIMITS[kind]
+        return f"{words} {context[key]:g}"
+    return _KINDS.get(kind.partition("_")[0], "something else")
+
+
+_LIMITS = {
+    "greater_than": ("greater than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "finite": "a finite number",
+}
+
+
+def _wrong(field: str, value: Value, wanted: str) -> SettingsError:
+    origin = value.origin
+    shown = "********" if is_secret(field) else str(value.raw)
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+    if origin.file is not None:
+        return SettingsError(
+            "{file}, line {line}: {name} is {value}, but must be {wanted}.",
+            file=origin.file,
+            line=origin.line or 1,
+            name=origin.name,
+            value=shown,
+            wanted=wanted,
+        )
+    return SettingsError(
+        "{name} is {value}, but must be {wanted}.",
+        name=origin.name or field,
+        value=shown,
+        wanted=wanted,
+    )

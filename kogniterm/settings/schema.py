@@ -1,0 +1,354 @@
+"""Every setting: its name, type, limits, default, and one sentence on what it does.
+
+This table feeds the loader, `config show`, `.env.example` and docs/configuration.md. Importing
+it costs pydantic-settings, so reach it through `kogniterm.settings` at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, PrivateAttr, SecretStr, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from kogniterm.settings.layers import DEFAULT, Layer, Origin
+
+MASK = "********"
+PREFIX = "KOGNITERM_"
+OLLAMA_PORT = 11434
+
+
+def _setting(
+    default: Any,
+    description: str,
+    *,
+    names: Sequence[str] = (),
+    system: Sequence[str] = (),
+    flag: str = "",
+    example: str = "",
+    **limits: Any,
+) -> Any:
+    """One setting. `names`: well-known variables beside its own; `system`: what the system says."""
+    extra: dict[str, Any] = {
+        "names": list(names),
+        "system": list(system),
+        "flag": flag,
+        "example": example,
+    }
+    return Field(default=default, description=description, json_schema_extra=extra, **limits)
+
+
+class LayerSource(PydanticBaseSettingsSource):
+    """Hands the values of one layer to pydantic-settings, which merges the layers."""
+
+    def __init__(self, settings_cls: type[BaseSettings], layer: Layer) -> None:
+        super().__init__(settings_cls)
+        self._layer = layer
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """The raw value of one field; never a JSON document."""
+        value = self._layer.values.get(field_name)
+        return (value.raw if value else None), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """All values of the layer by field name."""
+        return {name: value.raw for name, value in self._layer.values.items()}
+
+
+class Settings(BaseSettings):
+    """What a person can set. Frozen; `origin` tells where each value came from."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    # --- the model ---------------------------------------------------------------------------
+    model: str | None = _setting(
+        None,
+        "Model to use, as provider:model (google_genai:…, openai:…, anthropic:…, ollama:…, local, "
+        "scripted:FILE). Unset: Gemini when a Google key is set, else the embedded local model.",
+        flag="--model",
+        example="google_genai:gemini-2.5-flash",
+    )
+    temperature: float | None = _setting(
+        None, "Sampling temperature; unset leaves it to the provider.", ge=0, le=2, example="0"
+    )
+    max_output_tokens: int | None = _setting(
+        None,
+        "Longest reply of the model in tokens; unset leaves it to the provider.",
+        gt=0,
+        example="8192",
+    )
+    model_deadline: float = _setting(
+        180.0, "Seconds one model call may take, with its retries.", gt=0
+    )
+    model_retries: int = _setting(
+        4, "How often a failed model call is made again before giving up.", ge=0, le=20
+    )
+    google_api_key: SecretStr | None = _setting(
+        None, "Key for Gemini.", names=("GOOGLE_API_KEY", "GEMINI_API_KEY"), example="AIza…"
+    )
+    google_base_url: str | None = _setting(
+        None,
+        "Another endpoint for Gemini requests.",
+        names=("GOOGLE_GEMINI_BASE_URL",),
+        example="https://gemini.example.org",
+    )
+    openai_api_key: SecretStr | None = _setting(
+        None,
+        "Key for OpenAI, or for the compatible service behind openai_base_url.",
+        names=("OPENAI_API_KEY",),
+        example="sk-…",
+    )
+    openai_base_url: str | None = _setting(
+        None,
+        "Endpoint of any OpenAI-compatible service.",
+        names=("OPENAI_BASE_URL",),
+        example="http://127.0.0.1:8000/v1",
+    )
+    anthropic_api_key: SecretStr | None = _setting(
+        None, "Key for Anthropic.", names=("ANTHROPIC_API_KEY",), example="sk-ant-…"
+    )
+    anthropic_base_url: str | None = _setting(
+        None,
+        "Another endpoint for Anthropic requests.",
+        names=("ANTHROPIC_BASE_URL",),
+        example="https://anthropic.example.org",
+    )
+    ollama_base_url: str | None = _setting(
+        None,
+        "Where Ollama listens; a bare host or host:port will do.",
+        names=("OLLAMA_HOST",),
+        example="http://127.0.0.1:11434",
+    )
+    local_weights: str | None = _setting(
+        None,
+        "GGUF file for the embedded local model, instead of the pulled one.",
+        example="/data/models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+    )
+    local_unrestricted: bool = _setting(
+        False,
+        "Let the embedded local model run more than read-only commands in auto-approve mode.",
+    )
+
+    # --- planning and approval ---------------------------------------------------------------
+    plan: Literal["auto", "always", "never"] = _setting(
+        "auto", "When a plan is made: the model decides, always, or never.", flag="--plan"
+    )
+    approval_mode: Literal["manual", "auto"] = _setting(
+        "manual",
+        "manual asks before every command; auto approves what policy does not deny.",
+        flag="--auto-approve",
+    )
+    allow_reads: bool = _setting(
+        False,
+        "Run commands that are judged read-only (safe_readonly) without asking.",
+        flag="--allow-reads",
+    )
+    sandbox: Literal["auto", "bubblewrap", "landlock", "off"] = _setting(
+        "auto",
+        "What is wrapped round commands: the best that works here, a given one, or nothing.",
+        flag="--no-sandbox",
+    )
+
+    # --- limits ------------------------------------------------------------------------------
+    command_timeout: float = _setting(
+        600.0,
+        "Seconds one command may run before it is ended and the model told; 0 for no limit.",
+        ge=0,
+        flag="--command-timeout",
+    )
+    input_wait_limit: float = _setting(
+        60.0,
+        "Seconds an unattended command may wait for input before it is ended.",
+        gt=0,
+    )
+    max_steps: int = _setting(
+        50, "Most decide-act-observe steps in one turn.", gt=0, flag="--max-steps"
+    )
+    max_seconds: float | None = _setting(
+        None,
+        "Most seconds one turn may take; unset for no limit.",
+        gt=0,
+        flag="--timeout",
+        example="900",
+    )
+    max_tokens: int | None = _setting(
+        None,
+        "Most tokens (input and output) one turn may use; unset for no limit.",
+        gt=0,
+        flag="--max-tokens",
+        example="200000",
+    )
+    max_cost_usd: float | None = _setting(
+        None,
+        "Most US dollars one turn may cost; unset for no limit.",
+        gt=0,
+        flag="--max-cost",
+        example="0.50",
+    )
+    max_commands: int | None = _setting(
+        None,
+        "Most commands one turn may run; unset for no limit.",
+        gt=0,
+        flag="--max-commands",
+        example="40",
+    )
+    max_output_mb: float | None = _setting(
+        None,
+        "Most megabytes of command output in one turn; unset for no limit.",
+        gt=0,
+        flag="--max-output",
+        example="500",
+    )
+
+    # --- what is kept ------------------------------------------------------------------------
+    memory: Literal["off", "session", "full"] = _setting(
+        "full",
+        "What is remembered: nothing, this session only, or across sessions.",
+        flag="--memory",
+    )
+    database_url: SecretStr | None = _setting(
+        None,
+        "PostgreSQL to keep sessions, journal and memory in, instead of the SQLite file.",
+        example="postgresql://user@db.example.org/kogniterm",
+    )
+    output_quota_mb: int = _setting(
+        1024, "Megabytes of whole command outputs kept on disk; the oldest go first.", ge=0
+    )
+    output_max_age_days: int = _setting(30, "Days a command's whole output is kept on disk.", ge=0)
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        "info", "How much goes to the log file."
+    )
+
+    # --- the screen --------------------------------------------------------------------------
+    language: Literal["auto", "en", "es"] = _setting(
+        "auto",
+        "Language of the screens; auto follows LC_ALL, LC_MESSAGES and LANG.",
+        flag="--lang",
+    )
+    theme: str = _setting("auto", "Colours of the screens; see /theme for the names.")
+    color: Literal["auto", "always", "never"] = _setting(
+        "auto",
+        "Colour on the terminal: when it can show it, always, or never.",
+        system=("NO_COLOR",),
+    )
+    keys: Literal["emacs", "vi"] = _setting("emacs", "Key bindings at the prompt.")
+    screen_reader: bool = _setting(
+        False, "Plain lines without spinners, boxes or redrawing, for screen readers."
+    )
+    notifications: bool = _setting(
+        False, "Ring the terminal bell when a long turn ends or something waits for approval."
+    )
+    editor: str | None = _setting(
+        None, "Editor for long inputs and edits.", system=("VISUAL", "EDITOR"), example="vim"
+    )
+
+    # --- for tests and bug hunts -------------------------------------------------------------
+    faults: str | None = _setting(
+        None,
+        "Named faults to inject, for testing what KogniTerm does when things break.",
+        example="kill:after-intent",
+    )
+
+    _origins: Mapping[str, Origin] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def from_layers(cls, layers: Sequence[Layer]) -> Settings:
+        """Merge `layers`, the first one winning. Raises pydantic's `ValidationError`."""
+        settings = cls(layers=tuple(layers))  # type: ignore[call-arg]  # taken out below
+        origins: dict[str, Origin] = {}
+        for layer in layers:
+            for name, value in layer.values.items():
+                origins.setdefault(name, value.origin)
+        settings._origins = origins
+        return settings
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Our layers take the place of the stock sources, which would read the working folder."""
+        given = dict(getattr(init_settings, "init_kwargs", {}))
+        layers: tuple[Layer, ...] = given.pop("layers", ())
+        return (
+            InitSettingsSource(settings_cls, given),
+            *(LayerSource(settings_cls, layer) for layer in layers),
+        )
+
+    @field_validator("google_base_url", "openai_base_url", "anthropic_base_url")
+    @classmethod
+    def _http_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("a URL that starts with http:// or https://")
+        return value.rstrip("/")
+
+    @field_validator("ollama_base_url")
+    @classmethod
+    def _ollama_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value if "://" in value else f"http://{value}")
+        wanted = "a host, host:port, or URL"
+        try:
+            port = parts.port or OLLAMA_PORT
+        except ValueError:
+            raise ValueError(wanted) from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(wanted)
+        # The variable is shared with the server, which may listen on every address.
+        host = "127.0.0.1" if parts.hostname == "0.0.0.0" else parts.hostname
+        host = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
+
+    def origin(self, name: str) -> Origin:
+        """Where the value of setting `name` came from."""
+        return self._origins.get(name, DEFAULT)
+
+    def masked(self) -> dict[str, object]:
+        """Every setting by name, secrets replaced; safe to print and to log."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {n: MASK if isinstance(v, SecretStr) else v for n, v in values.items()}
+
+
+def names_of(field: str) -> tuple[str, ...]:
+    """The variables that set `field`, strongest first."""
+    return (PREFIX + field.upper(), *_extra(field)["names"])
+
+
+def system_names_of(field: str) -> tuple[str, ...]:
+    """The variables of the system that stand in for `field` when nothing else sets it."""
+    return tuple(_extra(field)["system"])
+
+
+def flag_of(field: str) -> str:
+    """The command-line flag that sets `field`, or nothing."""
+    return str(_extra(field)["flag"])
+
+
+def example_of(field: str) -> str:
+    """A value that shows the form of `field`, or nothing when the default does."""
+    return str(_extra(field)["example"])
+
+
+def is_secret(field: str) -> bool:
+    """Whether the value of `field` must never be shown."""
+    return "SecretStr" in str(Settings.model_fields[field].annotation)
+
+
+def _extra(field: str) -> dict[str, Any]:
+    extra = Settings.model_fields[field].json_schema_extra
+    return extra if isinstance(extra, dict) else {}

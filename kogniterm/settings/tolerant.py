@@ -1,0 +1,113 @@
+"""The few settings the first screen needs, read with the standard library alone.
+
+Tolerant on purpose: whatever is wrong here is reported by the full load, which runs behind the
+prompt. A wrong value reads as the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from kogniterm.paths import Paths, resolve
+
+Language = Literal["en", "es"]
+Keys = Literal["emacs", "vi"]
+Color = Literal["auto", "always", "never"]
+
+_TRUE = {"1", "true", "yes", "on", "y", "t"}
+
+
+@dataclass(frozen=True, slots=True)
+class QuickSettings:
+    """What is known before pydantic is loaded; `term` and `colorfgbg` as the terminal says."""
+
+    paths: Paths
+    language: Language
+    theme: str
+    color: Color
+    keys: Keys
+    screen_reader: bool
+    model: str
+    term: str
+    colorfgbg: str
+
+
+def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> QuickSettings:
+    """Settings for the first screen. Raises `SettingsError` only when there is no home."""
+    paths = resolve(environ)
+    layers = (
+        {name: str(value) for name, value in (flags or {}).items() if value is not None},
+        _prefixed(environ),
+        _prefixed(_env_lines(paths.env_file)),
+        _toml(paths.config_file),
+    )
+
+    def pick(name: str, allowed: tuple[str, ...] | None, default: str) -> str:
+        for layer in layers:
+            if name in layer:
+                value = layer[name]
+                return value if allowed is None or value in allowed else default
+        return default
+
+    return QuickSettings(
+        paths=paths,
+        language=_language(pick("language", ("auto", "en", "es"), "auto"), environ),
+        theme=pick("theme", None, "auto"),
+        color=cast(
+            "Color",
+            pick(
+                "color",
+                ("auto", "always", "never"),
+                "never" if environ.get("NO_COLOR") else "auto",
+            ),
+        ),
+        keys=cast("Keys", pick("keys", ("emacs", "vi"), "emacs")),
+        screen_reader=pick("screen_reader", None, "").lower() in _TRUE,
+        model=pick("model", None, ""),
+        term=environ.get("TERM", ""),
+        colorfgbg=environ.get("COLORFGBG", ""),
+    )
+
+
+def locale_language(environ: Mapping[str, str]) -> Language:
+    """The language the locale variables ask for; everything but Spanish reads as English."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = environ.get(name, "")
+        if value:
+            return "es" if value.lower().startswith("es") else "en"
+    return "en"
+
+
+def _language(value: str, environ: Mapping[str, str]) -> Language:
+    return cast("Language", value) if value in ("en", "es") else locale_language(environ)
+
+
+def _prefixed(values: Mapping[str, str]) -> dict[str, str]:
+    prefix = "KOGNITERM_"
+    return {
+        name.removeprefix(prefix).lower(): value
+        for name, value in values.items()
+        if name.startswith(prefix) and value
+    }
+
+
+def _env_lines(file: Path) -> dict[str, str]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    pairs = (line.removeprefix("export ").partition("=") for line in text.splitlines())
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def _toml(file: Path) -> dict[str, str]:
+    import tomllib
+
+    try:
+        with file.open("rb") as stream:
+            return {name: str(value) for name, value in tomllib.load(stream).items()}
+    except (OSError, ValueError):
+        return {}
