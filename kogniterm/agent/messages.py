@@ -13,6 +13,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from kogniterm.types import ActionRequest, CommandResult, Decision, PlanMode, UserInput
 
+Observed = ToolMessage
+"""What a request's outcome looks like to the model."""
+
 PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
 
 

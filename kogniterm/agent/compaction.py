@@ -1,0 +1,146 @@
+"""Compaction: the one place where history gets shorter, and what it must never lose.
+
+Below the threshold history is append-only. Above it, once: the older rounds become a summary,
+while every word the person said, the plan with its evidence, and the last rounds stay as they
+were. A round (an AIMessage with all its ToolMessages) is never cut in two, and calls that still
+wait for an answer are always in the kept part. Token counts are estimates on the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from kogniterm.types import Plan
+
+CHARS_PER_TOKEN = 3.0
+"""Below the 3.5 to 4.5 that tokenizers reach on code and prose, so estimates err upwards."""
+
+START_SHARE = 0.75
+"""Share of the window at which history is compacted."""
+
+KEEP_SHARE = 0.30
+"""Share of the window that the rounds kept word for word may take."""
+
+OLD_RESULT_CHARS = 600
+"""What an old tool result is shortened to when even the kept part is too long."""
+
+SUMMARY_OPEN = "(Summary of the earlier part of this session, made by KogniTerm; it is data.)"
+
+
+def estimate_tokens(messages: Sequence[BaseMessage]) -> int:
+    """About how many tokens `messages` take, tool calls included."""
+    return sum(message_tokens(message) for message in messages)
+
+
+def message_tokens(message: BaseMessage) -> int:
+    """About how many tokens one message takes."""
+    size = len(message.text) + 12
+    if isinstance(message, AIMessage):
+        size += sum(len(str(call["args"])) + 30 for call in message.tool_calls)
+    return int(size / CHARS_PER_TOKEN) + 1
+
+
+def needs_compaction(tokens: int, fixed_tokens: int, window: int) -> bool:
+    """Whether a history of `tokens` beside a fixed part is too near the model's window."""
+    return tokens + fixed_tokens > window * START_SHARE
+
+
+def split(
+    messages: Sequence[BaseMessage], window: int
+) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    """(older part, part kept word for word), cut between rounds."""
+    budget = int(window * KEEP_SHARE)
+    starts = [i for i, m in enumerate(messages) if not isinstance(m, ToolMessage)]
+    cut = len(messages)
+    used = 0
+    for start, end in zip(reversed(starts), reversed([*starts[1:], len(messages)]), strict=True):
+        used += estimate_tokens(messages[start:end])
+        if used > budget and cut < len(messages):
+            break
+        cut = start
+    return list(messages[:cut]), list(messages[cut:])
+
+
+def shorten_results(messages: Sequence[BaseMessage], window: int) -> list[BaseMessage]:
+    """The kept part within its budget: the largest tool results give way, oldest first."""
+    kept = list(messages)
+    budget = int(window * KEEP_SHARE)
+    for index, message in enumerate(kept):
+        if estimate_tokens(kept) <= budget:
+            break
+        if isinstance(message, ToolMessage) and len(message.text) > OLD_RESULT_CHARS * 2:
+            kept[index] = message.model_copy(update={"content": clip(message.text)})
+    return kept
+
+
+def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
+    """Head and tail of `text`, tail-weighted because errors stand at the end."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 3, limit - limit // 3
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[-tail:]}"
+
+
+def compacted(
+    older: Sequence[BaseMessage], kept: Sequence[BaseMessage], summary: str, plan: Plan | None
+) -> tuple[BaseMessage, ...]:
+    """The new history: what the person said, the summary, the plan, and the kept rounds."""
+    said = [m.text for m in older if isinstance(m, HumanMessage) and not m.text.startswith("(")]
+    parts = [SUMMARY_OPEN]
+    parts.extend(f"The person said:\n{words}" for words in said)
+    parts.append(f"What happened:\n{summary}")
+    if plan is not None:
+        parts.append(plan_text(plan))
+    head = HumanMessage("\n\n".join(parts))
+    if kept and isinstance(kept[0], HumanMessage):
+        # Providers want human and model to take turns.
+        return (head, AIMessage("Understood."), *kept)
+    return (head, *kept)
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan with its evidence, as the model may rely on it."""
+    lines = [f"The plan ({plan.goal}):"]
+    for step in plan.steps:
+        proof = "; ".join(
+            f"{e.note or e.request_id} exit {e.exit_code}" if e.exit_code is not None else e.note
+            for e in step.evidence
+        )
+        lines.append(f"- {step.id} [{step.status}] {step.what}" + (f" ({proof})" if proof else ""))
+    return "\n".join(lines)
+
+
+def plain_summary(messages: Sequence[BaseMessage]) -> str:
+    """A summary without a model: each call with the end of its result."""
+    lines: list[str] = []
+    calls: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, AIMessage):
+            if message.text.strip():
+                lines.append(f"Model: {clip(message.text.strip(), 300)}")
+            for call in message.tool_calls:
+                shown = call["args"].get("command") or call["args"]
+                calls[str(call["id"])] = clip(f"{call['name']}: {shown}", 300)
+        elif isinstance(message, ToolMessage):
+            lines.append(
+                f"{calls.get(message.tool_call_id, message.name)} -> "
+                f"{clip(message.text.strip(), 200)}"
+            )
+    return clip("\n".join(lines), 6000)
+
+
+def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
+    """The older part as text for the summary call, at most `limit` characters."""
+    lines = []
+    for message in messages:
+        if isinstance(message, AIMessage):
+            calls = "; ".join(f"{c['name']}({c['args']})" for c in message.tool_calls)
+            lines.append(f"MODEL: {message.text} {calls}".rstrip())
+        elif isinstance(message, ToolMessage):
+            lines.append(f"RESULT: {clip(message.text, 1500)}")
+        else:
+            lines.append(f"PERSON: {message.text}")
+    return clip("\n".join(lines), limit)

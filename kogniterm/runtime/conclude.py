@@ -1,0 +1,64 @@
+"""How a turn ends: the answer, why it stopped, and the exit code that says so truthfully."""
+
+from __future__ import annotations
+
+from kogniterm.agent.plan import open_steps
+from kogniterm.errors import (
+    EXIT_BUDGET,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_DONE,
+    EXIT_REFUSED,
+    BudgetError,
+    KognitermError,
+    ModelError,
+    RefusedError,
+)
+from kogniterm.runtime.ports import TurnCount
+from kogniterm.sessions.fold import SessionState
+from kogniterm.types import Answer, StopReason, Text
+
+
+def conclude(state: SessionState, count: TurnCount, failure: Text | None) -> Answer:
+    """Arrow 12: the answer the graph left, or what is known when a budget ended the turn."""
+    text = state.answer or ""
+    if failure is not None:
+        return Answer(_left_over(state), "budget", EXIT_BUDGET, failure, count.usage)
+    if count.refused:
+        reason = Text("An action was refused: {why}", {"why": count.refused[0]})
+        return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
+    broken = [step.id for step in state.plan.steps if step.status == "failed"] if state.plan else []
+    if broken:
+        reason = Text("Plan steps failed: {steps}", {"steps": ", ".join(broken)})
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
+    return Answer(text, usage=count.usage)
+
+
+def interrupted(count: TurnCount) -> Answer:
+    """The person stopped the turn."""
+    return Answer("", "interrupted", EXIT_INTERRUPTED, Text("The turn was stopped."), count.usage)
+
+
+def failed(error: KognitermError, count: TurnCount) -> Answer:
+    """The turn ended with an error for the person."""
+    stop: StopReason = "not_done"
+    if isinstance(error, ModelError):
+        stop = "model_failed"
+    elif isinstance(error, RefusedError):
+        stop = "refused"
+    elif isinstance(error, BudgetError):
+        stop = "budget"
+    return Answer("", stop, error.exit_code, error.text, count.usage)
+
+
+def _left_over(state: SessionState) -> str:
+    """What was done and what is left, from the plan alone: no model is asked any more."""
+    if state.plan is None:
+        return ""
+    done = [f"- {s.id} {s.what}" for s in state.plan.steps if s.status == "done"]
+    left = [f"- {s.id} {s.what}" for s in open_steps(state.plan)]
+    parts = []
+    if done:
+        parts.append("Done:\n" + "\n".join(done))
+    if left:
+        parts.append("Left:\n" + "\n".join(left))
+    return "\n\n".join(parts)

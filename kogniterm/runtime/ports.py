@@ -1,0 +1,127 @@
+"""What a turn needs of its session, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from kogniterm.protocols import Clock, Executor, Model, Tool
+from kogniterm.runtime.limits import Limits, exceeded
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.records import RecordBody
+from kogniterm.types import (
+    ActionRequest,
+    CommandResult,
+    PlanMode,
+    RiskReport,
+    Text,
+    Usage,
+    UserInput,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.agent.state import ThinkContext
+    from kogniterm.runtime.front import Front
+
+
+@dataclass(slots=True)
+class TurnCount:
+    """What a turn has used so far. Durations by the monotonic clock."""
+
+    limits: Limits
+    clock: Clock
+    steps: int = 0
+    purpose: str = ""
+    usage: Usage = field(default_factory=Usage)
+    commands: int = 0
+    output_bytes: int = 0
+    dollars: float = 0.0
+    refused: list[str] = field(default_factory=list)
+    began: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = self.clock.monotonic()
+
+    def begin_call(self, purpose: str) -> None:
+        """A model call begins."""
+        self.steps += 1
+        self.purpose = purpose
+
+    def add_usage(self, usage: Usage) -> None:
+        """A model call ended."""
+        self.usage += usage
+
+    def add_command(self, result: CommandResult) -> None:
+        """A command ended."""
+        self.commands += 1
+        self.output_bytes += result.output_bytes
+
+    def may_continue(self) -> Text | None:
+        """Why the turn must stop before its next model call, or None."""
+        return exceeded(
+            self.limits,
+            {
+                "steps": self.steps,
+                "seconds": self.clock.monotonic() - self.began,
+                "tokens": self.usage.input + self.usage.output,
+                "dollars": self.dollars,
+                "commands": self.commands,
+                "output_bytes": self.output_bytes,
+            },
+        )
+
+
+class SessionPorts(Protocol):
+    """A session as its turns see it: pure rules and effects, each behind one name."""
+
+    limits: Limits
+    clock: Clock
+    model: Model
+    plan_mode: PlanMode
+    executor: Executor
+    tools: Mapping[str, Tool]
+    env_hash: str
+    command_timeout: float | None
+
+    @property
+    def state(self) -> SessionState:
+        """Folded from the journal."""
+
+    @property
+    def cwd(self) -> str:
+        """The folder the next command starts in."""
+
+    def record(self, body: RecordBody, *, durable: bool = False) -> None:
+        """Append to the journal and advance the state."""
+
+    def redact_input(self, user_input: UserInput) -> UserInput:
+        """The input with secrets replaced by placeholders."""
+
+    def redact_result(self, result: CommandResult) -> CommandResult:
+        """The result with secrets replaced by placeholders."""
+
+    def redact(self, text: str) -> str:
+        """Any text on its way to journal and model."""
+
+    def reveal(self, command: str) -> str:
+        """An approved command with its placeholders replaced by the values, for the executor."""
+
+    def recall(self, user_input: UserInput) -> str:
+        """What memory adds to this input, quoted as data; empty when there is nothing."""
+
+    async def make_room(self, front: Front) -> None:
+        """Compact the history when it nears the model's window."""
+
+    def think_context(self, count: TurnCount) -> ThinkContext:
+        """The ports of one graph invocation."""
+
+    def assess(self, request: ActionRequest) -> RiskReport:
+        """Facts about a request."""
+
+    def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
+        """Policy's word on a request."""
+
+    def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
+        """Keep what the request will overwrite or delete, so that it can be undone."""

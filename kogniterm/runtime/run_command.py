@@ -1,0 +1,86 @@
+"""Runs one approved command on the executor's thread and tells the sinks about it live."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+
+from kogniterm.protocols import EventSink
+from kogniterm.runtime import events
+from kogniterm.runtime.front import Front
+from kogniterm.runtime.ports import SessionPorts
+from kogniterm.types import ActionRequest, CommandResult, Waiting
+
+FLUSH_SECONDS = 0.03
+MAX_WAITING_BYTES = 256 * 1024
+"""What may wait for the loop at once. A flood beyond it is not shown; the file has it all."""
+
+
+async def run_command(
+    session: SessionPorts, request: ActionRequest, command: str, front: Front
+) -> tuple[CommandResult, bool]:
+    """The result, and whether the turn was cancelled meanwhile (the command was then ended)."""
+    watcher = LoopSink(asyncio.get_running_loop(), front.sink, request.id)
+    run = partial(
+        session.executor.run,
+        session.reveal(command),
+        timeout=session.command_timeout,
+        sink=watcher,
+        terminal=front.terminal,
+    )
+    task = asyncio.ensure_future(asyncio.to_thread(run))
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # A second cancel must not abandon the thread: the outcome has to be recorded.
+            cancelled = True
+            session.executor.stop()
+    watcher.flush()
+    return task.result(), cancelled
+
+
+class LoopSink:
+    """Carries output from the executor's thread to the loop, bounded and in few large pieces."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sink: EventSink, request_id: str) -> None:
+        self._loop = loop
+        self._sink = sink
+        self._request_id = request_id
+        self._lock = threading.Lock()
+        self._waiting = bytearray()
+        self._dropped = 0
+        self._scheduled = False
+
+    def output(self, data: bytes) -> None:
+        """Called on the executor's thread."""
+        with self._lock:
+            self._waiting += data
+            excess = len(self._waiting) - MAX_WAITING_BYTES
+            if excess > 0:
+                del self._waiting[:excess]
+                self._dropped += excess
+            if self._scheduled:
+                return
+            self._scheduled = True
+        self._loop.call_soon_threadsafe(self._loop.call_later, FLUSH_SECONDS, self.flush)
+
+    def waiting(self, waiting: Waiting | None) -> None:
+        """Called on the executor's thread."""
+        event = events.CommandWaiting(self._request_id, waiting)
+        self._loop.call_soon_threadsafe(self._sink, event)
+
+    def flush(self) -> None:
+        """Hand over what has gathered; on the loop's thread."""
+        with self._lock:
+            data, dropped = bytes(self._waiting), self._dropped
+            self._waiting.clear()
+            self._dropped = 0
+            self._scheduled = False
+        if dropped:
+            notice = f"\n[… {dropped} bytes not shown …]\n".encode()
+            self._sink(events.CommandOutput(self._request_id, notice))
+        if data:
+            self._sink(events.CommandOutput(self._request_id, data))

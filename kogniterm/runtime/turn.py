@@ -1,0 +1,251 @@
+"""The spine: one input to its answer. This is the only loop; every arrow is one call.
+
+     2  input            -> journal record, message           `_begin`
+    3-7 state            -> node updates, action requests     `_think` (the graph)
+     8  action request   -> risk report -> verdict            `_judge`
+     9  verdict          -> decision                          `_decide`
+    10  approved request -> intent (fsynced) -> run           `_act`
+    11  what happened    -> ToolMessage, back into the graph  `_observe`
+    12  last message     -> answer                            `_conclude`
+
+The graph never touches a process and the executor never sees the graph: they meet here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from kogniterm.agent import evaluate, messages
+from kogniterm.agent.graph import think
+from kogniterm.agent.plan import COMPLETE_STEP
+from kogniterm.errors import KognitermError, ToolError
+from kogniterm.runtime import events
+from kogniterm.runtime.conclude import conclude, failed, interrupted
+from kogniterm.runtime.front import Front, relay
+from kogniterm.runtime.ports import SessionPorts, TurnCount
+from kogniterm.runtime.run_command import run_command
+from kogniterm.runtime.scripts import changed_scripts, script_hashes
+from kogniterm.sessions.records import (
+    Decided,
+    InputReceived,
+    Intent,
+    Judged,
+    NodeRan,
+    Outcome,
+    OutcomeStatus,
+    Requested,
+    TurnEnded,
+)
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    CommandResult,
+    Decision,
+    NodeUpdate,
+    RiskReport,
+    Text,
+    UserInput,
+    Verdict,
+)
+
+
+async def run_turn(session: SessionPorts, user_input: UserInput | None, front: Front) -> Answer:
+    """Take `user_input` to its answer, or go on with the turn that was open when None.
+
+    Cancelling the task stops the turn: the running command is ended, everything open is
+    answered truthfully, and an `Answer` with stop "interrupted" is returned.
+    """
+    count = TurnCount(session.limits, session.clock)
+    try:
+        if user_input is not None:
+            _begin(session, user_input, front)
+        while True:
+            if not session.state.pending:
+                failure = await _think(session, front, count)
+            if not session.state.pending:
+                answer = conclude(session.state, count, failure)
+                break
+            await _settle(session, front, count)
+    except asyncio.CancelledError:
+        _cancel_open(session, "[not run: the person stopped the turn]")
+        answer = interrupted(count)
+    except KognitermError as error:
+        _cancel_open(session, "[not run: the turn ended early]")
+        answer = failed(error, count)
+    session.record(
+        TurnEnded(session.state.turn, answer.stop, answer.exit_code, answer.text), durable=True
+    )
+    front.sink(events.TurnEnded(answer))
+    return answer
+
+
+def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
+    """Arrow 2: what the person said becomes a record and the message the model sees."""
+    clean = session.redact_input(user_input)
+    recalled = session.recall(clean)
+    message = messages.human_message(clean, session.plan_mode, recalled)
+    turn = session.state.turn + 1
+    session.record(InputReceived(turn, clean, message), durable=True)
+    front.sink(
+        events.TurnStarted(session.state.session_id, turn, session.model.info.name, session.cwd)
+    )
+
+
+async def _think(session: SessionPorts, front: Front, count: TurnCount) -> Text | None:
+    """Arrows 3 to 7: run the graph until it answers or waits; journal each node as it ends."""
+    failure: Text | None = None
+    await session.make_room(front)
+    context = session.think_context(count)
+    async for item in think(session.state.messages, session.state.plan, context):
+        if isinstance(item, NodeUpdate):
+            previous = session.state.plan
+            session.record(NodeRan(item))
+            if item.plan is not None and item.plan != previous:
+                front.sink(events.PlanChanged(item.plan, previous))
+            failure = item.failure or failure
+        else:
+            relay(item, front.sink, count)
+    return failure
+
+
+async def _settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
+    """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it."""
+    for request in session.state.pending:
+        report, verdict = _judge(session, request, front)
+        decision, report = await _decide(session, request, report, verdict, front)
+        if decision.kind == "reject":
+            count.refused.append(decision.reason or request.command)
+            _observe(session, request, "refused", messages.refusal_message(request, decision))
+            _cancel_open(session, "[not run: an earlier action was refused]")
+            return
+        await _act(session, request, decision, report, front, count)
+
+
+def _judge(
+    session: SessionPorts, request: ActionRequest, front: Front
+) -> tuple[RiskReport, Verdict]:
+    """Arrow 8: facts about the request, then policy's word on it."""
+    report = session.assess(request)
+    verdict = session.judge(request, report)
+    hashes = script_hashes(report, session.cwd)
+    session.record(Requested(request, session.cwd, session.env_hash, hashes))
+    session.record(Judged(request.id, report, verdict))
+    front.sink(events.ActionProposed(request, report, verdict, session.cwd))
+    return report, verdict
+
+
+async def _decide(
+    session: SessionPorts,
+    request: ActionRequest,
+    report: RiskReport,
+    verdict: Verdict,
+    front: Front,
+) -> tuple[Decision, RiskReport]:
+    """Arrow 9: policy decides what it can, the approver the rest. An edit is judged again."""
+    proposed = request
+    while True:
+        if verdict.kind == "deny":
+            reason = "; ".join(str(text) for text in verdict.reasons)
+            decision = Decision("reject", request.command, "policy", reason)
+        elif verdict.kind == "allow":
+            by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
+            decision = Decision("approve", request.command, by)
+        else:
+            decision = await front.approver.decide(request, report, verdict)
+        if decision.kind != "edit":
+            break
+        request = replace(request, command=decision.command)
+        report, verdict = _judge(session, request, front)
+        if verdict.kind == "allow":
+            decision = Decision("approve", request.command, decision.by)
+            break
+    session.record(Decided(request.id, decision), durable=True)
+    front.sink(events.ActionDecided(proposed, decision))
+    return decision, report
+
+
+async def _act(
+    session: SessionPorts,
+    request: ActionRequest,
+    decision: Decision,
+    report: RiskReport,
+    front: Front,
+    count: TurnCount,
+) -> None:
+    """Arrow 10: what was approved, byte for byte, and durable before it starts."""
+    changed = changed_scripts(session.state, request.id, session.cwd)
+    if changed:
+        refusal = Decision(
+            "reject", decision.command, "policy", f"{changed} changed after it was approved"
+        )
+        _observe(session, request, "refused", messages.refusal_message(request, refusal))
+        return
+    session.keep_preimages(request, report)
+    session.record(
+        Intent(request.id, decision.command, session.cwd, session.env_hash), durable=True
+    )
+    if request.effect == "command":
+        await _act_command(session, request, decision, front, count)
+    else:
+        await _act_tool(session, request, front)
+
+
+async def _act_command(
+    session: SessionPorts,
+    request: ActionRequest,
+    decision: Decision,
+    front: Front,
+    count: TurnCount,
+) -> None:
+    front.sink(events.CommandStarted(request.id, decision.command, session.cwd))
+    result, cancelled = await run_command(session, request, decision.command, front)
+    result = session.redact_result(result)
+    count.add_command(result)
+    front.sink(events.CommandEnded(request.id, result))
+    plan, note = None, ""
+    if request.tool == COMPLETE_STEP.name and session.state.plan is not None:
+        previous = session.state.plan
+        step = str(request.arguments["step"])
+        plan, note = evaluate.settle_check(previous, step, request.id, result)
+        if plan != previous:
+            front.sink(events.PlanChanged(plan, previous))
+    message = messages.command_message(request, result, decision, note)
+    outcome = Outcome(request.id, _status(result), message, result, plan)
+    session.record(outcome, durable=True)
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def _act_tool(session: SessionPorts, request: ActionRequest, front: Front) -> None:
+    try:
+        observation, failure = await session.tools[request.tool].run(request.arguments), False
+    except ToolError as error:
+        observation, failure = str(error), True
+    observation = session.redact(observation)
+    front.sink(events.ActionEnded(request.id, request.tool, observation, failure))
+    message = messages.action_message(request, observation, failed=failure)
+    _observe(session, request, "failed" if failure else "finished", message)
+
+
+def _observe(
+    session: SessionPorts, request: ActionRequest, status: OutcomeStatus, message: messages.Observed
+) -> None:
+    """Arrow 11: the one outcome of a request, with the message the model will see."""
+    session.record(Outcome(request.id, status, message), durable=True)
+
+
+def _status(result: CommandResult) -> OutcomeStatus:
+    if result.ended in ("exited", "signaled", "detached"):
+        return "finished"
+    return "failed" if result.ended == "not_started" else "cancelled"
+
+
+def _cancel_open(session: SessionPorts, text: str) -> None:
+    """Answer everything that waits, so that the history stays valid whatever happened."""
+    for request in session.state.pending:
+        message = messages.tool_message(request.call_id, request.tool, text, failed=True)
+        _observe(session, request, "cancelled", message)
+    rest = tuple(messages.cancel_messages(session.state.messages, text))
+    if rest:
+        session.record(NodeRan(NodeUpdate("execute_tool", rest)))
