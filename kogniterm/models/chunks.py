@@ -1,0 +1,82 @@
+"""From a provider's stream of message chunks to our events and one clean reply.
+
+Imports LangChain's messages at the top: this module is only ever imported by adapters, and
+they are imported lazily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
+
+from kogniterm.types import TextDelta, ThoughtDelta, Usage
+
+KEPT_METADATA = ("model_provider", "model_name", "finish_reason", "stop_reason", "done_reason")
+"""Response metadata that later calls or people need; the rest is provider noise, some of it
+in enums that no journal should hold."""
+THOUGHT_BLOCKS = {"thinking": "thinking", "reasoning": "reasoning"}
+
+
+def deltas(chunk: AIMessageChunk) -> Iterator[TextDelta | ThoughtDelta]:
+    """What a chunk adds to the answer and to the model's thinking."""
+    if isinstance(chunk.content, str):
+        if chunk.content:
+            yield TextDelta(chunk.content)
+        return
+    for block in chunk.content:
+        if isinstance(block, str):
+            if block:
+                yield TextDelta(block)
+            continue
+        kind = block.get("type")
+        if kind == "text" and block.get("text"):
+            yield TextDelta(block["text"])
+        elif kind in THOUGHT_BLOCKS and block.get(THOUGHT_BLOCKS[kind]):
+            yield ThoughtDelta(block[THOUGHT_BLOCKS[kind]])
+
+
+def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
+    """The whole message of a stream, with its raw response metadata.
+
+    Joined once at the end: adding chunk by chunk validates the growing message every time.
+    """
+    first, rest = chunks[0], list(chunks[1:])
+    merged = first + rest if rest else first
+    message = message_chunk_to_message(merged)
+    if not isinstance(message, AIMessage):
+        raise TypeError(f"a model streamed a {type(message).__name__}")
+    return message
+
+
+def cleaned(message: AIMessage) -> AIMessage:
+    """`message` as it joins the history: provider noise dropped, signatures kept.
+
+    `additional_kwargs["function_call"]` is a legacy copy of the tool calls that streaming
+    concatenates into something unparsable; the tool calls themselves are authoritative.
+    """
+    metadata = {
+        key: str(message.response_metadata[key])
+        for key in KEPT_METADATA
+        if message.response_metadata.get(key)
+    }
+    extras = {
+        key: value
+        for key, value in message.additional_kwargs.items()
+        if key not in {"function_call", "tool_calls"}
+    }
+    return message.model_copy(update={"response_metadata": metadata, "additional_kwargs": extras})
+
+
+def usage_of(message: AIMessage) -> Usage:
+    """Tokens of one call as the provider counted them; zeros when it did not say."""
+    counted = message.usage_metadata
+    if counted is None:
+        return Usage(calls=1)
+    details = counted.get("input_token_details") or {}
+    return Usage(
+        input=counted["input_tokens"],
+        output=counted["output_tokens"],
+        cached=details.get("cache_read") or 0,
+        calls=1,
+    )

@@ -1,0 +1,154 @@
+"""Gemini through langchain-google-genai: streaming, function calls, failures in our words.
+
+Light to import; the client (about a second of CPU) is loaded by `preload` or the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kogniterm.errors import ModelAuthError
+from kogniterm.models.calling import Caller
+from kogniterm.models.options import ModelOptions
+from kogniterm.models.schemas import tool_form
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessageChunk
+    from langchain_google_genai import ChatGoogleGenerativeAI
+
+    from kogniterm.models.gemini_wire import Wire
+
+DEFAULT_URL = "https://generativelanguage.googleapis.com"
+
+
+class GeminiModel:
+    """A Gemini model; `caller` is given by tests to keep its waits short.
+
+    The client is made once and used for every call. Calls belong to one event loop at a time;
+    `aclose` on that loop closes its connections.
+    """
+
+    def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
+        key = options.keys.get(info.provider)
+        if not key:
+            raise ModelAuthError("Gemini needs an API key; set GOOGLE_API_KEY.")
+        self._info = info
+        self._key = key
+        self._options = options
+        # An explicit address also keeps a tracing gateway in the environment out of the way.
+        self._url = options.base_urls.get(info.provider) or DEFAULT_URL
+        self._caller = caller or Caller(info.name, options)
+        self._lock = Lock()
+        self._client: ChatGoogleGenerativeAI | None = None
+        self._wire: Wire | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, window and abilities."""
+        return self._info
+
+    def preload(self) -> None:
+        """Import and construct the client; safe to call from any thread, more than once."""
+        with self._lock:
+            if self._client is not None:
+                return
+            from langchain_google_genai import ChatGoogleGenerativeAI
+            from pydantic import SecretStr
+
+            from kogniterm.models.gemini_wire import Wire
+            from kogniterm.models.tracing import silence_tracing
+
+            silence_tracing()
+            self._wire = Wire()
+            self._client = ChatGoogleGenerativeAI(
+                model=self._info.name.partition(":")[2],
+                api_key=SecretStr(self._key),
+                base_url=self._url,
+                vertexai=False,
+                # Six silent tries are the client's default; ours are visible (see calling).
+                max_retries=1,
+                timeout=self._options.idle,
+                temperature=self._options.temperature,
+                max_output_tokens=self._options.max_output,
+                include_thoughts=True if self._options.thoughts else None,
+                client_args={"transport": self._wire},
+            )
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask; see `protocols.Model`."""
+        return self._caller.call(lambda: self._attempt(request))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._wire is not None:
+            await self._wire.aclose()
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        import httpx
+        from google.genai.errors import APIError
+        from langchain_google_genai.chat_models import ChatGoogleGenerativeAIError
+
+        from kogniterm.models import gemini_errors
+        from kogniterm.models.chunks import cleaned, deltas, joined, usage_of
+
+        chunks: list[AIMessageChunk] = []
+        try:
+            async with aclosing(self._chunks(request)) as stream:
+                async for chunk in stream:
+                    chunks.append(chunk)
+                    for delta in deltas(chunk):
+                        yield delta
+            message = joined(chunks)
+        except (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            APIError,
+            ChatGoogleGenerativeAIError,
+            ValueError,
+            TypeError,
+        ) as error:
+            host = urlsplit(self._url).netloc or self._url
+            raise gemini_errors.from_exception(error, model=self.info.name, host=host) from error
+        failure = gemini_errors.unusable(message, model=self.info.name)
+        if failure is not None:
+            raise failure
+        yield Reply(cleaned(message), usage_of(message))
+
+    async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
+        """The client's chunks for `request`, its connection left when they are left."""
+        from kogniterm.models.gemini_wire import CALL_HEADER, WireChangedError
+
+        self.preload()
+        assert self._client is not None
+        assert self._wire is not None
+        for _ in range(2):
+            call = self._wire.plan(request.messages, _settings(request))
+            try:
+                async for chunk in self._client.astream(
+                    call.messages,
+                    http_options={"headers": {CALL_HEADER: call.number}},
+                    **call.settings,
+                ):
+                    yield chunk
+                return
+            except WireChangedError:
+                # A client with another request shape: it works, only slower.
+                self._wire.plain = True
+            finally:
+                await call.close()
+
+
+def _settings(request: ModelRequest) -> dict[str, Any]:
+    """What shapes the request beside its messages, as the client's keyword arguments."""
+    settings: dict[str, Any] = {}
+    if request.tools:
+        settings["tools"] = [tool_form(tool) for tool in request.tools]
+    if request.schema is not None:
+        settings["response_mime_type"] = "application/json"
+        settings["response_schema"] = dict(request.schema)
+    return settings

@@ -1,0 +1,239 @@
+"""Convert each message once: the wire form of a growing history, for the Gemini client.
+
+`ChatGoogleGenerativeAI` converts and validates the whole history at every call, which costs a
+hundred milliseconds at two hundred messages and grows with every step. Here the client is
+handed only the messages it has not converted before; the transport below it keeps the JSON
+of what was converted, and joins it to the new part just before the bytes leave. The same is
+done with the constant part of the request (system text, tools, generation settings), which is
+put in front of the contents, so that one request body is the beginning of the next.
+
+The client's public interface is all that is used. Its one cross-message rule, the stand-in
+signature that Gemini 3 gets for function calls without one, is applied when a message is
+converted and then kept: the plain client would take it away in the next turn, and change the
+prefix the provider has cached.
+
+Imports httpx and LangChain at the top: only ever imported by an open Gemini model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+CALL_HEADER = "x-kogniterm-call"
+"""Names the call a request belongs to, between client and transport; never sent."""
+LEAST_KEPT = 2000
+"""Groups kept converted at least; more when one history holds more."""
+
+
+class WireChangedError(Exception):
+    """The client's request has another shape than expected; nothing was sent."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Messages that convert together: a person's, or the model's with its tools' answers."""
+
+    messages: list[BaseMessage]
+
+    @property
+    def key(self) -> object:
+        first = self.messages[0]
+        return first.id or id(first)
+
+    @property
+    def entries(self) -> int:
+        """How many items of `contents` the client makes of it."""
+        return 2 if len(self.messages) > 1 else 1
+
+
+@dataclass(slots=True)
+class Converted:
+    """The wire form of a group, and the messages it stands for."""
+
+    messages: tuple[BaseMessage, ...]
+    data: bytes
+
+    def stands_for(self, group: Group) -> bool:
+        return len(self.messages) == len(group.messages) and all(
+            mine is theirs or mine == theirs
+            for mine, theirs in zip(self.messages, group.messages, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HeadKey:
+    """What the constant part of a request depends on."""
+
+    system: tuple[BaseMessage, ...]
+    settings: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Call:
+    """One request to be joined: what the client gets, and what goes in front of it."""
+
+    number: str
+    messages: list[BaseMessage]
+    settings: dict[str, Any]
+    groups: list[Group] | None = None
+    fresh: list[Group] = field(default_factory=list)
+    head: HeadKey | None = None
+    response: httpx.Response | None = None
+
+    async def close(self) -> None:
+        """Leave the connection now, not when the garbage collector comes."""
+        if self.response is not None:
+            await self.response.aclose()
+
+
+def grouped(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], list[Group]] | None:
+    """System messages and groups in order; None for message kinds the join does not know.
+
+    An answer goes with the model message that asked, wherever it stands in the history;
+    an answer nobody asked for and a person's empty message are not sent, as the client does it.
+    """
+    system: list[BaseMessage] = []
+    groups: list[Group] = []
+    asked: dict[str, Group] = {}
+    leading = isinstance(messages[0], SystemMessage) if messages else False
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            owner = asked.get(message.tool_call_id)
+            if owner is not None:
+                owner.messages.append(message)
+        elif isinstance(message, SystemMessage):
+            if leading:
+                system.append(message)
+        elif isinstance(message, AIMessage):
+            groups.append(Group([message]))
+            asked.update((str(call["id"]), groups[-1]) for call in message.tool_calls)
+        elif isinstance(message, HumanMessage):
+            if message.content:
+                groups.append(Group([message]))
+        else:
+            return None
+    return system, groups
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """The transport under the Gemini client; also plans what the client is to convert.
+
+    Requests go out through a client of its own, so that proxies and certificates of the
+    machine apply as usual. One connection pool per event loop.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Call] = {}
+        self._count = 0
+        self._kept: OrderedDict[object, Converted] = OrderedDict()
+        self._heads: list[tuple[HeadKey, bytes]] = []
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.plain = False
+
+    def plan(self, messages: Sequence[BaseMessage], settings: Mapping[str, Any]) -> Call:
+        """What to hand to the client so that the joined request holds all of `messages`.
+
+        `settings` are the keyword arguments that shape the request: tools and reply schema.
+        """
+        self._count += 1
+        number = str(self._count)
+        parts = None if self.plain else grouped(messages)
+        if parts is None or not parts[1]:
+            return Call(number, list(messages), dict(settings))
+        system, groups = parts
+        head = HeadKey(tuple(system), settings)
+        known = any(key == head for key, _ in self._heads)
+        # The client converts at least one message: a request of nothing new (a retry) has to
+        # have contents too.
+        fresh = [group for group in groups if not self._has(group)] or groups[-1:]
+        call = Call(
+            number,
+            ([] if known else system) + [m for group in fresh for m in group.messages],
+            {} if known else dict(settings),
+            groups,
+            fresh,
+            head,
+        )
+        self._calls[number] = call
+        return call
+
+    def _has(self, group: Group) -> bool:
+        kept = self._kept.get(group.key)
+        return kept is not None and kept.stands_for(group)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the joined request; the response is streamed."""
+        call = self._calls.pop(request.headers.pop(CALL_HEADER, ""), None)
+        if call is not None:
+            body = self._join(call, request.content)
+            headers = [item for item in request.headers.raw if item[0].lower() != b"content-length"]
+            request = httpx.Request(
+                request.method,
+                request.url,
+                headers=headers,
+                content=body,
+                extensions=request.extensions,
+            )
+        response = await self._pool().send(request, stream=True)
+        if call is not None:
+            call.response = response
+        return response
+
+    def _join(self, call: Call, content: bytes) -> bytes:
+        """The whole request body, with the client's new part learnt."""
+        assert call.groups is not None and call.head is not None
+        body: dict[str, Any] = json.loads(content)
+        entries = body.pop("contents", None)
+        if not isinstance(entries, list) or len(entries) != sum(g.entries for g in call.fresh):
+            raise WireChangedError
+        for group in call.fresh:
+            mine, entries = entries[: group.entries], entries[group.entries :]
+            data = json.dumps(mine)[1:-1].encode()
+            self._kept[group.key] = Converted(tuple(group.messages), data)
+        contents = b", ".join(self._kept[group.key].data for group in call.groups)
+        for group in call.groups:
+            self._kept.move_to_end(group.key)
+        while len(self._kept) > max(LEAST_KEPT, 2 * len(call.groups)):
+            self._kept.popitem(last=False)
+        head = self._head(call.head, body)
+        return b"{" + head + b'"contents": [' + contents + b"]}"
+
+    def _head(self, key: HeadKey, body: dict[str, Any]) -> bytes:
+        """The constant part with a comma behind it; learnt from the first body that has it."""
+        for known, data in self._heads:
+            if known == key:
+                return data
+        data = json.dumps(body)[1:-1].encode() + b", " if body else b""
+        self._heads = [(key, data), *self._heads[:7]]
+        return data
+
+    def _pool(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client = httpx.AsyncClient(timeout=None)  # the client sets it per request
+            self._loop = loop
+        return self._client
+
+    def close(self) -> None:
+        """The blocking twin the client's cleanup expects; there is nothing to close."""
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop."""
+        if self._client is not None and self._loop is asyncio.get_running_loop():
+            await self._client.aclose()
+            self._client = None

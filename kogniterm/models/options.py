@@ -1,0 +1,42 @@
+"""What a model is opened with: everything the settings know, nothing read from the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """The settings a model needs, as plain values.
+
+    `keys` and `base_urls` are by provider name (`google_genai`, `openai`, …). `deadline` bounds
+    one model call in seconds, its retries and waits included; `idle` bounds the silence between
+    two pieces of a reply. `tries` counts the first call too; `longest_wait` bounds one pause
+    between tries and `total_wait` their sum, in seconds. `temperature` and `max_output` (tokens)
+    are left to the provider when None; `thoughts` asks for the model's thinking where it is
+    shown. `base_folder` is what relative paths of scripted and replay files start from.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    deadline: float = 600.0
+    idle: float = 120.0
+    tries: int = 4
+    longest_wait: float = 60.0
+    total_wait: float = 180.0
+    temperature: float | None = None
+    max_output: int | None = None
+    context_window: int | None = None
+    thoughts: bool = False
+    text_calls: bool = False
+    weights_folder: Path | None = None
+    base_folder: Path | None = None
+    record_to: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.deadline <= 0 or self.idle <= 0:
+            raise ValueError("deadline and idle are seconds above zero")
+        if self.tries < 1:
+            raise ValueError("a model is tried at least once")
