@@ -1,0 +1,100 @@
+"""The two databases behind one small face, so that journal and store are written once.
+
+SQL is written with `?` and means the same on both. What differs (searching, leaving nothing on
+disk after a deletion, telling a duplicate key) is a method.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from kogniterm.database import migrate, open_sqlite, scrub, storage_errors, transaction
+from kogniterm.errors import StorageError
+from kogniterm.sessions.schema import ROOM, SQLITE
+
+Row = tuple[Any, ...]
+
+
+class DuplicateError(StorageError):
+    """A row with this key is there already."""
+
+
+class Backend(Protocol):
+    """An open database. Every method raises `StorageError` kinds only."""
+
+    @property
+    def place(self) -> str:
+        """The file or address, as it may be shown."""
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run one statement; the rows it gives, if any."""
+
+    def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Row]:
+        """Run a query whose rows may be too many to hold at once."""
+
+    def transaction(self, *, durable: bool = False) -> AbstractContextManager[None]:
+        """All or nothing; `durable` waits for the disk."""
+
+    def search(self, words: Sequence[str], limit: int) -> list[Row]:
+        """(session id, turn, text) of turns that hold all the words, best first."""
+
+    def scrub(self) -> None:
+        """After deletions: leave nothing of them on disk, as far as this database can."""
+
+    def close(self) -> None:
+        """Release the database."""
+
+
+class SqliteBackend:
+    """One file, one person."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = open_sqlite(path)
+        with storage_errors(path):
+            migrate(self._connection, ROOM, SQLITE)
+
+    @property
+    def place(self) -> str:
+        return str(self._path)
+
+    def execute(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
+        with self._errors():
+            return self._connection.execute(sql, values).fetchall()
+
+    def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Row]:
+        with self._errors():
+            yield from self._connection.execute(sql, values)
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:
+        with self._errors(), transaction(self._connection, durable=durable):
+            yield
+
+    def search(self, words: Sequence[str], limit: int) -> list[Row]:
+        query = " ".join('"' + word.replace('"', '""') + '"' for word in words)
+        return self.execute(
+            "SELECT session_id, turn, text FROM turn_texts WHERE turn_texts MATCH ? "
+            "ORDER BY rank LIMIT ?",
+            (query, limit),
+        )
+
+    def scrub(self) -> None:
+        with self._errors():
+            scrub(self._connection, ["turn_texts"])
+
+    def close(self) -> None:
+        with self._errors():
+            self._connection.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        with storage_errors(self._path):
+            try:
+                yield
+            except sqlite3.IntegrityError as error:
+                raise DuplicateError("This is in {place} already.", place=self.place) from error

@@ -1,0 +1,223 @@
+"""Journal → state: what a session is, read from its records by one pure function.
+
+`advance(state, record)` is the only definition of what a record means for the session; a live
+session uses it record by record, a resumed one over the records it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import reduce
+from typing import TypeVar, cast
+
+from kogniterm.sessions.records import (
+    Compacted,
+    Decided,
+    InputReceived,
+    Intent,
+    Judged,
+    NodeRan,
+    Noted,
+    Outcome,
+    Record,
+    Requested,
+    SessionOpened,
+    TurnEnded,
+)
+from kogniterm.sessions.transcript import Transcript
+from kogniterm.types import (
+    ActionRequest,
+    ApprovalMode,
+    Decision,
+    Plan,
+    PlanMode,
+    Usage,
+    UserInput,
+    Verdict,
+    approval_mode,
+)
+
+TITLE_LENGTH = 60
+
+_Value = TypeVar("_Value")
+
+
+class Note(StrEnum):
+    """The kinds of `Noted` that change the state; each is also the key of its one datum."""
+
+    TITLE = "title"
+    MODEL = "model"
+    MODE = "mode"
+    PLAN_MODE = "plan_mode"
+    FOLDER = "folder"
+
+    def record(self, value: str) -> Noted:
+        """The note that sets this to `value`."""
+        return Noted(self.value, {self.value: value})
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What the journal says so far.
+
+    `pending` are the action requests that still owe the model their ToolMessage, in order.
+    Of these, the ones in `unknown` were started and nobody knows how they ended: their intent
+    stands in the journal, their outcome does not. They must never be run again by themselves.
+    `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
+    pending. `cwd` is where the last command left off; `draft` what the person had typed and not
+    sent (kept beside the journal, not in it). `history_seq` is the record from which
+    `messages` are read.
+    """
+
+    session_id: str = ""
+    folder: str = ""
+    title: str = ""
+    model: str = ""
+    mode: ApprovalMode = "manual"
+    plan_mode: PlanMode = "auto"
+    cwd: str = ""
+    turn: int = 0
+    open_input: UserInput | None = None
+    messages: Transcript = field(default_factory=Transcript)
+    plan: Plan | None = None
+    pending: tuple[ActionRequest, ...] = ()
+    unknown: tuple[Intent, ...] = ()
+    requested: Mapping[str, Requested] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    parent: str | None = None
+    draft: str = ""
+    seq: int = 0
+    hash: str = ""
+    history_seq: int = 1
+
+    @property
+    def open_turn(self) -> bool:
+        """Whether the last turn has begun and not ended."""
+        return self.open_input is not None
+
+    @property
+    def waiting(self) -> tuple[ActionRequest, ...]:
+        """The pending requests that were never started: they may be asked again."""
+        started = {intent.request_id for intent in self.unknown}
+        return tuple(request for request in self.pending if request.id not in started)
+
+
+def fold(records: Iterable[Record], state: SessionState | None = None) -> SessionState:
+    """The state after `records`, starting from `state` (or from nothing)."""
+    return reduce(advance, records, state or SessionState())
+
+
+def advance(state: SessionState, record: Record) -> SessionState:
+    """The state after one more record."""
+    return replace(_advance(state, record), seq=record.seq, hash=record.hash)
+
+
+def _advance(state: SessionState, record: Record) -> SessionState:
+    match record.body:
+        case SessionOpened() as body:
+            return _opened(state, body)
+        case InputReceived() as body:
+            return replace(
+                state,
+                turn=body.turn,
+                open_input=body.input,
+                title=state.title or title_of(body.input.text),
+                messages=state.messages.extended((body.message,)),
+            )
+        case NodeRan(update=update):
+            return replace(
+                state,
+                messages=state.messages.extended(update.messages),
+                plan=update.plan if update.plan is not None else state.plan,
+                pending=state.pending + update.pending,
+                usage=state.usage + update.usage,
+            )
+        case Requested() as body:
+            return replace(state, requested={**state.requested, body.request.id: body})
+        case Judged() as body:
+            return replace(state, verdicts={**state.verdicts, body.request_id: body.verdict})
+        case Decided() as body:
+            return replace(state, decisions={**state.decisions, body.request_id: body.decision})
+        case Intent() as body:
+            return replace(state, unknown=(*state.unknown, body))
+        case Outcome() as body:
+            return _outcome(state, body)
+        case Compacted() as body:
+            return replace(
+                state,
+                messages=Transcript(body.messages),
+                plan=body.plan,
+                pending=body.pending,
+                turn=body.turn or state.turn,
+                history_seq=record.seq,
+            )
+        case TurnEnded() as body:
+            return replace(state, turn=body.turn, open_input=None)
+        case Noted() as body:
+            return _noted(state, body)
+
+
+def _opened(state: SessionState, body: SessionOpened) -> SessionState:
+    """The first one says where the session lives; later ones only tell who resumed it."""
+    if state.session_id:
+        return replace(state, model=body.model or state.model)
+    return replace(
+        state,
+        session_id=body.session_id,
+        folder=body.folder,
+        cwd=body.folder,
+        model=body.model,
+        parent=body.parent,
+    )
+
+
+def _outcome(state: SessionState, body: Outcome) -> SessionState:
+    ran = body.result is not None and body.result.ended != "not_started"
+    return replace(
+        state,
+        messages=state.messages.extended((body.message,)),
+        plan=body.plan if body.plan is not None else state.plan,
+        pending=tuple(request for request in state.pending if request.id != body.request_id),
+        unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),
+        requested=_without(state.requested, body.request_id),
+        verdicts=_without(state.verdicts, body.request_id),
+        decisions=_without(state.decisions, body.request_id),
+        cwd=body.result.cwd if ran and body.result is not None else state.cwd,
+    )
+
+
+def _noted(state: SessionState, body: Noted) -> SessionState:
+    value = body.data.get(body.kind)
+    match body.kind:
+        case Note.TITLE:
+            return replace(state, title=str(value))
+        case Note.MODEL:
+            return replace(state, model=str(value))
+        case Note.MODE:
+            return replace(state, mode=approval_mode(str(value)))
+        case Note.PLAN_MODE:
+            known = value if value in ("auto", "always", "never") else "auto"
+            return replace(state, plan_mode=cast(PlanMode, known))
+        case Note.FOLDER:
+            return replace(state, folder=str(value), cwd=str(value))
+        case _:
+            return state
+
+
+def _without(mapping: Mapping[str, _Value], key: str) -> Mapping[str, _Value]:
+    return {name: value for name, value in mapping.items() if name != key}
+
+
+def title_of(task: str) -> str:
+    """A title made from the first task: its first line with words, cut at a word's end."""
+    line = next((line.strip() for line in task.splitlines() if line.strip()), "")
+    line = " ".join(line.split())
+    if len(line) <= TITLE_LENGTH:
+        return line
+    cut = line[: TITLE_LENGTH - 1]
+    head, space, _ = cut.rpartition(" ")
+    return (head if space and len(head) > TITLE_LENGTH // 2 else cut).rstrip(" ,.;:") + "…"

@@ -1,0 +1,185 @@
+"""Record bodies survive being written and read; the bytes are canonical; the hash covers all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from kogniterm.errors import StorageCorruptError
+from kogniterm.sessions.codec import KINDS, decode, encode, kind_of, payload_digest, record_hash
+from kogniterm.sessions.records import (
+    Compacted,
+    Decided,
+    InputReceived,
+    Intent,
+    Judged,
+    NodeRan,
+    Noted,
+    Outcome,
+    RecordBody,
+    Requested,
+    SessionOpened,
+    TurnEnded,
+)
+from kogniterm.types import (
+    ActionRequest,
+    Check,
+    CommandResult,
+    Decision,
+    Effect,
+    Evidence,
+    Job,
+    NodeUpdate,
+    Plan,
+    PlanStep,
+    RiskReport,
+    RuleTrace,
+    Text,
+    Usage,
+    UserInput,
+    Verdict,
+    Waiting,
+)
+
+REQUEST = ActionRequest("r1", "c1", "execute_command", "ls\x00\udcff ñ", "look", {"n": [1, None]})
+PLAN = Plan(
+    "goal",
+    (
+        PlanStep(
+            "1",
+            "do",
+            check=Check("exit_code", "0"),
+            evidence=(Evidence("r1", 0, "ok"),),
+            substeps=(PlanStep("1.1", "a part", status="done"),),
+        ),
+    ),
+    revision=3,
+)
+AI = AIMessage(
+    "thinking about ñandúes",
+    id="run-1",
+    tool_calls=[{"name": "execute_command", "args": {"command": "ls"}, "id": "c1"}],
+    additional_kwargs={"__gemini_function_call_thought_signatures__": {"c1": "AbC+/=="}},
+    usage_metadata={"input_tokens": 5, "output_tokens": 2, "total_tokens": 7},
+)
+BODIES: list[RecordBody] = [
+    SessionOpened("s", "/home/me", "0.1.0", "scripted:a", "parent", 7),
+    InputReceived(1, UserInput("do it", "piped\n", "run", ("a.png",)), HumanMessage("do it")),
+    NodeRan(NodeUpdate("decide_action", (AI,), PLAN, (REQUEST,), None, Usage(5, 2, 1, 1))),
+    NodeRan(NodeUpdate("create_plan", failure=Text("No {thing}", {"thing": "luck"}))),
+    Requested(REQUEST, "/home/me", "e" * 64, {"build.sh": "f" * 64}),
+    Judged(
+        "r1",
+        RiskReport(
+            "ls", "safe_readonly", (Text("reads"),), (Effect("read", "."),), (("ls", "-l"),)
+        ),
+        Verdict(
+            "ask", (Text("why {x}", {"x": 1}),), (RuleTrace("a", "ask", True, Text("b")),), "l"
+        ),
+    ),
+    Decided("r1", Decision("reject", "ls", "person", "not now")),
+    Intent("r1", "ls", "/home/me", "e" * 64, "/out/1"),
+    Outcome(
+        "r1",
+        "finished",
+        ToolMessage("a\nb", tool_call_id="c1", artifact={"raw": b"\x00\xff"}),
+        CommandResult(
+            "ls",
+            "detached",
+            None,
+            "a\nb",
+            0.25,
+            "/home/me",
+            jobs=(Job("j", "sleep", "running", (1, 2), 3.5),),
+            waiting=Waiting("terminal", 2.0, "cat", "reads"),
+            notes=("note",),
+        ),
+    ),
+    Compacted((HumanMessage("so far"), AI), PLAN, (REQUEST,), 4),
+    TurnEnded(1, "done", 0, "answer"),
+    Noted("lease", {"text": Text("a {b}", {"b": "c"}), "bytes": b"\x01", "list": [1, {"a": None}]}),
+]
+
+
+def test_every_kind_is_covered() -> None:
+    assert {kind_of(body) for body in BODIES} == set(KINDS)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=kind_of)
+def test_what_is_written_is_read_back(body: RecordBody) -> None:
+    payload = encode(body)
+    again = decode(kind_of(body), payload)
+    assert again == body
+    assert encode(again) == payload
+    assert payload.isascii()
+
+
+def test_equal_bodies_have_equal_bytes_whatever_the_order_of_their_keys() -> None:
+    first = Noted("note", {"a": 1, "b": {"c": 2, "d": 3}})
+    second = Noted("note", {"b": {"d": 3, "c": 2}, "a": 1})
+    assert encode(first) == encode(second)
+
+
+def test_what_a_provider_hangs_on_a_message_is_reduced_to_json() -> None:
+    message = AIMessage("hi", response_metadata={"model": "m", "raw": object(), "n": {"x": [1]}})
+    again = decode("node", encode(NodeRan(NodeUpdate("decide_action", (message,)))))
+    assert isinstance(again, NodeRan)
+    assert again.update.messages[0].response_metadata == {"model": "m", "n": {"x": [1]}}
+
+
+def test_a_kind_from_a_newer_version_is_kept_as_a_note() -> None:
+    body = decode("hologram", '{"shape":"cube"}')
+    assert body == Noted("unknown.hologram", {"shape": "cube"})
+
+
+def test_a_field_from_a_newer_version_is_passed_over() -> None:
+    body = BODIES[6]
+    plain = json.loads(encode(body)) | {"mood": "good"}
+    assert decode("decision", json.dumps(plain)) == body
+
+
+@pytest.mark.parametrize("payload", ["", "{", "[]", "{}", '{"turn":1,"input":3}'])
+def test_a_payload_that_makes_no_record_is_called_damaged(payload: str) -> None:
+    with pytest.raises(StorageCorruptError, match="cannot be read"):
+        decode("input", payload)
+
+
+@pytest.mark.parametrize("tag", ["__bytes__", "__text__", "__as_is__"])
+def test_arguments_that_look_like_our_own_tags_stay_what_they_are(tag: str) -> None:
+    arguments = {tag: {tag: "not base64"}}
+    request = ActionRequest("r", "c", "tool", "x", arguments=arguments)
+    body = NodeRan(NodeUpdate("execute_tool", (), pending=(request,)))
+    assert decode("node", encode(body)) == body
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(), json_values), st.text())
+def test_any_arguments_and_text_survive(arguments: dict[str, Any], text: str) -> None:
+    request = ActionRequest("r", "c", "tool", text, arguments=arguments)
+    body = NodeRan(NodeUpdate("execute_tool", (HumanMessage(text),), pending=(request,)))
+    assert decode("node", encode(body)) == body
+
+
+def test_the_hash_covers_each_part() -> None:
+    digest = payload_digest("salt", "payload")
+    base = (1, 2.5, "input", digest, "0" * 64)
+    changed = [
+        (2, *base[1:]),
+        (1, 2.6, *base[2:]),
+        (*base[:2], "node", *base[3:]),
+        (*base[:3], payload_digest("salt", "payloae"), base[4]),
+        (*base[:4], "1" * 64),
+    ]
+    hashes = {record_hash(*values) for values in [base, *changed]}
+    assert len(hashes) == 6
