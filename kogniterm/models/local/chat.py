@@ -1,0 +1,293 @@
+"""The embedded local model behind the `Model` protocol.
+
+Too small to drive the loop, it does one thing: turn one request into one command, shown the most
+similar examples of the bank as earlier turns of the chat (as a list in the prompt it copies
+them). Everything else is decided by rules: what is talk, what comes next, what the answer is.
+
+Imports LangChain's messages inside functions, so that opening the model costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm import prompts
+from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
+from kogniterm.models.local.bank import LANGUAGES, Example, examples
+from kogniterm.models.local.catalogue import DEFAULT_NAME, Weights, weights_called
+from kogniterm.models.local.conversation import is_knowledge_question, small_talk
+from kogniterm.models.local.language import language_of, say
+from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far
+from kogniterm.models.local.retrieval import Bank
+from kogniterm.models.local.runtime import Finished, Prompt, Runtime
+from kogniterm.models.local.weights import find
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, TextDelta, Usage
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+EXAMPLES = 5
+MAX_COMMAND_TOKENS = 160
+MAX_PROSE_TOKENS = 400
+MAX_JSON_TOKENS = 800
+_ONE_LINE = "root ::= [^ \\t\\r\\n`#] [^\\r\\n]*"
+_START, _END = "<|im_start|>", "<|im_end|>"
+_CHARACTERS_PER_TOKEN = 3
+_ERROR_LINES = 3
+ONE_CALL = Usage(calls=1)
+
+Chat = Sequence[tuple[str, str]]
+"""(role, text) pairs, oldest first."""
+
+
+def chat_text(chat: Chat) -> str:
+    """`chat` in ChatML, the form the Qwen models know, open for the assistant's turn.
+
+    The markers are taken out of the texts: what a file says must not become a turn.
+    """
+    turns = []
+    for role, text in chat:
+        safe = text.replace(_START, "").replace(_END, "")
+        turns.append(f"{_START}{role}\n{safe}{_END}\n")
+    return "".join(turns) + f"{_START}assistant\n"
+
+
+def open_local(
+    name: str = DEFAULT_NAME,
+    weights_folder: Path | None = None,
+    *,
+    weights_file: Path | None = None,
+    threads: int | None = None,
+    extra_examples: Iterable[Example] = (),
+) -> LocalModel:
+    """The local model called `name`, from `weights_file` or the verified file in the folder.
+
+    Nothing is loaded yet. Raises `ModelNotFoundError` for an unknown name, and
+    `ModelUnavailableError` that says how to fetch the weights when they are not there.
+    """
+    entry = weights_called(name)
+    if weights_file is not None:
+        file = weights_file if weights_file.is_file() else None
+    else:
+        file = find(entry, weights_folder) if weights_folder is not None else None
+    if file is None:
+        raise ModelUnavailableError(
+            "The weights of {title} are not on this machine. Fetch them with "
+            "`kogniterm models pull {name}` ({size} MB; the official file is {url}, "
+            "sha256 {sha256}).",
+            title=entry.title,
+            name=entry.name,
+            size=entry.size // 1_000_000,
+            url=entry.url,
+            sha256=entry.sha256,
+        )
+    return LocalModel(entry, file, threads=threads, extra_examples=extra_examples)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A finished completion."""
+
+    text: str
+    usage: Usage
+    cut: bool
+
+
+class LocalModel:
+    """One request, one command. Loads at the first request that needs it, or at `preload`."""
+
+    def __init__(
+        self,
+        entry: Weights,
+        file: Path,
+        *,
+        threads: int | None = None,
+        extra_examples: Iterable[Example] = (),
+    ) -> None:
+        self._info = ModelInfo(
+            name=entry.name,
+            provider="local",
+            context_window=entry.context_window,
+            max_output=MAX_JSON_TOKENS,
+            calls_tools=True,
+            local=True,
+            one_command=True,
+        )
+        self._runtime = Runtime(file, context=entry.context_window, threads=threads)
+        self._extra = tuple(extra_examples)
+        self._banks: Mapping[str, Bank] | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        """What the runtime must know of this model."""
+        return self._info
+
+    def preload(self) -> None:
+        """Start loading the weights in the background; returns at once."""
+        self._runtime.preload()
+
+    def close(self) -> None:
+        """Free the memory; a later request loads again."""
+        self._runtime.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask; see the module's docstring. Raises `ModelError` kinds only; cancel by task."""
+        if request.schema is not None:
+            yield await self._json(request)
+        elif COMMAND_TOOL not in {tool.name for tool in request.tools}:
+            async for event in self._prose(_chat(request.messages), mark=None):
+                yield event
+        else:
+            async for event in self._act(request):
+                yield event
+
+    # --- one command -----------------------------------------------------------------------
+
+    async def _act(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        turn = turn_so_far(request.messages)
+        talk = small_talk(turn.request) if not turn.done and not turn.failed else None
+        if talk is not None:
+            yield TextDelta(talk)
+            yield _reply(talk)
+        elif turn.data is not None or is_knowledge_question(turn.request):
+            mark = say("unverified", language_of(turn.request))
+            async for event in self._prose(_question(turn), mark=mark):
+                yield event
+        elif turn.part is None:
+            text = answer(turn)
+            yield TextDelta(text)
+            yield _reply(text, done=not turn.failed)
+        else:
+            yield await self._command(turn, turn.part)
+
+    async def _command(self, turn: TurnSoFar, part: str) -> Reply:
+        """Propose a command for `part`; the second try is shown what the first one said."""
+        prompt = Prompt(
+            chat_text(self.command_chat(turn, part)),
+            MAX_COMMAND_TOKENS,
+            stop=("\n",),
+            grammar=_ONE_LINE,
+        )
+        written = await self._write(prompt)
+        command = written.text.strip()
+        if written.cut or not command:
+            raise ModelReplyError(
+                "The local model found no usable command; say it in other words, or in "
+                "smaller pieces."
+            )
+        if turn.failed and command == turn.failed[-1].command:
+            text = answer(turn)
+            return _reply(text, usage=written.usage, done=False)
+        purpose = say("purpose", language_of(part), request=part)
+        return _reply("", usage=written.usage, command=command, purpose=purpose)
+
+    def command_chat(self, turn: TurnSoFar, part: str) -> Chat:
+        """What the model is shown for `part`: examples, earlier parts, the request, the error."""
+        chat = [("system", prompts.load("local_command"))]
+        for example in reversed(self.similar(part)):
+            chat += [("user", example.request), ("assistant", example.command)]
+        for earlier, ran in zip(turn.parts, turn.done, strict=False):
+            chat += [("user", earlier), ("assistant", ran.command)]
+        chat.append(("user", part))
+        if turn.failed:
+            said = "\n".join(turn.failed[-1].output.splitlines()[-_ERROR_LINES:])
+            chat.append(("assistant", turn.failed[-1].command))
+            chat.append(("user", f"That failed: {said}\nWrite a different command for: {part}"))
+        return chat
+
+    def similar(self, request: str, count: int = EXAMPLES) -> tuple[Example, ...]:
+        """The examples most like `request`, best first, in its language."""
+        if self._banks is None:
+            everything = (*self._extra, *examples())
+            self._banks = {language: Bank(everything, language) for language in LANGUAGES}
+        return self._banks[language_of(request)].nearest(request, count)
+
+    # --- text ------------------------------------------------------------------------------
+
+    async def _prose(self, chat: Chat, *, mark: str | None) -> AsyncIterator[ModelEvent]:
+        """Plain text from the model; `mark` stands above it when nothing vouches for it."""
+        before = f"{mark}\n\n" if mark else ""
+        if before:
+            yield TextDelta(before)
+        pieces: list[str] = []
+        usage = ONE_CALL
+        prompt = Prompt(self._fitting(chat, MAX_PROSE_TOKENS), MAX_PROSE_TOKENS)
+        async with aclosing(self._runtime.complete(prompt)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    usage = _usage(event)
+                else:
+                    pieces.append(event)
+                    yield TextDelta(event)
+        yield _reply(before + "".join(pieces).strip(), usage=usage)
+
+    async def _json(self, request: ModelRequest) -> Reply:
+        """A reply whose text satisfies the request's schema."""
+        text = self._fitting(_chat(request.messages), MAX_JSON_TOKENS)
+        written = await self._write(Prompt(text, MAX_JSON_TOKENS, schema=request.schema))
+        try:
+            json.loads(written.text)
+        except ValueError as error:
+            raise ModelReplyError("The local model's reply was cut before its end.") from error
+        return _reply(written.text, usage=written.usage)
+
+    def _fitting(self, chat: Chat, reserve: int) -> str:
+        """`chat` as text. Raises `ContextOverflowError` early when it cannot possibly fit."""
+        text = chat_text(chat)
+        if len(text) > (self._info.context_window - reserve) * 2 * _CHARACTERS_PER_TOKEN:
+            raise ContextOverflowError(
+                "The request is too long for the local model; make it shorter, or choose a "
+                "model with a larger window."
+            )
+        return text
+
+    async def _write(self, prompt: Prompt) -> _Written:
+        pieces: list[str] = []
+        async with aclosing(self._runtime.complete(prompt)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return _Written("".join(pieces), _usage(event), event.cut)
+                pieces.append(event)
+        raise ModelReplyError("The local model ended its stream without a reply; try again.")
+
+
+def _question(turn: TurnSoFar) -> Chat:
+    """A question to be answered in prose, with the data that was piped in."""
+    asked = turn.request if turn.data is None else f"{turn.request}\n\n{turn.data}"
+    return [("system", prompts.load("local_prose")), ("user", asked)]
+
+
+def _chat(messages: Sequence[BaseMessage]) -> Chat:
+    """LangChain's messages as (role, text) pairs; observations count as the user's."""
+    roles = {"system": "system", "ai": "assistant"}
+    return [(roles.get(message.type, "user"), message.text) for message in messages]
+
+
+def _usage(finished: Finished) -> Usage:
+    return Usage(finished.input, finished.output, finished.cached, calls=1)
+
+
+def _reply(
+    text: str,
+    *,
+    usage: Usage = ONE_CALL,
+    command: str | None = None,
+    purpose: str = "",
+    done: bool = True,
+) -> Reply:
+    """The reply's message: text, or one tool call. `task_done` tells whether it succeeded."""
+    from langchain_core.messages import AIMessage
+
+    calls: list[Any] = []
+    if command is not None:
+        arguments = {"command": command, "purpose": purpose}
+        call_id = f"local-{uuid.uuid4().hex[:12]}"
+        calls.append({"name": COMMAND_TOOL, "args": arguments, "id": call_id, "type": "tool_call"})
+    message = AIMessage(text, tool_calls=calls, response_metadata={"task_done": done})
+    return Reply(message, usage)

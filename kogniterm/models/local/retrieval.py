@@ -1,0 +1,91 @@
+"""Finds the examples most like a request: BM25 over stemmed words.
+
+Okapi BM25 with k1 = 1.2 and b = 0.75, the values usual since Robertson and Zaragoza, "The
+Probabilistic Relevance Framework: BM25 and Beyond" (2009). The bank is small, so every example
+is scored: no index structure beyond the word counts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from kogniterm.models.local.bank import Example
+from kogniterm.models.local.language import Language, plain
+
+_K1 = 1.2
+_B = 0.75
+_TOKEN = re.compile(r"\.?[a-z0-9_+]+")
+_STOP_WORDS: dict[Language, str] = {
+    "en": "a an the of to in on at for with by is are was be do does did i me my you your it its "
+    "this that these those there here and or please can could would want have has as all any",
+    "es": "el la los las un una unos unas de del al a en con por para es son esta estan este estos "
+    "estas esa ese eso y o u me mi mis tu tus se lo le les que hay aqui por favor quiero puedes "
+    "como todos todas",
+}
+_STOP = {language: frozenset(words.split()) for language, words in _STOP_WORDS.items()}
+_ENDING_LIST: dict[Language, str] = {
+    "en": "ations ation ingly edly ings ing ies ied est ed es er ly s e",
+    "es": "aciones iciones amente acion icion mente ando iendo adas ados idas idos ada ado ida ido "
+    "arme arlo ame eme ar er ir an en as es os a e o s",
+}
+_ENDINGS = {language: tuple(endings.split()) for language, endings in _ENDING_LIST.items()}
+_SHORTEST_STEM = 3
+
+
+def stem(word: str, language: Language) -> str:
+    """`word` without its most common ending: enough to join `files` and `file`, no more."""
+    for ending in _ENDINGS[language]:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
+            return word[: -len(ending)]
+    return word
+
+
+def words_of(text: str, language: Language) -> list[str]:
+    """The stems that count in `text`; an extension such as `.csv` keeps its dot."""
+    tokens = _TOKEN.findall(plain(text))
+    return [
+        token if token.startswith(".") or not token.isalpha() else stem(token, language)
+        for token in tokens
+        if token not in _STOP[language]
+    ]
+
+
+class Bank:
+    """Examples of one language, ready to be searched."""
+
+    def __init__(self, examples: Iterable[Example], language: Language) -> None:
+        self.language = language
+        self.examples: Sequence[Example] = tuple(
+            example for example in examples if example.language == language
+        )
+        self._counts = [Counter(words_of(e.request, language)) for e in self.examples]
+        lengths = [sum(counts.values()) for counts in self._counts]
+        mean = sum(lengths) / len(lengths) if lengths else 1.0
+        self._norms = [_K1 * (1 - _B + _B * length / (mean or 1.0)) for length in lengths]
+        holding = Counter(word for counts in self._counts for word in counts)
+        total = len(self.examples)
+        self._weights = {
+            word: math.log(1 + (total - count + 0.5) / (count + 0.5))
+            for word, count in holding.items()
+        }
+
+    def scores(self, request: str) -> list[float]:
+        """The BM25 score of each example for `request`."""
+        asked = set(words_of(request, self.language)) & self._weights.keys()
+        return [
+            sum(
+                self._weights[word] * counts[word] * (_K1 + 1) / (counts[word] + norm)
+                for word in asked
+                if counts[word]
+            )
+            for counts, norm in zip(self._counts, self._norms, strict=True)
+        ]
+
+    def nearest(self, request: str, count: int) -> tuple[Example, ...]:
+        """The `count` best examples, best first; of equal ones the earlier in the bank."""
+        scores = self.scores(request)
+        order = sorted(range(len(scores)), key=lambda index: (-scores[index], index))
+        return tuple(self.examples[index] for index in order[:count])

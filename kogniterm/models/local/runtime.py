@@ -1,0 +1,302 @@
+"""Owns the worker process that holds the weights: starts it lazily, asks it, stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from kogniterm.errors import (
+    ContextOverflowError,
+    ModelError,
+    ModelReplyError,
+    ModelUnavailableError,
+)
+
+WORKER = Path(__file__).with_name("worker.py")
+
+Inbox = Callable[[Mapping[str, Any]], None]
+_GONE: Mapping[str, Any] = {"gone": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One completion: at most `max_tokens`, ended by `stop`, formed by a grammar or a schema."""
+
+    text: str
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    grammar: str | None = None
+    schema: Mapping[str, Any] | None = None
+
+    def as_message(self) -> dict[str, Any]:
+        """The worker's form."""
+        message: dict[str, Any] = {"prompt": self.text, "max_tokens": self.max_tokens}
+        message["stop"] = list(self.stop)
+        if self.grammar is not None:
+            message["grammar"] = self.grammar
+        if self.schema is not None:
+            message["schema"] = dict(self.schema)
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a completion: `cut` when it ran into `max_tokens`; the rest counts tokens."""
+
+    cut: bool
+    input: int
+    output: int
+    cached: int
+
+
+def runtime_installed() -> bool:
+    """Whether the library that runs the weights is there (the `local` extra)."""
+    return importlib.util.find_spec("xllamacpp") is not None
+
+
+def usable_threads(system: Path = Path("/sys")) -> int:
+    """Physical cores this process may use, less one for everything else, at least one.
+
+    Counts one of each set of hyper-thread siblings and honours the control group's quota.
+    """
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        siblings = system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+        try:
+            cores.add(siblings.read_text(encoding="ascii").strip())
+        except OSError:
+            cores.add(str(cpu))
+    count = len(cores)
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = (system / "fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        count = min(count, max(1, int(quota) // int(period)))
+    return max(1, count - 1)
+
+
+@dataclass(slots=True)
+class _Process:
+    """A running worker: its pipes, who waits for which request, and how loading went."""
+
+    popen: subprocess.Popen[bytes]
+    errors: IO[bytes]
+    inboxes: dict[int, Inbox] = field(default_factory=dict)
+    failed: Mapping[str, Any] | None = None
+    gone: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Write one line; a worker that has gone is noticed by its reader."""
+        assert self.popen.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError), self.lock:
+            self.popen.stdin.write(json.dumps(message).encode() + b"\n")
+            self.popen.stdin.flush()
+
+    def expect(self, number: int, inbox: Inbox) -> None:
+        """Deliver what comes for request `number` to `inbox`; `_GONE` if the worker ends."""
+        with self.lock:
+            if not self.gone:
+                self.inboxes[number] = inbox
+                return
+        inbox(_GONE)
+
+    def read(self) -> None:
+        """Hand out what the worker says until it ends. Runs on a thread of its own."""
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            message = json.loads(line)
+            if "failed" in message:
+                self.failed = message
+            elif "id" in message:
+                with self.lock:
+                    inbox = self.inboxes.get(message["id"])
+                if inbox is not None:
+                    inbox(message)
+        with self.lock:
+            self.gone = True
+            waiting = list(self.inboxes.values())
+        for inbox in waiting:
+            inbox(_GONE)
+
+    def last_words(self) -> str:
+        """The end of what the worker wrote to its standard error."""
+        self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(0, self.errors.tell() - 400))
+        return self.errors.read().decode("utf-8", "replace").strip()
+
+    def end(self) -> None:
+        """Stop the worker and let go of its pipes."""
+        self.popen.kill()
+        self.popen.wait()
+        with self.lock:
+            for pipe in (self.popen.stdin, self.popen.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
+        self.errors.close()
+
+
+class Runtime:
+    """The weights in `file`, ready to complete prompts. Starts its worker at first need.
+
+    Threads and event loops may come and go; requests are answered one after the other.
+    """
+
+    def __init__(self, file: Path, *, context: int, threads: int | None = None) -> None:
+        self._start = {
+            "file": str(file),
+            "context": context,
+            "threads": threads if threads is not None else usable_threads(),
+        }
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+        self._end: weakref.finalize[..., Any] | None = None
+        self._count = 0
+
+    def preload(self) -> None:
+        """Start loading now; returns at once."""
+        with self._lock:
+            self._running()
+
+    def close(self) -> None:
+        """Stop the worker and free its memory; the next request starts it again."""
+        with self._lock:
+            if self._end is not None:
+                self._end()
+            self._process = self._end = None
+
+    async def complete(self, prompt: Prompt) -> AsyncGenerator[str | Finished]:
+        """The completion as it streams, then `Finished`. Cancel the task to stop it.
+
+        Raises `ContextOverflowError`, `ModelReplyError`, or `ModelUnavailableError` when the
+        worker cannot run here. A worker that ended before its first word is replaced once.
+        """
+        for final_try in (False, True):
+            said = False
+            async with contextlib.aclosing(self._attempt(prompt)) as events:
+                async for event in events:
+                    if event is None:
+                        if said or final_try:
+                            raise self._died()
+                        break
+                    said = True
+                    yield event
+                else:
+                    return
+
+    async def _attempt(self, prompt: Prompt) -> AsyncGenerator[str | Finished | None]:
+        """One request to one worker; None when the worker has gone."""
+        loop = asyncio.get_running_loop()
+        inbox: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+
+        def deliver(message: Mapping[str, Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(inbox.put_nowait, message)
+
+        with self._lock:
+            self._count += 1
+            number, process = self._count, self._running()
+        process.expect(number, deliver)
+        process.send({"id": number, **prompt.as_message()})
+        ended = False
+        try:
+            while not ended:
+                message = await inbox.get()
+                ended = message is _GONE or "text" not in message
+                yield self._event(message, process)
+        finally:
+            if not ended:
+                process.send({"cancel": number})
+            with process.lock:
+                process.inboxes.pop(number, None)
+
+    def _event(self, message: Mapping[str, Any], process: _Process) -> str | Finished | None:
+        if message is _GONE:
+            if process.failed is not None:
+                raise _load_error(process.failed, str(self._start["file"]))
+            return None
+        if "text" in message:
+            return str(message["text"])
+        if "error" in message:
+            raise _request_error(message)
+        return Finished(
+            cut=message["end"] == "length",
+            input=message.get("input", 0),
+            output=message.get("output", 0),
+            cached=message.get("cached", 0),
+        )
+
+    def _running(self) -> _Process:
+        """The worker, started if it is not running. Call with the lock held."""
+        if self._process is not None and not self._process.gone:
+            return self._process
+        if self._end is not None:
+            self._end()
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - the worker's, closed by `_Process.end`
+        try:
+            popen = subprocess.Popen(
+                [sys.executable, "-P", str(WORKER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd="/",
+                start_new_session=True,  # Ctrl-C at the terminal is ours to handle
+            )
+        except OSError as error:
+            errors.close()
+            raise ModelUnavailableError(
+                "The local model's process cannot be started: {reason}.", reason=error
+            ) from error
+        process = _Process(popen, errors)
+        process.send(self._start)
+        threading.Thread(target=process.read, name="local-model", daemon=True).start()
+        self._process = process
+        self._end = weakref.finalize(self, process.end)
+        return process
+
+    def _died(self) -> ModelError:
+        process = self._process
+        words = process.last_words() if process is not None else ""
+        return ModelUnavailableError(
+            "The local model's process ended unexpectedly{words}; try again. If it ran out of "
+            "memory, choose a smaller model.",
+            words=f" ({words.splitlines()[-1]})" if words else "",
+        )
+
+
+def _load_error(message: Mapping[str, Any], file: str) -> ModelError:
+    detail = message.get("detail", "")
+    if message["failed"] == "missing":
+        return ModelUnavailableError(
+            "The local model needs the package xllamacpp; install it with "
+            "`pip install 'kogniterm[local]'`."
+        )
+    if message["failed"] == "library":
+        return ModelUnavailableError(
+            "The local model's library cannot be loaded ({detail}). It needs the system libraries "
+            "libgomp and libstdc++ (Debian: `apt install libgomp1 libstdc++6`).",
+            detail=detail,
+        )
+    return ModelUnavailableError(
+        "The weights {file} cannot be loaded: not enough memory, or not a model file.", file=file
+    )
+
+
+def _request_error(message: Mapping[str, Any]) -> ModelError:
+    if message["error"] == "exceed_context_size_error":
+        return ContextOverflowError(
+            "The request is too long for the local model; make it shorter, or choose a model "
+            "with a larger window."
+        )
+    return ModelReplyError("The local model refused the request: {why}.", why=message["detail"])

@@ -1,0 +1,170 @@
+"""What the messages of a turn say about it: what was asked, which commands ran, what is next.
+
+The model never loops by itself, so this folds the turn afresh from its messages at every call:
+one command per part of the request, one more try after a failure, then the answer from the
+commands' real output. Nothing is remembered between calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kogniterm.models.local.conversation import parts_of
+from kogniterm.models.local.language import language_of, say
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+COMMAND_TOOL = "execute_command"
+TRIES = 2
+"""Commands proposed for one part: the first, and one more when it failed."""
+_APPENDED = re.compile(r"\n\n<\w+[^>\n]*>\n|\n\n\(Make a plan ")
+_DATA = re.compile(r"<stdin>\n(.*)\n</stdin>", re.DOTALL)
+_NOTE = re.compile(r"\[[^\]\n]*\]")
+_EXIT = re.compile(r"\[exit (\d+)")
+_CHANGED = re.compile(r"\[the person changed the command to: (.*)\]\n?")
+_SEARCHES = re.compile(
+    r"(^|[|;&(]\s*)(grep|egrep|fgrep|rg|pgrep|pidof|find|git grep|diff|cmp|test)\b"
+)
+_FAILURE_LINES = 15
+
+Ending = Literal["ok", "nothing", "failed", "unfinished", "not_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command of this turn and what became of it. `code` is None when it did not end itself."""
+
+    command: str
+    output: str
+    code: int | None
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSoFar:
+    """A turn: the person's words, data piped in, its parts, and the commands up to now."""
+
+    request: str
+    data: str | None
+    parts: tuple[str, ...]
+    done: tuple[Ran, ...]
+    failed: tuple[Ran, ...]
+
+    @property
+    def part(self) -> str | None:
+        """The part that is due, None when nothing is left to do."""
+        stopped = self.failed and (
+            len(self.failed) >= TRIES or self.failed[-1].ending in ("not_run", "unfinished")
+        )
+        return None if stopped or len(self.done) == len(self.parts) else self.parts[len(self.done)]
+
+
+def words_of_person(text: str) -> str:
+    """The person's own words in a human message, without what was put behind them."""
+    return _APPENDED.split(f"\n\n{text}" if text.startswith("<stdin>") else text)[0].strip()
+
+
+def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:
+    """Fold the last turn of `messages`."""
+    start = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
+    text = messages[start].text if messages else ""
+    data = _DATA.search(text)
+    request = words_of_person(text)
+    parts = parts_of(request)
+    done: list[Ran] = []
+    failed: list[Ran] = []
+    for ran in commands_run(messages[start:]):
+        if ran.ending in ("ok", "nothing"):
+            done.append(ran)
+            failed.clear()
+        else:
+            failed.append(ran)
+    return TurnSoFar(
+        request, data.group(1) if data else None, parts, tuple(done[: len(parts)]), tuple(failed)
+    )
+
+
+def commands_run(messages: Sequence[BaseMessage]) -> list[Ran]:
+    """Every command in `messages` that has its observation, in order."""
+    proposed: dict[str, str] = {}
+    ran = []
+    for message in messages:
+        if message.type == "ai":
+            for call in getattr(message, "tool_calls", ()):
+                if call["name"] == COMMAND_TOOL:
+                    proposed[str(call["id"])] = str(call["args"].get("command", ""))
+        elif message.type == "tool":
+            call_id = str(getattr(message, "tool_call_id", ""))
+            if call_id in proposed:
+                ran.append(_ran(proposed[call_id], message))
+    return ran
+
+
+def _ran(command: str, message: BaseMessage) -> Ran:
+    """Read an observation: the output, then bracketed lines that say how the command ended."""
+    text = str(message.text)
+    if changed := _CHANGED.match(text):
+        command, text = changed.group(1), text[changed.end() :]
+    lines = text.splitlines()
+    notes: list[str] = []
+    while lines and _NOTE.match(lines[-1]):
+        notes.append(lines.pop())
+        if _EXIT.match(notes[-1]):
+            break
+    output = "\n".join(lines)
+    artifact = getattr(message, "artifact", None)
+    code = artifact.get("exit_code") if isinstance(artifact, dict) else None
+    if code is None and notes and (found := _EXIT.match(notes[-1])):
+        code = int(found.group(1))
+    return Ran(command, output, code, _ending(command, output, code, message))
+
+
+def _ending(command: str, output: str, code: int | None, message: BaseMessage) -> Ending:
+    if getattr(message, "status", "success") == "error":
+        return "not_run"
+    if code is None:
+        return "unfinished"
+    if code == 0:
+        return "ok"
+    # A search that finds nothing says so with exit code 1; that is an answer, not a failure.
+    if code == 1 and not output.strip() and _SEARCHES.search(command):
+        return "nothing"
+    return "failed"
+
+
+def answer(turn: TurnSoFar) -> str:
+    """The answer: what the commands really printed, and what was not done."""
+    blocks = [_block(ran, turn.request) for ran in turn.done]
+    if turn.failed:
+        blocks.append(_block(turn.failed[-1], turn.request))
+        language = language_of(turn.request)
+        left = turn.parts[len(turn.done) + 1 :]
+        if left:
+            blocks.append(say("left", language, requests="; ".join(left)))
+    return "\n\n".join(blocks)
+
+
+def _block(ran: Ran, request: str) -> str:
+    """One command's result. The output stands as it is, in a fence longer than any in it."""
+    language = language_of(request)
+    empty = not ran.output.strip()
+    if ran.ending == "ok":
+        sentence = say("done" if empty else "gave", language, command=ran.command)
+    elif ran.ending == "unfinished":
+        sentence = say("not_finished", language, command=ran.command)
+    else:
+        name = {"nothing": "nothing", "failed": "failed"}.get(ran.ending, "not_run")
+        sentence = say(name, language, command=ran.command, code=ran.code)
+    if empty or ran.ending == "not_run":
+        return sentence
+    output = ran.output
+    if ran.ending == "failed":
+        output = "\n".join(output.splitlines()[-_FAILURE_LINES:])
+    fence = "```"
+    while fence in output:
+        fence += "`"
+    return f"{sentence}\n\n{fence}text\n{output}\n{fence}"
