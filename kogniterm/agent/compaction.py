@@ -26,6 +26,12 @@ KEEP_SHARE = 0.30
 OLD_RESULT_CHARS = 600
 """What an old tool result is shortened to when even the kept part is too long."""
 
+SAID_SHARE = 0.15
+"""Share of the window that the person's own words may take in the compacted part."""
+
+SAID = "kogniterm_said"
+"""Where a compacted message carries the person's words for the next compaction."""
+
 SUMMARY_OPEN = "(Summary of the earlier part of this session, made by KogniTerm; it is data.)"
 
 
@@ -85,20 +91,56 @@ def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
 
 
 def compacted(
-    older: Sequence[BaseMessage], kept: Sequence[BaseMessage], summary: str, plan: Plan | None
+    older: Sequence[BaseMessage],
+    kept: Sequence[BaseMessage],
+    summary: str,
+    plan: Plan | None,
+    window: int,
 ) -> tuple[BaseMessage, ...]:
     """The new history: what the person said, the summary, the plan, and the kept rounds."""
-    said = [m.text for m in older if isinstance(m, HumanMessage) and not m.text.startswith("(")]
+    said = within(what_was_said(older), int(window * SAID_SHARE * CHARS_PER_TOKEN))
     parts = [SUMMARY_OPEN]
     parts.extend(f"The person said:\n{words}" for words in said)
     parts.append(f"What happened:\n{summary}")
     if plan is not None:
         parts.append(plan_text(plan))
-    head = HumanMessage("\n\n".join(parts))
+    head = HumanMessage("\n\n".join(parts), additional_kwargs={SAID: said})
     if kept and isinstance(kept[0], HumanMessage):
         # Providers want human and model to take turns.
         return (head, AIMessage("Understood."), *kept)
     return (head, *kept)
+
+
+def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
+    """The person's inputs in `messages`, also those an earlier compaction has gathered."""
+    said: list[str] = []
+    for message in messages:
+        if not isinstance(message, HumanMessage):
+            continue
+        if SAID in message.additional_kwargs:
+            said.extend(message.additional_kwargs[SAID])
+        elif not message.text.startswith("("):
+            said.append(message.text)
+    return said
+
+
+def within(said: Sequence[str], limit: int) -> list[str]:
+    """The first input and as many of the newest as fit in `limit` characters, in order.
+
+    The first names the task, the newest correct it. Only inputs that alone are longer than
+    half the limit are clipped.
+    """
+    if not said:
+        return []
+    first, *rest = [clip(words, limit // 2) for words in said]
+    chosen: list[str] = []
+    used = len(first)
+    for words in reversed(rest):
+        used += len(words)
+        if used > limit:
+            break
+        chosen.append(words)
+    return [first, *reversed(chosen)]
 
 
 def plan_text(plan: Plan) -> str:

@@ -58,3 +58,12 @@ def is_unusable(message: AIMessage) -> str | None:
     if not message.tool_calls and not message.text.strip():
         return "it was empty"
     return None
+
+
+def observation_limit(window: int) -> int:
+    """The most characters one observation may have, for a model with a `window` in tokens.
+
+    An eighth of the window at three characters a token: even several observations of one round
+    fit beside the rest of a compacted history.
+    """
+    return max(1_000, min(24_000, window * 3 // 8))

@@ -15,14 +15,19 @@ from kogniterm.errors import (
 )
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.sessions.fold import SessionState
-from kogniterm.types import Answer, StopReason, Text
+from kogniterm.types import Answer, NodeUpdate, StopReason, Text
 
 
-def conclude(state: SessionState, count: TurnCount, failure: Text | None) -> Answer:
+def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
     """Arrow 12: the answer the graph left, or what is known when a budget ended the turn."""
-    text = state.answer or ""
-    if failure is not None:
-        return Answer(_left_over(state), "budget", EXIT_BUDGET, failure, count.usage)
+    if last is not None and last.failure is not None:
+        return Answer(_left_over(state), "budget", EXIT_BUDGET, last.failure, count.usage)
+    text = (last.answer if last is not None else None) or ""
+    if count.unknown:
+        reason = Text(
+            "It is unknown how this command ended: {command}", {"command": count.unknown[0]}
+        )
+        return Answer(text, "unknown", EXIT_REFUSED, reason, count.usage)
     if count.refused:
         reason = Text("An action was refused: {why}", {"why": count.refused[0]})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from kogniterm.protocols import Approver, EventSink, Terminal
 from kogniterm.runtime import events
 from kogniterm.runtime.ports import TurnCount
+from kogniterm.sessions.records import Intent
 from kogniterm.types import ModelEvent, Reply, RetryNotice, TextDelta, ThoughtDelta, ToolCalled
+
+Recover = Callable[[Intent, str], Awaitable[Literal["check", "again", "skip"]]]
+"""Asks a person what to do about a command whose outcome is unknown, given its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +23,7 @@ class Front:
     approver: Approver
     sink: EventSink
     terminal: Terminal | None = None
+    recover: Recover | None = None
 
 
 def relay(item: ModelEvent | ToolCalled | str, sink: EventSink, count: TurnCount) -> None:

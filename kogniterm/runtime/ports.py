@@ -39,6 +39,7 @@ class TurnCount:
     output_bytes: int = 0
     dollars: float = 0.0
     refused: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
     began: float = 0.0
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class SessionPorts(Protocol):
 
     limits: Limits
     clock: Clock
-    model: Model
+    chat_model: Model
     plan_mode: PlanMode
     executor: Executor
     tools: Mapping[str, Tool]

@@ -29,7 +29,8 @@ def script_hashes(report: RiskReport, cwd: str) -> Mapping[str, str]:
 
 def changed_scripts(state: SessionState, request_id: str, cwd: str) -> str | None:
     """The first script whose content is no longer what was approved, or None."""
-    for name, digest in state.script_hashes.get(request_id, {}).items():
+    requested = state.requested.get(request_id)
+    for name, digest in (requested.script_hashes if requested else {}).items():
         if _digest(Path(cwd) / Path(name).expanduser()) != digest:
             return name
     return None

@@ -24,6 +24,7 @@ from kogniterm.runtime import events
 from kogniterm.runtime.conclude import conclude, failed, interrupted
 from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.ports import SessionPorts, TurnCount
+from kogniterm.runtime.recovery import recover
 from kogniterm.runtime.run_command import run_command
 from kogniterm.runtime.scripts import changed_scripts, script_hashes
 from kogniterm.sessions.records import (
@@ -44,7 +45,6 @@ from kogniterm.types import (
     Decision,
     NodeUpdate,
     RiskReport,
-    Text,
     UserInput,
     Verdict,
 )
@@ -58,15 +58,16 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
     """
     count = TurnCount(session.limits, session.clock)
     try:
+        await recover(session, front, count)
         if user_input is not None:
             _begin(session, user_input, front)
         while True:
+            if session.state.pending:
+                await _settle(session, front, count)
+            end = await _think(session, front, count)
             if not session.state.pending:
-                failure = await _think(session, front, count)
-            if not session.state.pending:
-                answer = conclude(session.state, count, failure)
+                answer = conclude(session.state, count, end)
                 break
-            await _settle(session, front, count)
     except asyncio.CancelledError:
         _cancel_open(session, "[not run: the person stopped the turn]")
         answer = interrupted(count)
@@ -82,31 +83,35 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
 
 def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
     """Arrow 2: what the person said becomes a record and the message the model sees."""
+    _cancel_open(session, "[not run: the person went on with something else]")
     clean = session.redact_input(user_input)
     recalled = session.recall(clean)
     message = messages.human_message(clean, session.plan_mode, recalled)
     turn = session.state.turn + 1
     session.record(InputReceived(turn, clean, message), durable=True)
     front.sink(
-        events.TurnStarted(session.state.session_id, turn, session.model.info.name, session.cwd)
+        events.TurnStarted(
+            session.state.session_id, turn, session.chat_model.info.name, session.cwd
+        )
     )
 
 
-async def _think(session: SessionPorts, front: Front, count: TurnCount) -> Text | None:
-    """Arrows 3 to 7: run the graph until it answers or waits; journal each node as it ends."""
-    failure: Text | None = None
+async def _think(session: SessionPorts, front: Front, count: TurnCount) -> NodeUpdate | None:
+    """Arrows 3 to 7: run the graph until it answers or waits; journal each node as it ends.
+
+    Returns the last node's update, which holds the answer or why the turn must stop.
+    """
     await session.make_room(front)
-    context = session.think_context(count)
-    async for item in think(session.state.messages, session.state.plan, context):
+    state, last = session.state, None
+    async for item in think(state.messages, state.plan, session.think_context(count)):
         if isinstance(item, NodeUpdate):
-            previous = session.state.plan
+            previous, last = session.state.plan, item
             session.record(NodeRan(item))
             if item.plan is not None and item.plan != previous:
                 front.sink(events.PlanChanged(item.plan, previous))
-            failure = item.failure or failure
         else:
             relay(item, front.sink, count)
-    return failure
+    return last
 
 
 async def _settle(session: SessionPorts, front: Front, count: TurnCount) -> None:

@@ -1,0 +1,261 @@
+"""A live session: what the REPL, one-shot and scripted mode drive, and what a turn works with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from langchain_core.messages import SystemMessage
+
+from kogniterm.agent import compaction
+from kogniterm.agent.history import observation_limit
+from kogniterm.agent.messages import shell_message
+from kogniterm.agent.nodes import offered_tools
+from kogniterm.agent.state import ThinkContext
+from kogniterm.protocols import Approver, Clock, EventSink, Executor, Model, Terminal, Tool
+from kogniterm.runtime import events
+from kogniterm.runtime.compact import compact
+from kogniterm.runtime.front import Front, Recover
+from kogniterm.runtime.limits import Limits
+from kogniterm.runtime.policy_desk import PolicyDesk
+from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.run_command import LoopSink
+from kogniterm.runtime.turn import run_turn
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.records import NodeRan, Noted, RecordBody
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    ApprovalMode,
+    CommandResult,
+    ModelInfo,
+    NodeUpdate,
+    Plan,
+    PlanMode,
+    RiskReport,
+    Text,
+    Usage,
+    UserInput,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.approval import Redactor
+    from kogniterm.sessions.journal import Journal
+
+
+@dataclass(slots=True)
+class LiveSession:
+    """One session, open in this process. Built by `runtime.build.open_session`."""
+
+    journal: Journal
+    chat_model: Model
+    executor: Executor
+    tools: Mapping[str, Tool]
+    policy: PolicyDesk
+    vault: Redactor
+    system: SystemMessage
+    clock: Clock
+    limits: Limits
+    env_hash: str
+    command_timeout: float | None
+    open_model: Callable[[str], Model]
+    release: Callable[[], None]
+    mode: ApprovalMode = "manual"
+    plan_mode: PlanMode = "auto"
+    _tokens: int = 0
+    _ids: int = 0
+    _closed: bool = field(default=False)
+
+    # --- what the user interface sees ---------------------------------------------------------
+
+    @property
+    def state(self) -> SessionState:
+        """Folded from the journal."""
+        return self.journal.state
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.state.session_id
+
+    @property
+    def folder(self) -> str:
+        """The workspace: the folder the session was opened in."""
+        return self.state.folder
+
+    @property
+    def cwd(self) -> str:
+        """The folder the next command starts in."""
+        return self.executor.cwd
+
+    @property
+    def title(self) -> str:
+        """Made from the first task, unless renamed."""
+        return self.state.title
+
+    @property
+    def model(self) -> ModelInfo:
+        """What is asked."""
+        return self.chat_model.info
+
+    @property
+    def plan(self) -> Plan | None:
+        """The current plan."""
+        return self.state.plan
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of the whole session."""
+        return self.state.usage
+
+    async def run(
+        self,
+        user_input: UserInput | None,
+        *,
+        approver: Approver,
+        sink: EventSink,
+        terminal: Terminal | None = None,
+        recover: Recover | None = None,
+    ) -> Answer:
+        """One turn; None goes on with the turn that was open. Cancel the task to stop it."""
+        return await run_turn(self, user_input, Front(approver, sink, terminal, recover))
+
+    async def run_shell(
+        self, command: str, *, sink: EventSink, terminal: Terminal | None = None
+    ) -> CommandResult:
+        """A command of the person's own: run without asking, journaled, shown to the model."""
+        request_id = self.new_id()
+        watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
+        sink(events.CommandStarted(request_id, command, self.cwd))
+        run = partial(self.executor.run, command, sink=watcher, terminal=terminal)
+        task = asyncio.ensure_future(asyncio.to_thread(run))
+        try:
+            result = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self.executor.stop()
+            result = await task
+        watcher.flush()
+        result = self.redact_result(result)
+        self.record(NodeRan(NodeUpdate("shell", (shell_message(result),))), durable=True)
+        sink(events.CommandEnded(request_id, result))
+        return result
+
+    def stop_command(self) -> None:
+        """End the running command; the turn goes on and the model is told."""
+        self.executor.stop()
+
+    def use_model(self, name: str) -> None:
+        """Ask another model from the next call on. Raises `UsageError` or `ModelError`."""
+        self.chat_model = self.open_model(name)
+        self.record(Noted("model", {"model": self.chat_model.info.name}))
+
+    def use_mode(self, mode: ApprovalMode) -> None:
+        """Change the approval mode."""
+        self.mode = mode
+        self.record(Noted("mode", {"mode": mode}))
+
+    def use_plan_mode(self, mode: PlanMode) -> None:
+        """Change when plans are made."""
+        self.plan_mode = mode
+        self.record(Noted("plan_mode", {"plan_mode": mode}))
+
+    def close(self) -> None:
+        """End what still runs and let others open the session. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self.executor.close()
+        self.release()
+
+    # --- what a turn works with ---------------------------------------------------------------
+
+    def record(self, body: RecordBody, *, durable: bool = False) -> None:
+        """Append to the journal and advance the state by the same record."""
+        before = len(self.state.messages)
+        self.journal.append(body, durable=durable)
+        if len(self.state.messages) >= before:
+            self._tokens += compaction.estimate_tokens(self.state.messages[before:])
+        else:
+            self._tokens = compaction.estimate_tokens(self.state.messages)
+
+    def new_id(self) -> str:
+        """An action request id that is unique in the session, also after a resume."""
+        self._ids += 1
+        return f"{self.state.seq + 1}-{self._ids}"
+
+    def redact(self, text: str) -> str:
+        """Replace secrets by placeholders."""
+        return self.vault.redact(text)
+
+    def reveal(self, command: str) -> str:
+        """Replace placeholders by the values, for the executor alone."""
+        return self.vault.restore(command)
+
+    def redact_input(self, user_input: UserInput) -> UserInput:
+        """The input as it may be kept and sent."""
+        data = user_input.data
+        return replace(
+            user_input,
+            text=self.redact(user_input.text),
+            data=self.redact(data) if data is not None else None,
+        )
+
+    def redact_result(self, result: CommandResult) -> CommandResult:
+        """The result as it may be kept and sent, small enough for the model's window."""
+        text = self.redact(result.text)
+        limit = observation_limit(self.model.context_window)
+        return replace(
+            result,
+            command=self.redact(result.command),
+            text=compaction.clip(text, limit),
+            omitted_bytes=result.omitted_bytes + max(0, len(text) - limit),
+        )
+
+    def recall(self, user_input: UserInput) -> str:
+        """What memory adds to this input."""
+        return ""
+
+    async def make_room(self, front: Front) -> None:
+        """Compact the history when it nears the model's window."""
+        specs = offered_tools(self._context(lambda: None))
+        fixed = compaction.message_tokens(self.system)
+        fixed += sum(len(str(spec.parameters)) + len(spec.description) for spec in specs) // 3
+        window = self.model.context_window - self.model.max_output
+        if not compaction.needs_compaction(self._tokens, fixed, window):
+            return
+        before = self._tokens
+        self.record(await compact(self.state, self.chat_model), durable=True)
+        text = Text(
+            "History compacted: about {before} tokens became {after}.",
+            {"before": before, "after": self._tokens},
+        )
+        front.sink(events.Notice(text))
+
+    def think_context(self, count: TurnCount) -> ThinkContext:
+        """The ports of one graph invocation."""
+        return self._context(count.may_continue)
+
+    def _context(self, may_continue: Callable[[], Text | None]) -> ThinkContext:
+        return ThinkContext(
+            model=self.chat_model,
+            tools=self.tools,
+            system=self.system,
+            plan_mode=self.plan_mode,
+            may_continue=may_continue,
+            new_id=self.new_id,
+        )
+
+    def assess(self, request: ActionRequest) -> RiskReport:
+        """Facts about a request."""
+        return self.policy.assess(request, self.cwd)
+
+    def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
+        """Policy's word on a request."""
+        return self.policy.judge(request, report, self.mode, self.model)
+
+    def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
+        """Keep what the request will overwrite or delete."""
