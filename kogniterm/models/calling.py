@@ -74,9 +74,7 @@ class Caller:
             return None
         return wait
 
-    async def _events(
-        self, attempt: Attempt, deadline: float
-    ) -> AsyncGenerator[ModelEvent, None]:
+    async def _events(self, attempt: Attempt, deadline: float) -> AsyncGenerator[ModelEvent, None]:
         """One attempt under the deadline; exactly one `Reply`, at the end.
 
         The deadline guards each step alone: a guard held across a yield would cancel whatever

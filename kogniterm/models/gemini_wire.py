@@ -196,7 +196,8 @@ class Wire(httpx.AsyncBaseTransport):
 
     def _join(self, call: Call, content: bytes) -> bytes:
         """The whole request body, with the client's new part learnt."""
-        assert call.groups is not None and call.head is not None
+        assert call.groups is not None
+        assert call.head is not None
         body: dict[str, Any] = json.loads(content)
         entries = body.pop("contents", None)
         if not isinstance(entries, list) or len(entries) != sum(g.entries for g in call.fresh):

