@@ -1,0 +1,33 @@
+"""Entry point of `kogniterm` and `python -m kogniterm`: as little as possible before the work."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """Run the command line; returns the exit status."""
+    _forget_working_folder()
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        from kogniterm import __version__
+
+        sys.stdout.write(f"kogniterm {__version__}\n")
+        return 0
+    from kogniterm.cli.main import main as run
+
+    return run(sys.argv[1:])
+
+
+def _forget_working_folder() -> None:
+    """Keep modules of the working folder from being imported.
+
+    `python -m` and empty entries of PYTHONPATH put it on the module path, where a hostile
+    project's `rich.py` would run as soon as ours is imported.
+    """
+    if __name__ == "__main__" and not sys.flags.safe_path and sys.path:
+        del sys.path[0]
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", ".")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""The command line's outermost frame: parse, dispatch, and turn every failure into a sentence.
+
+The one broad `except` of the command line lives here. `--help` costs the standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType, ModuleType
+from typing import NoReturn
+
+from kogniterm import __version__
+from kogniterm.cli import verbs
+from kogniterm.cli.options import GENERAL, SESSION, Option, Parser, add_options
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError
+from kogniterm.types import Text
+from kogniterm.ui.locale import _, translate, use_language
+
+DESCRIPTION = (
+    "A terminal agent: it plans, asks before it acts, runs commands in a real terminal, reads "
+    "what they print, and answers. Without a command it opens the prompt."
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `kogniterm ARGV`; returns the exit status, and never lets a traceback out unasked."""
+    _end_on_signals()
+    debug = "--debug" in argv
+    try:
+        try:
+            _choose_language(argv)
+            status = _dispatch(argv)
+            sys.stdout.flush()
+        except KognitermError as error:
+            if debug:
+                raise
+            complain(error.text)
+            status = error.exit_code
+    except BrokenPipeError:
+        status = _reader_gone()
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    except Exception as error:
+        if debug:
+            raise
+        status = _unexpected(error)
+    return status
+
+
+def complain(text: Text) -> None:
+    """One sentence for the person, on standard error, without control characters."""
+    line = "".join(c if c.isprintable() or c == "\n" else "�" for c in translate(text))
+    with contextlib.suppress(OSError, AttributeError):
+        sys.stderr.write(f"kogniterm: {line}\n")
+        sys.stderr.flush()
+
+
+def build_parser(asked: verbs.Verb | None = None) -> Parser:
+    """The parser: every verb by name, and the options of the verb that was `asked` for."""
+    parser = Parser(prog="kogniterm", description=_(DESCRIPTION))
+    parser.add_argument("-V", "--version", action="version", version=f"kogniterm {__version__}")
+    add_options(parser.add_argument_group(_("session options")), SESSION)
+    subparsers = parser.add_subparsers(
+        title=_("commands"), metavar=_("COMMAND"), dest="verb", required=False
+    )
+    for verb in verbs.VERBS:
+        if verb is asked:
+            load_verb(verb).add_parser(subparsers)
+        else:
+            subparsers.add_parser(verb.name, help=_(verb.help), add_help=False)
+    return parser
+
+
+def load_verb(verb: verbs.Verb) -> ModuleType:
+    """Import the module behind `verb`."""
+    return importlib.import_module(verb.module)
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    word = _first_word(argv)
+    verb = verbs.find(word) if word else None
+    if word and verb is None:
+        _unknown_verb(word)
+    args = build_parser(verb).parse_args(argv)
+    if verb is not None:
+        return int(load_verb(verb).run(args))
+    from kogniterm.cli import prompt
+
+    return prompt.run(args)
+
+
+def _first_word(argv: Sequence[str]) -> str | None:
+    """The first word that is neither an option nor an option's value."""
+    takes_value = {
+        name for option in (*GENERAL, *SESSION) if option.const is None for name in _names(option)
+    }
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            return next(words, None)
+        if word in takes_value:
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def _names(option: Option) -> tuple[str, ...]:
+    return (option.flag, option.short) if option.short else (option.flag,)
+
+
+def _unknown_verb(word: str) -> NoReturn:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, [verb.name for verb in verbs.VERBS], n=1)
+    if near and " " not in word:
+        raise UsageError(
+            "There is no command {word}; did you mean {near}?", word=word, near=near[0]
+        )
+    raise UsageError(
+        'There is no command {word}; to give a task: kogniterm run "…".', word=repr(word)
+    )
+
+
+def _choose_language(argv: Sequence[str]) -> None:
+    """Set the language before anything is said, from `--lang` or the tolerant settings."""
+    from kogniterm.settings import environment, quick
+
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    finder.add_argument("--lang", dest="language")
+    with contextlib.suppress(argparse.ArgumentError, SystemExit, KognitermError):
+        given, _rest = finder.parse_known_args(list(argv))
+        use_language(quick(environment(), {"language": given.language}).language)
+
+
+def _end_on_signals() -> None:
+    """Let TERM and HUP unwind the stack, so that commands are ended and the journal closed."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup starts us with HUP ignored, and that is to stay.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _reader_gone() -> int:
+    """Nobody reads our output any more: end quietly, as other programs of a pipe do."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+def _unexpected(error: Exception) -> int:
+    import logging
+
+    logging.getLogger(__name__).error("unexpected failure", exc_info=error)
+    complain(
+        Text(
+            "something unexpected went wrong ({kind}: {what}); --debug shows where.",
+            {"kind": type(error).__name__, "what": " ".join(str(error).split())[:200]},
+        )
+    )
+    return EXIT_NOT_DONE

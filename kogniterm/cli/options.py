@@ -1,0 +1,153 @@
+"""The parser class and the options, as data; and the way from parsed options to settings.
+
+Options are kept out of the namespace unless given, so that an option means the same before and
+after the verb, and so that settings can tell what came from a flag.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kogniterm.errors import UsageError
+from kogniterm.ui.locale import _
+
+if TYPE_CHECKING:
+    from kogniterm.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A flag. `field` is the setting it sets (empty: it is no setting); `const` makes a switch."""
+
+    flag: str
+    help: str
+    field: str = ""
+    metavar: str = ""
+    const: object = None
+    choices: tuple[str, ...] = ()
+    short: str = ""
+
+    @property
+    def dest(self) -> str:
+        """Name in the parsed namespace."""
+        return self.field or self.flag.lstrip("-").replace("-", "_")
+
+
+GENERAL: tuple[Option, ...] = (
+    Option("--lang", "language of the screens: auto, en or es", "language", "LANG"),
+    Option("--env-file", "read keys and settings from FILE instead of the usual .env", "", "FILE"),
+    Option("--debug", "log everything, to the screen too; show tracebacks", "", const=True),
+)
+SESSION: tuple[Option, ...] = (
+    Option("--model", "model to use, such as google_genai:NAME or local", "model", "NAME"),
+    Option("--plan", "when to plan: auto, always or never", "plan", "WHEN"),
+    Option(
+        "--auto-approve",
+        "run what policy does not deny, without asking",
+        "approval_mode",
+        const="auto",
+        short="-y",
+    ),
+    Option("--allow-reads", "run read-only commands without asking", "allow_reads", const=True),
+    Option("--no-sandbox", "run commands without a sandbox", "sandbox", const="off"),
+    Option("--cwd", "folder to work in", "", "FOLDER", short="-C"),
+    Option("--resume", "go on with a session: its id, or last", "", "ID"),
+    Option("--continue", "go on with the last session", "resume_last", const=True, short="-c"),
+    Option("--memory", "what is remembered: off, session or full", "memory", "KIND"),
+    Option("--timeout", "most seconds the task may take", "max_seconds", "SECONDS"),
+    Option("--command-timeout", "most seconds a command may take", "command_timeout", "SECONDS"),
+    Option("--max-steps", "most steps a task may take", "max_steps", "N"),
+    Option("--max-tokens", "most tokens a task may use", "max_tokens", "N"),
+    Option("--max-cost", "most US dollars a task may cost", "max_cost_usd", "USD"),
+    Option("--max-commands", "most commands a task may run", "max_commands", "N"),
+    Option("--max-output", "most megabytes of output a task may make", "max_output_mb", "MB"),
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises `UsageError` instead of printing, and knows the general options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("conflict_handler", "resolve")
+        super().__init__(*args, **kwargs)
+        add_options(self.add_argument_group(_("general options")), GENERAL)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as one sentence."""
+        raise UsageError("{message}; see {program} --help.", message=message, program=self.prog)
+
+
+def add_options(parser: argparse._ActionsContainer, options: tuple[Option, ...]) -> None:
+    """Add `options` to a parser or a group of one."""
+    for option in options:
+        names = [name for name in (option.short, option.flag) if name]
+        how: dict[str, Any] = {
+            "dest": option.dest,
+            "default": argparse.SUPPRESS,
+            "help": _(option.help),
+        }
+        if option.const is not None:
+            how |= {"action": "store_const", "const": option.const}
+        else:
+            how |= {"metavar": option.metavar}
+        parser.add_argument(*names, **how)
+
+
+def flags_of(args: argparse.Namespace) -> dict[str, object]:
+    """The settings among the options that were given, by setting name."""
+    fields = {option.field for option in (*GENERAL, *SESSION)} - {"", "resume_last"}
+    return {name: value for name, value in vars(args).items() if name in fields}
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The checked settings for these options, with the log set up by them.
+
+    Raises `SettingsError`.
+    """
+    from kogniterm import settings
+
+    environ = settings.environment()
+    env_file: str | None = getattr(args, "env_file", None)
+    loaded = settings.load(
+        flags_of(args), environ=environ, env_file=Path(env_file) if env_file else None
+    )
+    set_up_logs(args, settings.quick(environ).paths.log_file, loaded.log_level)
+    return loaded
+
+
+def set_up_logs(args: argparse.Namespace, file: Path, level: str) -> None:
+    """Start the log; an unwritable folder only means that there is none."""
+    from kogniterm import approval, logs
+
+    logs.set_up(file, level=level, redact=approval.redact, debug=getattr(args, "debug", False))
+
+
+def session_wanted(args: argparse.Namespace) -> str | None:
+    """The session to go on with: an id, "last", or None for a new one."""
+    if getattr(args, "resume_last", False):
+        return "last"
+    return getattr(args, "resume", None)
+
+
+def folder_of(args: argparse.Namespace) -> str:
+    """The folder to work in, absolute. Raises `UsageError` when it cannot be used."""
+    import os
+
+    given: str | None = getattr(args, "cwd", None)
+    try:
+        folder = Path(given).expanduser().absolute() if given else Path.cwd()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(
+            "The working folder no longer exists; go to another, or give one with --cwd."
+        ) from error
+    if not folder.exists():
+        raise UsageError("The folder {folder} does not exist.", folder=folder)
+    if not folder.is_dir():
+        raise UsageError("{folder} is not a folder.", folder=folder)
+    if not os.access(folder, os.X_OK | os.R_OK):
+        raise UsageError("The folder {folder} may not be entered.", folder=folder)
+    return str(folder)

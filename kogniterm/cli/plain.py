@@ -1,0 +1,93 @@
+"""`--output text`: the answer on standard output, everything else as plain lines on standard
+error, so that a pipe gets the answer alone and a log file reads well."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from kogniterm.approval import Sanitizer, render
+from kogniterm.runtime import events
+from kogniterm.types import Answer, Plan
+from kogniterm.ui.locale import _, translate
+
+_MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
+
+
+class TextSink:
+    """Writes a task's events as lines; `finish` writes the answer."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+        self._sanitizer = Sanitizer()
+        self._line_open = False
+
+    def __call__(self, event: object) -> None:
+        """Take one event."""
+        match event:
+            case events.PlanChanged():
+                self._plan(event.plan, event.previous)
+            case events.CommandStarted():
+                self._sanitizer = Sanitizer()
+                self._line(f"$ {render(event.command)}")
+            case events.CommandOutput():
+                self._output(self._sanitizer.feed(event.data))
+            case events.CommandEnded():
+                self._ended(event)
+            case events.ActionDecided() if event.decision.kind == "reject":
+                self._line(_("refused: {command}").format(command=render(event.request.command)))
+                self._line(f"  {render(event.decision.reason)}")
+            case events.ToolRan():
+                self._line(f"· {event.name} {render(event.arguments)}")
+            case events.ActionEnded():
+                self._line(f"· {event.tool}: {render(event.observation.partition(chr(10))[0])}")
+            case events.ModelRetried():
+                self._line(
+                    _("retrying in {wait:.0f} s ({attempt} of {of}): {reason}").format(
+                        wait=event.wait,
+                        attempt=event.attempt,
+                        of=event.of,
+                        reason=translate(event.reason),
+                    )
+                )
+            case events.Notice():
+                self._line(translate(event.text))
+
+    def finish(self, answer: Answer) -> None:
+        """Write the answer, and why the task stopped if it is not done."""
+        if answer.text:
+            self._out.write(answer.text.rstrip("\n") + "\n")
+            self._out.flush()
+        if answer.reason is not None and answer.exit_code != 0:
+            self._line(f"kogniterm: {translate(answer.reason)}")
+
+    def _plan(self, plan: Plan, previous: Plan | None) -> None:
+        before = {step.id: step for step in previous.steps} if previous else {}
+        if previous is None or previous.revision != plan.revision:
+            self._line(_("plan: {goal}").format(goal=render(plan.goal)))
+            before = {}
+        for step in plan.steps:
+            if before.get(step.id) != step:
+                self._line(f"  {_MARKS[step.status]} {step.id}. {render(step.what)}")
+
+    def _ended(self, event: events.CommandEnded) -> None:
+        result = event.result
+        if result.exit_code is not None:
+            how = _("exit {code}").format(code=result.exit_code)
+        else:
+            how = {"timeout": _("timed out"), "stopped": _("stopped")}.get(
+                result.ended, result.ended
+            )
+        self._line(f"[{how}, {result.duration:.1f} s]")
+
+    def _output(self, data: bytes) -> None:
+        text = data.decode("utf-8", errors="replace").replace("\r\n", "\n")
+        if text:
+            self._err.write(text)
+            self._err.flush()
+            self._line_open = not text.endswith("\n")
+
+    def _line(self, text: str) -> None:
+        self._err.write(("\n" if self._line_open else "") + text + "\n")
+        self._err.flush()
+        self._line_open = False

@@ -1,0 +1,159 @@
+"""`kogniterm run`: one task from start to exit status, with a person, a pipe or nobody there."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from kogniterm.cli import task
+from kogniterm.cli.options import (
+    SESSION,
+    add_options,
+    folder_of,
+    session_wanted,
+    settings_of,
+)
+from kogniterm.errors import EXIT_INTERRUPTED, KognitermError
+from kogniterm.types import Answer, UserInput
+from kogniterm.ui.locale import _
+
+if TYPE_CHECKING:
+    from kogniterm.protocols import Approver
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.settings import Settings
+
+OUTPUTS = ("text", "json", "stream-json")
+
+
+class Sink(Protocol):
+    """A sink that also ends the task's output."""
+
+    def __call__(self, event: object) -> None:
+        """Take one event."""
+
+    def finish(self, answer: Answer) -> None:
+        """The task is over."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `run` with its options."""
+    parser = subparsers.add_parser(
+        "run",
+        help=_("do one task and exit"),
+        description=_(
+            "Do one task and exit. Without a task, or with -, the task is read from standard "
+            "input; with one, standard input is data for it."
+        ),
+        epilog=_(
+            "Exit status: 0 done, 1 not done, 2 wrong use or settings, 3 an action was refused or "
+            "needed a person, 4 a budget ran out, 5 the model failed, 130 interrupted."
+        ),
+    )
+    parser.add_argument("task", nargs="*", metavar=_("TASK"), help=_("what is to be done"))
+    parser.add_argument(
+        "--output",
+        choices=OUTPUTS,
+        default="text",
+        help=_("text for people, one JSON object at the end, or one JSON event a line"),
+    )
+    add_options(parser.add_argument_group(_("session options")), SESSION)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the task; returns the exit status."""
+    sink = _sink(args)
+    try:
+        user_input = task.read_task(args.task, task.standard_input(), _tell_waiting)
+        folder = folder_of(args)
+        settings = settings_of(args)
+        answer, status = _run_task(args, settings, folder, user_input, sink)
+    except KognitermError as error:
+        if args.output != "text":
+            from kogniterm.cli.output import failure
+
+            sink.finish(failure(error))
+        raise
+    sink.finish(answer)
+    return status
+
+
+def _run_task(
+    args: argparse.Namespace, settings: Settings, folder: str, user_input: UserInput, sink: Sink
+) -> tuple[Answer, int]:
+    from kogniterm.runtime.build import open_session
+
+    session = open_session(settings, folder=folder, session_id=session_wanted(args))
+    try:
+        approver = _approver(args, settings)
+        return asyncio.run(_drive(session, user_input, approver, sink))
+    finally:
+        session.close()
+
+
+async def _drive(
+    session: LiveSession, user_input: UserInput, approver: Approver, sink: Sink
+) -> tuple[Answer, int]:
+    """Run the turn; INT, TERM and HUP stop it cleanly, and the status says which one did."""
+    turn = asyncio.ensure_future(session.run(user_input, approver=approver, sink=sink))
+    received: list[int] = []
+    with _stop_on_signals(turn, received):
+        try:
+            answer = await turn
+        except asyncio.CancelledError:
+            answer = Answer("", "interrupted", EXIT_INTERRUPTED)
+    return answer, 128 + received[0] if received else answer.exit_code
+
+
+@contextlib.contextmanager
+def _stop_on_signals(turn: asyncio.Future[Answer], received: list[int]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        received.append(number)
+        turn.cancel()
+
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            signal.signal(number, before[number])
+
+
+def _sink(args: argparse.Namespace) -> Sink:
+    if args.output == "text":
+        from kogniterm.cli.plain import TextSink
+
+        return TextSink(sys.stdout, sys.stderr)
+    from kogniterm.approval import redact
+    from kogniterm.cli.output import JsonSink, StreamJsonSink
+
+    kind = JsonSink if args.output == "json" else StreamJsonSink
+    return kind(sys.stdout, redact)
+
+
+def _approver(args: argparse.Namespace, settings: Settings) -> Approver:
+    """A person when both ends are a terminal; otherwise nobody can be asked."""
+    from kogniterm.runtime.build import unattended_approver
+
+    return unattended_approver(settings)
+
+
+def _tell_waiting() -> None:
+    sys.stderr.write(
+        _("kogniterm: waiting for data on standard input (use </dev/null if there is none)") + "\n"
+    )
+    sys.stderr.flush()

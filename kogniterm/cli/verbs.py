@@ -1,0 +1,31 @@
+"""The verbs of the command line: one table that feeds dispatch, help, completion and docs.
+
+A verb's module offers `add_parser(subparsers)` and `run(args) -> int` and is imported only
+when its verb is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A word after `kogniterm`, the module behind it, and one line of help."""
+
+    name: str
+    module: str
+    help: str
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb("run", "kogniterm.cli.run", "do one task and exit"),
+    Verb("models", "kogniterm.cli.models", "list models; fetch or remove the local one"),
+    Verb("config", "kogniterm.cli.config", "show the settings and where each came from"),
+    Verb("doctor", "kogniterm.cli.doctor", "check what is configured, reachable and missing"),
+)
+
+
+def find(name: str) -> Verb | None:
+    """The verb called `name`."""
+    return next((verb for verb in VERBS if verb.name == name), None)

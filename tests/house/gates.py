@@ -1,0 +1,390 @@
+"""The gates: each takes a source tree and returns its violations, one sentence each.
+
+The rules stand in docs/architecture.md. There is no list of exemptions: a gate that is in the
+way is changed here, for everybody, with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from tests.house.source import PACKAGE, Module, Tree
+
+MAX_MODULE = 400
+MAX_FUNCTION = 60
+MAX_COMPLEXITY = 15
+
+ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
+BASE = ("settings", "prompts", "paths", "logs", "database")
+LAYERS = (
+    ("__main__",),
+    ("cli",),
+    ("ui",),
+    ("runtime",),
+    ROOMS,
+    BASE,
+    ("protocols",),
+    ("types", "errors"),
+    ("",),
+)
+"""From left to right; imports point right. The last is `kogniterm/__init__` itself."""
+
+AGENT_MAY_NOT_REACH = (
+    "kogniterm.execution",
+    "kogniterm.approval",
+    "kogniterm.ui",
+    "subprocess",
+    "ptyprocess",
+    "sqlite3",
+)
+PURE = ("kogniterm.approval", "kogniterm.types", "kogniterm.errors")
+IMPURE = (
+    "os",
+    "subprocess",
+    "shutil",
+    "socket",
+    "sqlite3",
+    "tempfile",
+    "kogniterm.settings",
+    "pydantic_settings",
+    "langchain",
+    "langchain_core",
+    "langgraph",
+    "rich",
+    "prompt_toolkit",
+)
+PROVIDERS = (
+    "google",
+    "langchain_google_genai",
+    "langchain_openai",
+    "langchain_anthropic",
+    "langchain_ollama",
+    "openai",
+    "anthropic",
+    "ollama",
+    "xllamacpp",
+)
+OWNERS: dict[str, tuple[str, ...]] = {
+    "rich": ("kogniterm.ui",),
+    "prompt_toolkit": ("kogniterm.ui",),
+    "langgraph": ("kogniterm.agent",),
+    "ptyprocess": ("kogniterm.execution",),
+    "sqlite3": ("kogniterm.database", "kogniterm.sessions", "kogniterm.memory"),
+    "psycopg": ("kogniterm.database", "kogniterm.sessions", "kogniterm.memory"),
+    "pydantic_settings": ("kogniterm.settings",),
+    "dotenv": ("kogniterm.settings",),
+    "tree_sitter": ("kogniterm.approval",),
+    "tree_sitter_bash": ("kogniterm.approval",),
+    "argparse": ("kogniterm.cli",),
+    **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),
+}
+HEAVY = (
+    *PROVIDERS,
+    "langgraph",
+    "langchain",
+    "langchain_core",
+    "rich",
+    "prompt_toolkit",
+    "pydantic",
+    "pydantic_settings",
+    "psycopg",
+    "httpx",
+    "yaml",
+    "numpy",
+)
+LIGHT_ROOTS = (
+    "kogniterm.__main__",
+    "kogniterm.cli.main",
+    "kogniterm.settings",
+    "kogniterm.logs",
+    "kogniterm.models",
+    "kogniterm.approval",
+    "kogniterm.execution",
+)
+"""What starts, or is embedded, without paying for a library it may never use."""
+
+READS_ENVIRONMENT = ("kogniterm.settings",)
+BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
+WRITES_TO_STREAMS = ("kogniterm.cli", "kogniterm.ui", "kogniterm.__main__", "kogniterm.logs")
+BROAD_EXCEPT = ("kogniterm.cli.main", "kogniterm.ui.repl", "kogniterm.agent.nodes")
+
+
+def layers(tree: Tree) -> list[str]:
+    """Rules 1 and 2: imports point right, and rooms do not import each other."""
+    found = []
+    for module in tree:
+        for item in module.imports:
+            home = tree.home(item.target)
+            if home is None:
+                continue
+            own, other = _part(module.name), _part(home)
+            if own == other:
+                continue
+            left, right = _layer(own), _layer(other)
+            if right < left or (left == right and own in ROOMS):
+                found.append(f"{module.at(item.line)}: {own or PACKAGE} may not import {other}")
+    return found
+
+
+def unknown_parts(tree: Tree) -> list[str]:
+    """Every module stands in a room or layer that the design knows."""
+    known = {part for layer in LAYERS for part in layer}
+    return [
+        f"{module.path}: {_part(module.name)} is in no layer"
+        for module in tree
+        if _part(module.name) not in known
+    ]
+
+
+def agent_cannot_act(tree: Tree) -> list[str]:
+    """Rule 3: the agent thinks; nothing it reaches can run, approve, show or store."""
+    return _reaches(tree, ("kogniterm.agent",), AGENT_MAY_NOT_REACH)
+
+
+def pure_parts(tree: Tree) -> list[str]:
+    """Rule 4: approval, types and errors do nothing but compute."""
+    return _reaches(tree, PURE, IMPURE)
+
+
+def library_owners(tree: Tree) -> list[str]:
+    """Rule 5: one owner per library."""
+    return [
+        f"{module.at(item.line)}: {item.root} belongs to {', '.join(OWNERS[item.root])}"
+        for module in tree
+        for item in module.imports
+        if item.root in OWNERS and not module.within(*OWNERS[item.root])
+    ]
+
+
+def light_roots(tree: Tree) -> list[str]:
+    """Rule 7: what starts first imports no heavy library."""
+    found = []
+    for root in LIGHT_ROOTS:
+        if root not in tree.modules:
+            continue
+        reached = tree.reach([root], lazy=False)
+        found += [
+            f"{root} imports {name} through {importer}"
+            for name, importer in reached.items()
+            if name.partition(".")[0] in HEAVY
+        ]
+    return found
+
+
+def no_cycles(tree: Tree) -> list[str]:
+    """No module imports itself through others, lazy imports counted."""
+    graph = {
+        module.name: {
+            home
+            for item in tree.edges[module.name]
+            if (home := tree.home(item.target)) and home != module.name
+        }
+        for module in tree
+    }
+    return [f"circular import: {' -> '.join(cycle)}" for cycle in _cycles(graph)]
+
+
+def environment_owner(tree: Tree) -> list[str]:
+    """Rule 6: only settings reads the environment."""
+    names = {"environ", "environb", "getenv", "getenvb"}
+    found = []
+    for module in _outside(tree, READS_ENVIRONMENT):
+        for node in ast.walk(module.tree):
+            attribute = isinstance(node, ast.Attribute) and node.attr in names
+            imported = isinstance(node, ast.ImportFrom) and node.module == "os"
+            if (attribute and _is_name(node, "value", "os")) or (
+                imported and names & {alias.name for alias in node.names}
+            ):
+                found.append(f"{module.at(node.lineno)}: the environment is read in settings")
+    return found
+
+
+def tool_message_owner(tree: Tree) -> list[str]:
+    """Rule 6: only agent/messages builds a ToolMessage."""
+    return [
+        f"{module.at(node.lineno)}: a ToolMessage is built in agent/messages"
+        for module in _outside(tree, BUILDS_TOOL_MESSAGES)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ToolMessage")
+    ]
+
+
+def stream_owners(tree: Tree) -> list[str]:
+    """Rule 6: no print anywhere; standard streams belong to the screens."""
+    found = []
+    for module in tree:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and _is_name(node, "func", "print"):
+                found.append(f"{module.at(node.lineno)}: print")
+            stream = isinstance(node, ast.Attribute) and node.attr in {"stdout", "stderr"}
+            if stream and _is_name(node, "value", "sys") and not module.within(*WRITES_TO_STREAMS):
+                found.append(f"{module.at(node.lineno)}: sys.{node.attr} belongs to the screens")
+    return found
+
+
+def broad_except(tree: Tree) -> list[str]:
+    """Rule 6: everything is caught only at the named borders; cleaning up and raising is fine."""
+    found = []
+    for module in _outside(tree, BROAD_EXCEPT):
+        for node in ast.walk(module.tree):
+            broad = isinstance(node, ast.ExceptHandler) and _is_broad(node.type)
+            suppressed = (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func).endswith("suppress")
+                and any(_is_broad(argument) for argument in node.args)
+            )
+            if suppressed or (broad and not _raises_again(node)):
+                found.append(f"{module.at(node.lineno)}: broad except outside the borders")
+    return found
+
+
+def reasons_for_exceptions(tree: Tree) -> list[str]:
+    """A silenced check says why, on its line."""
+    silencer = re.compile(
+        r"#\s*(noqa\b(:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*)?|type:\s*ignore(\[[^]]*\])?)"
+    )
+    found = []
+    for module in tree:
+        for number, line in enumerate(module.text.splitlines(), start=1):
+            match = silencer.search(line)
+            if match and not re.search(r"\w", line[match.end() :]):
+                found.append(f"{module.at(number)}: a silenced check without a reason")
+    return found
+
+
+def sizes(tree: Tree) -> list[str]:
+    """Rule 8: module, function and complexity limits."""
+    found = []
+    for module in tree:
+        lines = module.text.count("\n")
+        if lines > MAX_MODULE:
+            found.append(f"{module.path}: {lines} lines, {MAX_MODULE} is the most")
+        for node in _functions(module.tree):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MAX_FUNCTION:
+                found.append(
+                    f"{module.at(node.lineno)}: {node.name} has {length} lines, "
+                    f"{MAX_FUNCTION} is the most"
+                )
+            count = complexity(node)
+            if count > MAX_COMPLEXITY:
+                found.append(
+                    f"{module.at(node.lineno)}: {node.name} has complexity {count}, "
+                    f"{MAX_COMPLEXITY} is the most"
+                )
+    return found
+
+
+def docstrings(tree: Tree) -> list[str]:
+    """Every module, public function and public class says what it is for.
+
+    Methods are left to their class: most of them fulfil a protocol that says it once.
+    """
+    found = []
+    for module in tree:
+        if ast.get_docstring(module.tree) is None:
+            found.append(f"{module.path}: no module docstring")
+        for node in module.tree.body:
+            named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            if named and not node.name.startswith("_") and ast.get_docstring(node) is None:
+                found.append(f"{module.at(node.lineno)}: {node.name} has no docstring")
+    return found
+
+
+def complexity(function: ast.AST) -> int:
+    """McCabe's number: one, and one for every branch."""
+    branches = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler)
+    cases = (ast.match_case,)
+    return 1 + sum(isinstance(node, branches + cases) for node in ast.walk(function))
+
+
+ALL = (
+    layers,
+    unknown_parts,
+    agent_cannot_act,
+    pure_parts,
+    library_owners,
+    light_roots,
+    no_cycles,
+    environment_owner,
+    tool_message_owner,
+    stream_owners,
+    broad_except,
+    reasons_for_exceptions,
+    sizes,
+    docstrings,
+)
+
+
+def _part(name: str) -> str:
+    """The room or layer module of `name`: the word after the package."""
+    return name.partition(".")[2].partition(".")[0]
+
+
+def _layer(part: str) -> int:
+    return next((i for i, layer in enumerate(LAYERS) if part in layer), len(LAYERS))
+
+
+def _outside(tree: Tree, owners: tuple[str, ...]) -> Iterator[Module]:
+    return (module for module in tree if not module.within(*owners))
+
+
+def _reaches(tree: Tree, start: tuple[str, ...], forbidden: tuple[str, ...]) -> list[str]:
+    inside = [module.name for module in tree if module.within(*start)]
+    return [
+        f"{start[0]} and its like reach {name} through {importer}"
+        for name, importer in tree.reach(inside, lazy=True).items()
+        if any(name == f or name.startswith(f + ".") for f in forbidden)
+        and not any(name == s or name.startswith(s + ".") for s in start)
+    ]
+
+
+def _cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
+    """Strongly connected groups of two and more (Tarjan's algorithm, 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(name: str) -> Iterator[list[str]]:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(graph[name]):
+            if other not in index:
+                yield from visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(group) > 1:
+                yield group
+
+    for name in sorted(graph):
+        if name not in index:
+            yield from visit(name)
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def _is_name(node: ast.AST, field: str, name: str) -> bool:
+    inner = getattr(node, field)
+    return isinstance(inner, ast.Name) and inner.id == name
+
+
+def _is_broad(node: ast.expr | None) -> bool:
+    if node is None:
+        return True
+    parts: Iterable[ast.expr] = node.elts if isinstance(node, ast.Tuple) else [node]
+    return any(ast.unparse(part) in {"Exception", "BaseException"} for part in parts)
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None

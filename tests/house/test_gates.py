@@ -1,0 +1,127 @@
+"""The package passes every gate, and every gate has been seen to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.house import gates
+from tests.house.source import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HEADER = '"""A module."""\n'
+
+# gate, file below the package, text that breaks the rule
+PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
+    (gates.layers, "errors.py", "from kogniterm.runtime import turn\n"),
+    (gates.layers, "models/x.py", "def f():\n    from kogniterm.sessions import fold\n"),
+    (gates.layers, "runtime/x.py", "from ..ui import repl\n"),
+    (gates.layers, "settings.py", "from kogniterm import memory\n"),
+    (gates.unknown_parts, "utils.py", ""),
+    (gates.agent_cannot_act, "agent/x.py", "import subprocess\n"),
+    (gates.agent_cannot_act, "agent/x.py", "from kogniterm import prompts\n"),
+    (gates.pure_parts, "approval/x.py", "def f():\n    import os\n"),
+    (gates.pure_parts, "types.py", "from langchain_core.messages import AIMessage\n"),
+    (gates.library_owners, "runtime/x.py", "from rich.console import Console\n"),
+    (gates.library_owners, "models/x.py", "import sqlite3\n"),
+    (gates.library_owners, "agent/x.py", "import google.genai\n"),
+    (gates.light_roots, "models/__init__.py", "import langchain_google_genai\n"),
+    (gates.light_roots, "cli/main.py", "from kogniterm.runtime import turn\n"),
+    (gates.no_cycles, "memory/__init__.py", "from kogniterm.memory import other\n"),
+    (gates.environment_owner, "cli/x.py", "import os\nHOME = os.environ['HOME']\n"),
+    (gates.environment_owner, "cli/x.py", "from os import getenv\n"),
+    (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
+    (gates.stream_owners, "cli/x.py", "print('x')\n"),
+    (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),
+    (gates.broad_except, "runtime/x.py", "try:\n    f()\nexcept Exception:\n    pass\n"),
+    (gates.broad_except, "runtime/x.py", "try:\n    f()\nexcept:\n    pass\n"),
+    (
+        gates.broad_except,
+        "runtime/x.py",
+        "try:\n    f()\nexcept (ValueError, Exception):\n    g()\n",
+    ),
+    (gates.broad_except, "runtime/x.py", "with contextlib.suppress(Exception):\n    f()\n"),
+    (gates.reasons_for_exceptions, "runtime/x.py", "import x  # noqa: F401\n"),
+    (gates.reasons_for_exceptions, "runtime/x.py", "x = 1  # type: ignore[misc]\n"),
+    (gates.sizes, "runtime/x.py", "x = 1\n" * 400),
+    (gates.sizes, "runtime/x.py", "def f():\n" + "    x = 1\n" * 60),
+    (gates.sizes, "runtime/x.py", "def f(x):\n" + "    if x:\n        x = 1\n" * 15),
+    (gates.docstrings, "runtime/x.py", "def public():\n    pass\n"),
+    (gates.docstrings, "runtime/x.py", "class Public:\n    pass\n"),
+)
+
+
+@pytest.fixture(scope="module")
+def package() -> Tree:
+    return Tree(ROOT)
+
+
+@pytest.mark.parametrize("gate", gates.ALL, ids=lambda gate: gate.__name__)
+def test_the_package_passes(gate: Callable[[Tree], list[str]], package: Tree) -> None:
+    violations = gate(package)
+    assert not violations, "\n".join(violations)
+
+
+@pytest.mark.parametrize(
+    ("gate", "file", "text"),
+    PLANTED,
+    ids=[f"{gate.__name__}-{number}" for number, (gate, _, _) in enumerate(PLANTED)],
+)
+def test_a_planted_violation_is_found(
+    gate: Callable[[Tree], list[str]], file: str, text: str, tmp_path: Path
+) -> None:
+    plant(tmp_path)
+    assert gate(Tree(tmp_path)) == [], "the planted package starts clean"
+    target = tmp_path / "kogniterm" / file
+    target.write_text(HEADER + text, encoding="utf-8")
+    assert gate(Tree(tmp_path)), f"{gate.__name__} did not see it"
+
+
+def test_every_gate_has_been_seen_to_fail() -> None:
+    assert {gate for gate, _, _ in PLANTED} == set(gates.ALL)
+
+
+def test_cleaning_up_and_raising_is_no_broad_except(tmp_path: Path) -> None:
+    plant(tmp_path)
+    text = HEADER + "try:\n    f()\nexcept BaseException:\n    g()\n    raise\n"
+    (tmp_path / "kogniterm/runtime/x.py").write_text(text, encoding="utf-8")
+    assert gates.broad_except(Tree(tmp_path)) == []
+
+
+def test_types_for_the_checker_alone_do_not_count_as_reached(tmp_path: Path) -> None:
+    plant(tmp_path)
+    text = HEADER + "if TYPE_CHECKING:\n    import langchain_core\n"
+    (tmp_path / "kogniterm/types.py").write_text(text, encoding="utf-8")
+    assert gates.pure_parts(Tree(tmp_path)) == []
+
+
+def plant(root: Path) -> None:
+    """A small package in which every rule holds."""
+    files = {
+        "__init__.py": "",
+        "errors.py": "from kogniterm import types\n",
+        "types.py": "",
+        "settings.py": "import os\ndef environment():\n    '''Read.'''\n    return os.environ\n",
+        # Reached by one of the planted imports: does what the agent must not.
+        "prompts.py": "import subprocess\n",
+        "models/__init__.py": "",
+        "agent/__init__.py": "",
+        "approval/__init__.py": "",
+        "sessions/__init__.py": "",
+        "sessions/fold.py": "",
+        "memory/__init__.py": "",
+        "memory/other.py": "from kogniterm import memory\n",
+        "runtime/__init__.py": "",
+        "runtime/turn.py": "import langchain_core\n",
+        "ui/__init__.py": "",
+        "ui/repl.py": "",
+        "cli/__init__.py": "",
+        "cli/main.py": "",
+    }
+    for name, text in files.items():
+        file = root / "kogniterm" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(HEADER + text, encoding="utf-8")
