@@ -146,7 +146,7 @@ class Plan:
 
 # --- tools and action requests ---------------------------------------------------------------
 
-EffectClass = Literal["none", "command", "edit", "network", "person", "keystrokes"]
+EffectClass = Literal["none", "read", "command", "edit", "network", "person", "keystrokes"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,236 @@
+"""The one place that joins settings to objects. Heavy imports happen here, inside functions."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm import __version__, prompts
+from kogniterm.errors import UsageError
+from kogniterm.runtime.limits import Limits
+
+if TYPE_CHECKING:
+    from kogniterm.models.options import ModelOptions
+    from kogniterm.paths import Paths
+    from kogniterm.protocols import Approver, Model
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.sessions.journal import SessionJournal
+    from kogniterm.sessions.store import SessionStore
+    from kogniterm.settings import Settings
+
+KEY_SETTINGS = {
+    "google_genai": "google_api_key",
+    "openai": "openai_api_key",
+    "anthropic": "anthropic_api_key",
+}
+URL_SETTINGS = {
+    "google_genai": "google_base_url",
+    "openai": "openai_base_url",
+    "anthropic": "anthropic_base_url",
+    "ollama": "ollama_base_url",
+}
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+
+def preload() -> None:
+    """Import what the first turn needs. Called on a thread while the person still types."""
+    import kogniterm.agent.graph
+    import kogniterm.runtime.session  # noqa: F401
+
+
+def open_session(
+    settings: Settings,
+    *,
+    folder: str,
+    session_id: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> LiveSession:
+    """A session that works in `folder`: a new one, or the one called `session_id` ("last" too).
+
+    Raises `SettingsError`, `UsageError`, `ModelError` or `StorageError`.
+    """
+    from kogniterm import paths as path_rules
+    from kogniterm import settings as settings_room
+
+    environ = settings_room.environment() if environ is None else environ
+    paths = path_rules.resolve(environ)
+    options = model_options(settings, paths, Path(folder))
+    open_model = partial(_open_model, options=options)
+    store = open_store(settings, paths)
+    try:
+        journal = _open_journal(store, session_id, folder, settings, options)
+        return _assemble(settings, paths, environ, journal, store, open_model)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _open_journal(
+    store: SessionStore,
+    session_id: str | None,
+    folder: str,
+    settings: Settings,
+    options: ModelOptions,
+) -> SessionJournal:
+    if session_id is None:
+        return store.create(folder=folder, model=settings.model or _default_model(options))
+    if session_id == "last":
+        known = store.list(folder=folder, limit=1) or store.list(limit=1)
+        if not known:
+            raise UsageError("There is no session to resume yet; start one without --resume.")
+        session_id = known[0].id
+    return store.open(session_id, model=settings.model)
+
+
+def _assemble(
+    settings: Settings,
+    paths: Paths,
+    environ: Mapping[str, str],
+    journal: SessionJournal,
+    store: SessionStore,
+    open_model: partial[Model],
+) -> LiveSession:
+    from langchain_core.messages import SystemMessage
+
+    from kogniterm.approval import Redactor
+    from kogniterm.execution import open_executor
+    from kogniterm.runtime.policy_desk import PolicyDesk
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.toolbox import session_tools
+
+    state = journal.state
+    model = open_model(state.model)
+    executor = open_executor(
+        state.cwd or state.folder,
+        env=dict(environ),
+        output_dir=paths.outputs,
+        output_quota=settings.output_quota_mb * 1_000_000,
+        output_max_age=settings.output_max_age_days * 86_400,
+        input_wait_limit=settings.input_wait_limit,
+    )
+
+    def release() -> None:
+        journal.close()
+        store.close()
+
+    return LiveSession(
+        journal=journal,
+        chat_model=model,
+        executor=executor,
+        tools=session_tools(lambda: executor.cwd, paths.outputs),
+        policy=PolicyDesk.from_settings(settings, paths, state.folder),
+        vault=Redactor(_known_secrets(settings)),
+        system=SystemMessage(system_text(state.folder, time.time())),
+        clock=SystemClock(),
+        limits=limits_of(settings),
+        env_hash=_environment_hash(environ),
+        command_timeout=settings.command_timeout or None,
+        open_model=open_model,
+        release=release,
+        mode=settings.approval_mode,
+        plan_mode=settings.plan,
+    )
+
+
+def open_store(settings: Settings, paths: Paths) -> SessionStore:
+    """The sessions of this person, in SQLite or where `database_url` points."""
+    from kogniterm.sessions.backend import SqliteBackend
+    from kogniterm.sessions.store import SessionStore
+
+    return SessionStore(SqliteBackend(paths.database), version=__version__)
+
+
+def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOptions:
+    """What the settings say about models, as plain values."""
+    from kogniterm.models.options import ModelOptions
+
+    keys = {
+        provider: secret.get_secret_value()
+        for provider, field in KEY_SETTINGS.items()
+        if (secret := getattr(settings, field)) is not None
+    }
+    urls = {
+        provider: url
+        for provider, field in URL_SETTINGS.items()
+        if (url := getattr(settings, field)) is not None
+    }
+    return ModelOptions(
+        keys=keys,
+        base_urls=urls,
+        deadline=settings.model_deadline,
+        tries=settings.model_retries + 1,
+        temperature=settings.temperature,
+        max_output=settings.max_output_tokens,
+        weights_folder=paths.weights,
+        base_folder=folder,
+    )
+
+
+def _default_model(options: ModelOptions) -> str:
+    from kogniterm.models.registry import default_name
+
+    return default_name(options)
+
+
+def _open_model(name: str, *, options: ModelOptions) -> Model:
+    from kogniterm.models.registry import open_model
+
+    return open_model(name, options)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The budgets of one turn."""
+    output = settings.max_output_mb
+    return Limits(
+        steps=settings.max_steps,
+        seconds=settings.max_seconds,
+        tokens=settings.max_tokens,
+        dollars=settings.max_cost_usd,
+        commands=settings.max_commands,
+        output_bytes=int(output * 1_000_000) if output is not None else None,
+    )
+
+
+def system_text(folder: str, now: float) -> str:
+    """The system message: fixed for the session, so that the prompt prefix never changes."""
+    day = datetime.fromtimestamp(now, UTC).date().isoformat()
+    system = f"{platform.system()} {platform.machine()}, bash"
+    return prompts.load("system").format(system=system, folder=folder, date=day)
+
+
+def unattended_approver(settings: Settings) -> Approver:
+    """Stands in where nobody can be asked: what policy does not allow is refused."""
+    from kogniterm.runtime.policy_desk import NobodyToAsk
+
+    return NobodyToAsk(settings.approval_mode)
+
+
+def _known_secrets(settings: Settings) -> tuple[str, ...]:
+    return tuple(
+        secret.get_secret_value()
+        for field in KEY_SETTINGS.values()
+        if (secret := getattr(settings, field)) is not None
+    )
+
+
+def _environment_hash(environ: Mapping[str, str]) -> str:
+    """A digest that tells whether the environment was the same, and nothing else about it."""
+    text = "\0".join(f"{key}={value}" for key, value in sorted(environ.items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

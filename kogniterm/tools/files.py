@@ -1,0 +1,89 @@
+"""`read_file`: text files by line ranges; what is no text is described instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+from pydantic import Field
+
+from kogniterm.errors import ToolError
+from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.types import EffectClass
+
+MAX_LINES = 1_000
+MAX_CHARS = 24_000
+SNIFF = 8_192
+
+
+class ReadArguments(Arguments):
+    """Which lines of which file."""
+
+    path: str
+    start: int = Field(default=1, ge=1, description="first line")
+    lines: int = Field(default=250, ge=1, le=MAX_LINES)
+
+
+def read_file(
+    cwd: Callable[[], str], workspace: str, is_secret: Callable[[str], bool]
+) -> SchemaTool[ReadArguments]:
+    """The tool, reading below `workspace` freely; elsewhere and secrets only after approval."""
+
+    def place(arguments: ReadArguments) -> Path:
+        return Path(cwd()) / Path(arguments.path).expanduser()
+
+    def effect_of(arguments: ReadArguments) -> EffectClass:
+        real = place(arguments).resolve()
+        inside = real.is_relative_to(Path(workspace).resolve())
+        return "none" if inside and not is_secret(str(real)) else "read"
+
+    async def run(arguments: ReadArguments) -> str:
+        return read_lines(place(arguments), arguments.start, arguments.lines)
+
+    return SchemaTool(
+        "read_file",
+        "Read lines of a text file.",
+        ReadArguments,
+        run,
+        effect_of=effect_of,
+        describe=lambda arguments: (f"read {place(arguments)}", ""),
+    )
+
+
+def read_lines(path: Path, start: int, count: int) -> str:
+    """Numbered lines of `path`. Raises `ToolError` for what is missing or no text."""
+    try:
+        if not path.exists():
+            raise ToolError("There is no file {path}.", path=path)
+        if not path.is_file():
+            kind = "a folder; list it with a command" if path.is_dir() else "no regular file"
+            raise ToolError("{path} is {kind}.", path=path, kind=kind)
+        with path.open("rb") as file:
+            head = file.read(SNIFF)
+        if b"\0" in head:
+            raise ToolError(
+                "{path} is binary ({size} bytes); use a command such as file or xxd.",
+                path=path,
+                size=path.stat().st_size,
+            )
+        return _numbered(path, start, count)
+    except OSError as error:
+        raise ToolError(
+            "{path} cannot be read: {why}.", path=path, why=error.strerror or error
+        ) from error
+
+
+def _numbered(path: Path, start: int, count: int) -> str:
+    shown: list[str] = []
+    size = 0
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(islice(file, start - 1, None), start):
+            if len(shown) == count or size > MAX_CHARS:
+                return "\n".join([*shown, f"[more from line {number}]"])
+            text = line.rstrip("\n")
+            shown.append(f"{number}: {text[:2_000]}")
+            size += len(text)
+    if not shown:
+        return "[empty]" if start == 1 else f"[the file has fewer than {start} lines]"
+    return "\n".join(shown)

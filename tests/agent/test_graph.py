@@ -1,0 +1,229 @@
+"""The graph on a scripted model: one call to understand, and it ends while anything is pending."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from kogniterm.agent.graph import compiled, think
+from kogniterm.agent.messages import PLAN_FIRST, tool_message
+from kogniterm.agent.state import ThinkContext
+from kogniterm.errors import LoopError, ModelReplyError
+from kogniterm.models.options import ModelOptions
+from kogniterm.models.scripted import open_scripted
+from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.shell import execute_command
+from kogniterm.types import NodeUpdate, Plan, PlanMode, Text, ToolCalled
+
+
+class Word(Arguments):
+    word: str
+
+
+async def echo(arguments: Word) -> str:
+    if arguments.word == "crash":
+        raise RuntimeError("boom")
+    return f"heard {arguments.word}"
+
+
+class Driver:
+    """Drives `think` over a growing history, as the runtime does."""
+
+    def __init__(self, folder: Path, script: str, plan_mode: PlanMode = "auto") -> None:
+        file = folder / "script.yaml"
+        file.write_text(script)
+        ids = count(1)
+        self.stop: Text | None = None
+        self.messages: list[BaseMessage] = []
+        self.plan: Plan | None = None
+        self.updates: list[NodeUpdate] = []
+        self.calls: list[str] = []
+        self.tools: list[ToolCalled] = []
+        tools = (execute_command(), SchemaTool("echo", "Say it.", Word, echo))
+        self.context = ThinkContext(
+            model=open_scripted(file, ModelOptions()),
+            tools={tool.spec.name: tool for tool in tools},
+            system=SystemMessage("You are a test."),
+            plan_mode=plan_mode,
+            may_continue=lambda: self.stop,
+            new_id=lambda: f"r{next(ids)}",
+        )
+
+    async def __call__(self, *new: BaseMessage) -> NodeUpdate:
+        self.messages += new
+        async for item in think(self.messages, self.plan, self.context):
+            if isinstance(item, NodeUpdate):
+                self.updates.append(item)
+                self.messages += item.messages
+                self.plan = item.plan or self.plan
+            elif isinstance(item, str):
+                self.calls.append(item)
+            elif isinstance(item, ToolCalled):
+                self.tools.append(item)
+        return self.updates[-1]
+
+    @property
+    def nodes(self) -> list[str]:
+        return [update.node for update in self.updates]
+
+
+def test_the_graph_has_exactly_the_four_nodes() -> None:
+    names = set(compiled().get_graph().nodes) - {"__start__", "__end__"}
+    assert names == {"create_plan", "decide_action", "execute_tool", "final_response"}
+    assert compiled() is compiled()
+
+
+async def test_a_question_costs_one_call(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, "replies: [{text: Forty-two.}]")
+    last = await drive(HumanMessage("What is the answer?"))
+    assert last.answer == "Forty-two."
+    assert drive.nodes == ["create_plan", "final_response"]
+    assert drive.calls == ["create_plan"]
+
+
+async def test_a_command_ends_the_graph_and_the_observation_goes_on_without_planning(
+    tmp_path: Path,
+) -> None:
+    drive = Driver(tmp_path, "replies: [{run: ls, purpose: Look around}, {text: Two files.}]")
+    last = await drive(HumanMessage("What is here?"))
+    (request,) = last.pending
+    assert (request.command, request.purpose, request.effect) == ("ls", "Look around", "command")
+    assert drive.nodes == ["create_plan", "execute_tool"]
+    last = await drive(tool_message(request.call_id, request.tool, "a b"))
+    assert last.answer == "Two files."
+    assert drive.calls == ["create_plan", "decide_action"]
+
+
+PLAN = """
+replies:
+  - plan:
+      goal: Build
+      steps: [{id: s1, what: Compile}, {id: s2, what: Look, check: {kind: file, value: out.txt}}]
+  - run: make
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+  - text: Done.
+"""
+
+
+async def test_a_plan_is_made_and_closed_with_evidence(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, PLAN)
+    (make,) = (await drive(HumanMessage("Build it"))).pending
+    assert drive.plan is not None
+    assert [s.status for s in drive.plan.steps] == ["active", "pending"]
+    result = tool_message(
+        make.call_id, make.tool, "ok", artifact={"request_id": make.id, "exit_code": 0}
+    )
+    (check,) = (await drive(result)).pending
+    assert check.command == "test -e out.txt"
+    assert drive.plan.steps[0].status == "done"
+    assert drive.plan.steps[0].evidence[0].request_id == make.id
+
+
+async def test_plan_always_sends_an_answer_without_plan_back(tmp_path: Path) -> None:
+    script = "replies: [{text: I know.}, {plan: {goal: g, steps: [{id: s1, what: a}]}}, {text: k}]"
+    drive = Driver(tmp_path, script, "always")
+    await drive(HumanMessage(f"Do it\n\n{PLAN_FIRST}"))
+    assert drive.plan is not None
+    assert any("make_plan was not called" in m.text for m in drive.messages)
+
+
+async def test_plan_never_offers_no_plan(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, "replies: [{plan: {goal: g, steps: [{id: s1, what: a}]}}, {text: k}]")
+    never = Driver(tmp_path, "replies: [{expect: {offers: make_plan}, text: k}]", "never")
+    await drive(HumanMessage("x"))
+    with pytest.raises(Exception, match="offers"):
+        await never(HumanMessage("x"))
+
+
+async def test_order_means_order(tmp_path: Path) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: echo, arguments: {word: one}}
+      - {tool: execute_command, arguments: {command: "true"}}
+      - {tool: execute_command, arguments: {command: "false"}}
+      - {tool: echo, arguments: {word: two}}
+  - text: Done.
+"""
+    drive = Driver(tmp_path, script)
+    last = await drive(HumanMessage("go"))
+    assert [r.command for r in last.pending] == ["true", "false"]
+    assert [t.observation for t in drive.tools] == ["heard one"]
+    last = await drive(*(tool_message(r.call_id, r.tool, "ok") for r in last.pending))
+    assert [t.observation for t in drive.tools] == ["heard one", "heard two"]
+    answered = [m.tool_call_id for m in drive.messages if isinstance(m, ToolMessage)]
+    assert len(answered) == len(set(answered)) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "part"),
+    [
+        ("{tool: nonsense, arguments: {}}", "There is no tool nonsense"),
+        ("{tool: echo, arguments: {}}", "word: Field required"),
+        ("{tool: echo, arguments: {word: a, sudo: true}}", "sudo: Extra inputs"),
+        ("{tool: echo, arguments: {word: [1]}}", "word: Input should be a valid string"),
+        ("{tool: execute_command, arguments: {command: '  '}}", "is empty"),
+        ("{tool: execute_command, raw_arguments: '{\"command\": '}", "malformed_json"),
+        ("{tool: echo, arguments: {word: crash}}", "echo failed: RuntimeError: boom"),
+        ("{tool: complete_step, arguments: {step: s1}}", "There is no plan"),
+        ("{tool: make_plan, arguments: {goal: g, steps: []}}", "at least one entry"),
+    ],
+)
+async def test_what_cannot_run_is_answered_as_an_error(
+    tmp_path: Path, call: str, part: str
+) -> None:
+    drive = Driver(tmp_path, f"replies: [{{calls: [{call}]}}, {{text: Sorry.}}]")
+    last = await drive(HumanMessage("go"))
+    assert last.answer == "Sorry."
+    (result,) = [m for m in drive.messages if isinstance(m, ToolMessage)]
+    assert result.status == "error"
+    assert part in result.text
+
+
+async def test_unusable_calls_end_after_three_rounds(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, "replies: [{calls: [{tool: nope}], repeat: forever}]")
+    with pytest.raises(ModelReplyError, match="3 times in a row"):
+        await drive(HumanMessage("go"))
+
+
+async def test_empty_replies_end_after_three(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, "replies: [{text: ' ', repeat: forever}]")
+    with pytest.raises(ModelReplyError, match="no usable reply 3 times"):
+        await drive(HumanMessage("go"))
+
+
+async def test_going_in_circles_is_hinted_then_stopped(tmp_path: Path) -> None:
+    drive = Driver(
+        tmp_path, "replies: [{calls: [{tool: echo, arguments: {word: a}}], repeat: forever}]"
+    )
+    with pytest.raises(LoopError, match="same result 5 times"):
+        await drive(HumanMessage("go"))
+    hints = [m for m in drive.messages if m.text.startswith("(The same call")]
+    assert len(hints) == 1
+    assert len(drive.tools) == 5
+
+
+async def test_a_used_up_budget_stops_before_the_next_call(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, "replies: [{text: never}]")
+    drive.stop = Text("No more.")
+    last = await drive(HumanMessage("go"))
+    assert last.failure == Text("No more.")
+    assert last.answer is None
+
+
+async def test_equal_call_ids_are_told_apart(tmp_path: Path) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: echo, arguments: {word: a}, id: same}
+      - {tool: echo, arguments: {word: b}, id: same}
+  - text: Done.
+"""
+    drive = Driver(tmp_path, script)
+    await drive(HumanMessage("go"))
+    answered = [m.tool_call_id for m in drive.messages if isinstance(m, ToolMessage)]
+    assert len(set(answered)) == 2
