@@ -1,0 +1,151 @@
+"""What was overwritten, deleted or created comes back exactly, whatever git thinks of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kogniterm.execution.preimages import Preimage, PreimageStore
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    (folder / "sub").mkdir(mode=0o750)
+    (folder / "sub" / "b.bin").write_bytes(b"\0\xff")
+    (folder / "sub" / "link").symlink_to("../a.txt")
+    (folder / "run.sh").write_text("echo hi\n")
+    (folder / "run.sh").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PreimageStore:
+    return PreimageStore(tmp_path / "undo")
+
+
+def snapshot(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        kind: object = "folder"
+        if path.is_symlink():
+            kind = ("link", str(path.readlink()))
+        elif path.is_file():
+            kind = ("file", path.read_bytes(), path.stat().st_mode)
+        found[str(path.relative_to(folder))] = kind
+    return found
+
+
+def kept(store: PreimageStore, *paths: Path) -> Preimage:
+    image = store.keep("s", "1", "test", paths)
+    assert image is not None
+    return image
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -r sub a.txt",
+        "echo two > a.txt",
+        "chmod 600 run.sh; echo x >> run.sh",
+        "rm -r sub && echo file > sub",
+        "rm a.txt && mkdir a.txt && touch a.txt/x",
+        "ln -sf /etc/passwd sub/link",
+        "mv sub other && touch new.txt",
+        "rm run.sh && ln -s a.txt run.sh",
+    ],
+)
+def test_undo_brings_everything_back(work: Path, store: PreimageStore, command: str) -> None:
+    before = snapshot(work)
+    names = ("a.txt", "sub", "run.sh", "other", "new.txt")
+    image = kept(store, *(work / name for name in names))
+    subprocess.run(["bash", "-c", command], cwd=work, check=True)
+    assert snapshot(work) != before
+    assert store.differences(image)
+    store.restore(image)
+    assert snapshot(work) == before
+    assert store.differences(image) == ()
+
+
+def test_an_undo_can_be_undone(work: Path, store: PreimageStore) -> None:
+    image = kept(store, work / "a.txt")
+    (work / "a.txt").write_text("changed\n")
+    redo, restored = store.restore(image)
+    assert restored == (str(work / "a.txt"),)
+    assert redo is not None
+    store.restore(redo)
+    assert (work / "a.txt").read_text() == "changed\n"
+
+
+def test_differences_show_text(work: Path, store: PreimageStore) -> None:
+    image = kept(store, work / "a.txt", work / "new.txt")
+    (work / "a.txt").write_text("two\n")
+    (work / "new.txt").write_text("n")
+    changed, created = sorted(store.differences(image), key=lambda d: d.path)
+    assert (changed.change, changed.before, changed.after) == ("modified", "one\n", "two\n")
+    assert (created.change, created.before, created.after) == ("created", None, "n")
+
+
+def test_what_is_too_large_is_named_and_not_kept(work: Path, tmp_path: Path) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=10)
+    (work / "big").write_bytes(b"x" * 11)
+    image = store.keep("s", "1", "test", [work / "big", work / "a.txt"])
+    assert image is not None
+    assert image.skipped == (str(work / "big"),)
+    assert [entry.path for entry in image.entries] == [str(work / "a.txt")]
+
+
+def test_pipes_are_passed_over_without_blocking(work: Path, store: PreimageStore) -> None:
+    os.mkfifo(work / "sub" / "pipe")
+    assert all(not entry.path.endswith("/pipe") for entry in kept(store, work / "sub").entries)
+
+
+def test_the_list_is_newest_first_and_forgetting_leaves_no_content(
+    work: Path, store: PreimageStore, tmp_path: Path
+) -> None:
+    store.keep("s", "1", "first", [work / "a.txt"])
+    store.keep("s", "2", "second", [work / "run.sh"])
+    assert [image.what for image in store.images("s")] == ["second", "first"]
+    store.forget("s")
+    assert store.images("s") == ()
+    assert not list((tmp_path / "undo" / "contents").glob("*"))
+
+
+def test_contents_are_private(work: Path, store: PreimageStore, tmp_path: Path) -> None:
+    kept(store, work / "a.txt")
+    for path in (tmp_path / "undo").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0 or path.is_dir()
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.binary(max_size=50), max_size=4), st.data())
+def test_any_change_is_undone(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], data: st.DataObject
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    work = root / "work"
+    work.mkdir()
+    for name, content in files.items():
+        (work / name).write_bytes(content)
+    before = snapshot(work)
+    store = PreimageStore(root / "undo")
+    image = kept(store, *(work / name for name in "abcd"))
+    for name in "abcd":
+        match data.draw(st.sampled_from(["leave", "write", "delete", "folder"])):
+            case "write":
+                (work / name).write_bytes(data.draw(st.binary(max_size=20)))
+            case "delete":
+                (work / name).unlink(missing_ok=True)
+            case "folder":
+                (work / name).unlink(missing_ok=True)
+                (work / name).mkdir()
+    store.restore(image)
+    assert snapshot(work) == before
+    shutil.rmtree(root)
