@@ -189,6 +189,13 @@ def without_password(url: str) -> str:
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:…@", url)
 
 
+_BIND = (
+    "SELECT rolsuper OR rolbypassrls, set_config('lock_timeout', %s, false), "
+    "set_config('client_min_messages', 'warning', false), "
+    "set_config('kogniterm.user_id', %s, false) FROM pg_roles WHERE rolname = current_user"
+)
+
+
 def open_postgres(url: str, *, user: str) -> PostgresConnection:
     """Connect to `url` in autocommit mode, bound to the rows of `user` by row-level security.
 
@@ -207,20 +214,16 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
             autocommit=True,
             connect_timeout=_CONNECT_SECONDS,
             application_name="kogniterm",
-            options=f"-c lock_timeout={BUSY_MILLISECONDS} -c client_min_messages=warning",
         )
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)
-            row = connection.execute(
-                "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-            ).fetchone()
+            row = connection.execute(_BIND, (str(BUSY_MILLISECONDS), user)).fetchone()
             if row is None or row[0]:
                 raise StorageError(
                     "The database role of {place} may see every user's rows; "
                     "connect as a role without SUPERUSER and BYPASSRLS.",
                     place=without_password(url),
                 )
-            connection.execute("SELECT set_config('kogniterm.user_id', %s, false)", (user,))
             on_failure.pop_all()
         return connection
 

@@ -7,6 +7,7 @@ disk after a deletion, telling a duplicate key) is a method.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -33,14 +34,17 @@ class Backend(Protocol):
     def execute(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
         """Run one statement; the rows it gives, if any."""
 
-    def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Row]:
-        """Run a query whose rows may be too many to hold at once."""
-
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[None]:
         """All or nothing; `durable` waits for the disk."""
 
     def search(self, words: Sequence[str], limit: int) -> list[Row]:
-        """(session id, turn, text) of turns that hold all the words, best first."""
+        """(session id, turn, text) of turns with a word beginning like each one, best first."""
+
+    def clock(self) -> float:
+        """Seconds since the epoch, by one clock for all who share the database."""
+
+    def another(self) -> Backend:
+        """A second connection to the same database, for use in another thread."""
 
     def scrub(self) -> None:
         """After deletions: leave nothing of them on disk, as far as this database can."""
@@ -66,22 +70,24 @@ class SqliteBackend:
         with self._errors():
             return self._connection.execute(sql, values).fetchall()
 
-    def stream(self, sql: str, values: Sequence[object] = ()) -> Iterator[Row]:
-        with self._errors():
-            yield from self._connection.execute(sql, values)
-
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
         with self._errors(), transaction(self._connection, durable=durable):
             yield
 
     def search(self, words: Sequence[str], limit: int) -> list[Row]:
-        query = " ".join('"' + word.replace('"', '""') + '"' for word in words)
+        query = " ".join(f'"{word}"*' for word in words)
         return self.execute(
             "SELECT session_id, turn, text FROM turn_texts WHERE turn_texts MATCH ? "
             "ORDER BY rank LIMIT ?",
             (query, limit),
         )
+
+    def clock(self) -> float:
+        return time.time()
+
+    def another(self) -> SqliteBackend:
+        return SqliteBackend(self._path)
 
     def scrub(self) -> None:
         with self._errors():

@@ -169,6 +169,10 @@ _HINTS = {"BaseMessage": _Message, "AIMessage": _Message}
 _Reader = Callable[[Any], Any]
 
 
+def _is_dataclass(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
 @cache
 def _reader(hint: Any) -> _Reader:
     """A function that makes a value of type `hint` from its plain form."""
@@ -176,7 +180,7 @@ def _reader(hint: Any) -> _Reader:
         return _read_message
     if hint is Text:
         return _read_text
-    if isinstance(hint, type) and is_dataclass(hint):
+    if _is_dataclass(hint):
         # The fields are looked at when first read, not before: a plan step holds plan steps.
         return partial(from_fields, hint)
     origin, arguments = get_origin(hint), get_args(hint)
@@ -186,7 +190,7 @@ def _reader(hint: Any) -> _Reader:
     if origin in (Union, python_types.UnionType):
         inner = _reader(next(one for one in arguments if one is not type(None)))
         return lambda value: None if value is None else inner(value)
-    if origin is Mapping and is_dataclass(arguments[1]):
+    if origin is Mapping and _is_dataclass(arguments[1]):
         entry = _reader(arguments[1])
         return lambda value: {key: entry(item) for key, item in value.items()}
     if origin is Literal or hint in (str, int, float, bool):

@@ -8,21 +8,20 @@ with it everything that was written before.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm.errors import StorageCorruptError, StorageLockedError
 from kogniterm.sessions import codec
-from kogniterm.sessions.backend import Backend, DuplicateError, Row
+from kogniterm.sessions.backend import Backend, DuplicateError
 from kogniterm.sessions.fold import SessionState, advance
+from kogniterm.sessions.lease import Holder, Lease
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
     Intent,
-    NodeRan,
     Noted,
     Outcome,
     Record,
@@ -30,6 +29,9 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
+from kogniterm.sessions.search import add_text
+from kogniterm.sessions.stored import insert, new_row, stored_records
+from kogniterm.sessions.texts import messages_of, storable, text_of
 from kogniterm.sessions.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -40,14 +42,6 @@ DURABLE = (Intent, Outcome, TurnEnded)
 
 _LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
-_INSERT = (
-    "INSERT INTO records (session_id, seq, time, kind, request_id, salt, payload, previous, hash) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_SELECT = (
-    "SELECT seq, time, kind, salt, payload, previous, hash, amended FROM records "
-    "WHERE session_id = ? AND seq >= ? ORDER BY seq"
-)
 
 Fault = Callable[[str], None]
 """Called with the name of each point where a crash would matter; tests make it kill us there."""
@@ -74,59 +68,6 @@ class Journal(Protocol):
         """Let go of the session."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A row of the journal as it stands on disk, not yet believed."""
-
-    seq: int
-    time: float
-    kind: str
-    salt: str
-    payload: str
-    previous: str
-    hash: str
-    amended: str | None
-
-    @classmethod
-    def of(cls, row: Row) -> StoredRecord:
-        return cls(*row)
-
-    def digest(self) -> str:
-        """What the hash covers: of the original payload, if it was amended since."""
-        return self.amended or codec.payload_digest(self.salt, self.payload)
-
-    def intact(self) -> bool:
-        """Whether the hash fits the content."""
-        return self.hash == codec.record_hash(
-            self.seq, self.time, self.kind, self.digest(), self.previous
-        )
-
-    def record(self) -> Record:
-        """The record. Raises `StorageCorruptError` when it was changed or cannot be read."""
-        if not self.intact():
-            raise StorageCorruptError("Record {seq} was changed or damaged.", seq=self.seq)
-        body = codec.decode(self.kind, self.payload)
-        return Record(self.seq, self.time, body, self.previous, self.hash)
-
-
-def stored_records(backend: Backend, session_id: str, from_seq: int = 1) -> Iterator[StoredRecord]:
-    """The rows of a journal, in order, unchecked."""
-    return map(StoredRecord.of, backend.stream(_SELECT, (session_id, from_seq)))
-
-
-def messages_of(body: RecordBody) -> tuple[BaseMessage, ...]:
-    """The messages a record adds to the history."""
-    match body:
-        case InputReceived(message=message) | Outcome(message=message):
-            return (message,)
-        case NodeRan(update=update):
-            return update.messages
-        case Compacted(messages=messages):
-            return messages
-        case _:
-            return ()
-
-
 class SessionJournal:
     """The journal of one session in a `Backend`; made by the store, which holds the lease.
 
@@ -137,57 +78,60 @@ class SessionJournal:
     def __init__(
         self,
         backend: Backend,
+        session_id: str,
         state: SessionState,
         *,
         now: Callable[[], float],
         fault: Fault = no_fault,
         damaged: tuple[int, ...] = (),
-        on_turn_end: Callable[[SessionState], None] | None = None,
-        on_close: Callable[[], None] | None = None,
+        lease: Lease | None = None,
     ) -> None:
+        self.damaged = damaged
         self._backend = backend
+        self._session_id = session_id
         self._state = state
         self._now = now
         self._fault = fault
-        self.damaged = damaged
-        self._on_turn_end = on_turn_end
-        self._on_close = on_close
+        self._lease = lease
+        self._texts: list[str] = []
 
     @property
     def state(self) -> SessionState:
         return self._state
 
+    @property
+    def taken_from(self) -> Holder | None:
+        """The process that died while it held this session, if it was taken over."""
+        return self._lease.taken_from if self._lease is not None else None
+
     def append(self, body: RecordBody, *, durable: bool = False) -> Record:
         kind = codec.kind_of(body)
-        record, row = self._next(kind, body)
+        row = new_row(body, self._state.seq, self._now(), self._state.hash)
+        record = Record(row.seq, row.time, body, row.previous, row.hash)
         state = advance(self._state, record)
+        text = text_of(body)
         self._fault(f"before:{kind}")
         try:
             with self._transaction(body, durable or isinstance(body, DURABLE)):
-                self._backend.execute(_INSERT, row)
+                insert(self._backend, self._session_id, row)
                 if isinstance(body, _LISTED):
                     self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
+                if isinstance(body, TurnEnded):
+                    add_text(self._backend, self._session_id, body.turn, self._texts, record.seq)
                 self._fault(f"written:{kind}")
         except DuplicateError as error:
             raise StorageLockedError(
                 "Session {session} was changed by another process, or this action was started "
                 "before; resume the session to go on from what is known.",
-                session=self._state.session_id,
+                session=self._session_id,
             ) from error
         self._state = state
+        if isinstance(body, TurnEnded):
+            self._texts.clear()
+        elif text:
+            self._texts.append(text)
         self._fault(f"after:{kind}")
         return record
-
-    def _next(self, kind: str, body: RecordBody) -> tuple[Record, tuple[object, ...]]:
-        seq, time, previous = self._state.seq + 1, self._now(), self._state.hash or codec.GENESIS
-        payload, salt = codec.encode(body), secrets.token_hex(8)
-        digest = codec.payload_digest(salt, payload)
-        record = Record(
-            seq, time, body, previous, codec.record_hash(seq, time, kind, digest, previous)
-        )
-        request_id = getattr(body, "request_id", None)
-        row = (self._state.session_id or getattr(body, "session_id", ""), seq, time, kind)
-        return record, (*row, request_id, salt, payload, previous, record.hash)
 
     def _transaction(self, body: RecordBody, durable: bool) -> Any:
         """A single row commits by itself; it needs a transaction only with company, or to wait."""
@@ -200,30 +144,37 @@ class SessionJournal:
         self._backend.execute(
             "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, updated = ? "
             "WHERE id = ?",
-            (state.folder, state.title, state.model, state.turn, record.time, state.session_id),
+            (
+                storable(state.folder),
+                storable(state.title),
+                storable(state.model),
+                state.turn,
+                record.time,
+                self._session_id,
+            ),
         )
         if snapshot:
-            save_snapshot(self._backend, state)
-        if isinstance(record.body, TurnEnded) and self._on_turn_end is not None:
-            self._on_turn_end(state)
+            save_snapshot(self._backend, self._session_id, state)
 
     def records(self, from_seq: int = 1) -> Iterator[Record]:
-        for stored in stored_records(self._backend, self._state.session_id, from_seq):
-            yield stored.record()
+        for stored in stored_records(self._backend, self._session_id, from_seq):
+            with suppress(StorageCorruptError):
+                yield stored.record()
 
     def close(self) -> None:
-        if self._on_close is not None:
-            self._on_close()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
 
 
 # --- from the journal to the state -----------------------------------------------------------
 
 
-def save_snapshot(backend: Backend, state: SessionState) -> None:
+def save_snapshot(backend: Backend, session_id: str, state: SessionState) -> None:
     """Keep the state without its messages: small, and of a size that does not grow."""
     plain = codec.to_plain(replace(state, messages=Transcript(), draft=""))
     backend.execute(
-        "UPDATE sessions SET snapshot = ? WHERE id = ?", (codec.dumps(plain), state.session_id)
+        "UPDATE sessions SET snapshot = ? WHERE id = ?", (codec.dumps(plain), session_id)
     )
 
 
@@ -233,28 +184,25 @@ def load_state(backend: Backend, session_id: str) -> tuple[SessionState, tuple[i
     Starts from the snapshot when it fits the journal, so that the time does not depend on the
     session's length; the messages are read when they are first looked at.
     """
-    state = _from_snapshot(backend, session_id)
+    rows = backend.execute("SELECT snapshot, draft FROM sessions WHERE id = ?", (session_id,))
+    snapshot, draft = rows[0] if rows else (None, "")
+    state = _from_snapshot(backend, session_id, snapshot)
     damaged: list[int] = []
     last = None
     for stored in stored_records(backend, session_id, state.seq + 1):
         last = stored
         try:
-            record = stored.record()
+            state = advance(state, stored.record())
         except StorageCorruptError:
             damaged.append(stored.seq)
-            continue
-        state = advance(state, record)
     if last is not None:
         state = replace(state, seq=last.seq, hash=last.hash)
-    return state, tuple(damaged)
+    return replace(state, session_id=session_id, draft=draft), tuple(damaged)
 
 
-def _from_snapshot(backend: Backend, session_id: str) -> SessionState:
-    rows = backend.execute("SELECT snapshot FROM sessions WHERE id = ?", (session_id,))
-    if not rows or rows[0][0] is None:
-        return SessionState()
+def _from_snapshot(backend: Backend, session_id: str, snapshot: str | None) -> SessionState:
     try:
-        state = codec.from_fields(SessionState, json.loads(rows[0][0]))
+        state = codec.from_fields(SessionState, json.loads(snapshot or "null"))
     except (ValueError, TypeError, KeyError, AttributeError):
         return SessionState()
     there = backend.execute(
@@ -272,8 +220,7 @@ def _from_snapshot(backend: Backend, session_id: str) -> SessionState:
 
 def _history(backend: Backend, session_id: str, first: int, last: int) -> Iterator[BaseMessage]:
     """The messages of the records from `first` to `last`; damaged ones are left out."""
-    for stored in stored_records(backend, session_id, first):
-        if stored.seq > last:
-            return
-        if stored.kind in _MESSAGE_KINDS and stored.intact():
-            yield from messages_of(codec.decode(stored.kind, stored.payload))
+    for stored in stored_records(backend, session_id, first, last):
+        if stored.kind in _MESSAGE_KINDS:
+            with suppress(StorageCorruptError):
+                yield from messages_of(stored.record().body)

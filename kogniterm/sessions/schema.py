@@ -42,6 +42,15 @@ _ONCE = (
     "WHERE kind IN ('intent', 'outcome')"
 )
 
+_LEASE_COLUMNS = """
+    host TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    expires DOUBLE PRECISION NOT NULL
+"""
+_INDEXED = "ALTER TABLE sessions ADD COLUMN indexed_seq INTEGER NOT NULL DEFAULT 0"
+
 SQLITE = (
     Migration(
         1,
@@ -59,7 +68,8 @@ SQLITE = (
         "search",
         (
             "CREATE VIRTUAL TABLE turn_texts USING fts5(session_id UNINDEXED, turn UNINDEXED, "
-            "text, tokenize = 'unicode61 remove_diacritics 2')",
+            "text UNINDEXED, words, tokenize = 'unicode61 remove_diacritics 0')",
+            _INDEXED,
         ),
     ),
     Migration(
@@ -67,9 +77,64 @@ SQLITE = (
         "leases",
         (
             "CREATE TABLE leases (session_id TEXT PRIMARY KEY REFERENCES sessions (id) "
-            "ON DELETE CASCADE, holder TEXT NOT NULL, host TEXT NOT NULL, boot TEXT NOT NULL, "
-            "pid INTEGER NOT NULL, started TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL)",
+            f"ON DELETE CASCADE, {_LEASE_COLUMNS})",
         ),
     ),
 )
 """SQLite's schema; the file belongs to one person."""
+
+
+def _owned(table: str) -> tuple[str, ...]:
+    """Nobody but the person named by `kogniterm.user_id` sees or writes a row, owners included."""
+    mine = "user_id = current_setting('kogniterm.user_id')"
+    return (
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+        f"CREATE POLICY own_rows ON {table} USING ({mine}) WITH CHECK ({mine})",
+    )
+
+
+_USER = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id')"
+_SESSION_KEY = (
+    "session_id TEXT NOT NULL, "
+    "FOREIGN KEY (user_id, session_id) REFERENCES sessions (user_id, id) ON DELETE CASCADE"
+)
+
+POSTGRES = (
+    Migration(
+        1,
+        "journal",
+        (
+            f"CREATE TABLE sessions ({_USER}, id TEXT NOT NULL, {_SESSION_COLUMNS}, "
+            "PRIMARY KEY (user_id, id))",
+            "CREATE INDEX sessions_updated ON sessions (user_id, updated)",
+            f"CREATE TABLE records ({_USER}, {_SESSION_KEY}, {_RECORD_COLUMNS}, "
+            "PRIMARY KEY (user_id, session_id, seq))",
+            _ONCE.format(key="user_id, session_id"),
+            *_owned("sessions"),
+            *_owned("records"),
+        ),
+    ),
+    Migration(
+        2,
+        "search",
+        (
+            f"CREATE TABLE turn_texts ({_USER}, {_SESSION_KEY}, turn INTEGER NOT NULL, "
+            "text TEXT NOT NULL, words TEXT NOT NULL)",
+            "CREATE INDEX turn_texts_words ON turn_texts USING gin (to_tsvector('simple', words))",
+            "CREATE INDEX turn_texts_session ON turn_texts (user_id, session_id)",
+            _INDEXED,
+            *_owned("turn_texts"),
+        ),
+    ),
+    Migration(
+        3,
+        "leases",
+        (
+            f"CREATE TABLE leases ({_USER}, {_SESSION_KEY}, {_LEASE_COLUMNS}, "
+            "PRIMARY KEY (user_id, session_id))",
+            *_owned("leases"),
+        ),
+    ),
+)
+"""PostgreSQL's schema: the same tables, shared by many people, each seeing only their own rows."""

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.backend import Backend, Row
-from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions import files, search
+from kogniterm.sessions.backend import Backend, DuplicateError, Row
+from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import Fault, SessionJournal, load_state, no_fault
+from kogniterm.sessions.lease import HEARTBEAT, Holder, Lease, this_process
 from kogniterm.sessions.records import SessionOpened
+from kogniterm.sessions.texts import fold_case, storable
+
+LAST = "last"
+"""The reference that means the session used last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,77 +34,227 @@ class SessionInfo:
     updated: float
     turns: int
     parent: str | None = None
+    parent_seq: int | None = None
 
 
-_COLUMNS = "id, folder, title, model, created, updated, turns, parent"
+_COLUMNS = "id, folder, title, model, created, updated, turns, parent, parent_seq"
 
 
 class SessionStore:
-    """The sessions in one backend. Not for use from two threads at once."""
+    """The sessions in one backend; `outputs` is the folder that holds their output files.
+
+    Not for use from two threads at once. Methods raise `StorageError` kinds, and `UsageError`
+    for a reference that names no session, or more than one.
+    """
 
     def __init__(
         self,
         backend: Backend,
         *,
         version: str,
+        outputs: Path | None = None,
         now: Callable[[], float] = time.time,
         fault: Fault = no_fault,
+        holder: Holder | None = None,
+        heartbeat: float = HEARTBEAT,
     ) -> None:
-        self._backend = backend
-        self._version = version
+        self.backend = backend
+        self.version = version
+        self.outputs = outputs
         self._now = now
         self._fault = fault
+        self._holder = holder
+        self._heartbeat = heartbeat
 
     def create(self, *, folder: str, model: str, session_id: str | None = None) -> SessionJournal:
         """Begin a session that works in `folder`."""
-        new = session_id or secrets.token_hex(6)
-        moment = self._now()
-        with self._backend.transaction():
-            self._backend.execute(
-                "INSERT INTO sessions (id, folder, model, created, updated) VALUES (?, ?, ?, ?, ?)",
-                (new, folder, model, moment, moment),
+        new = session_id or new_id()
+        self.add_row(new, folder=folder, model=model)
+        journal = self._journal(new, SessionState(session_id=""))
+        journal.append(SessionOpened(new, folder, self.version, model))
+        return journal
+
+    def add_row(
+        self,
+        session_id: str,
+        *,
+        folder: str,
+        model: str,
+        created: float | None = None,
+        parent: str | None = None,
+        parent_seq: int | None = None,
+    ) -> None:
+        """Make the row that a session's records hang on."""
+        moment = self._now() if created is None else created
+        values = (storable(folder), storable(model), moment, moment, parent, parent_seq)
+        try:
+            self.backend.execute(
+                "INSERT INTO sessions (id, folder, model, created, updated, parent, parent_seq) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (session_id, *values),
             )
-        journal = self._journal(SessionState())
-        journal.append(SessionOpened(new, folder, self._version, model))
+        except DuplicateError as error:
+            raise UsageError("Session {session} exists already.", session=session_id) from error
+
+    def open(self, reference: str, *, model: str | None = None) -> SessionJournal:
+        """Resume a session: take its lease and fold its state from its journal.
+
+        Raises `SessionBusyError` when another living process drives it.
+        """
+        info = self.find(reference)
+        journal = self._hold(info.id)
+        journal.append(
+            SessionOpened(info.id, journal.state.folder, self.version, model or journal.state.model)
+        )
         return journal
 
-    def open(self, session_id: str, *, model: str | None = None) -> SessionJournal:
-        """Resume a session: its state is folded from its journal."""
-        info = self.info(session_id)
-        state, damaged = load_state(self._backend, info.id)
-        (row,) = self._backend.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
-        journal = self._journal(replace(state, draft=row[0]), damaged)
-        journal.append(SessionOpened(info.id, state.folder, self._version, model or state.model))
-        return journal
-
-    def _journal(self, state: SessionState, damaged: tuple[int, ...] = ()) -> SessionJournal:
+    def _hold(self, session_id: str) -> SessionJournal:
+        """The journal of an existing session, its lease taken, nothing written."""
+        lease = self._lease(session_id)
+        with ExitStack() as on_failure:
+            on_failure.callback(lease.release)
+            search.add_missing(self.backend, session_id)
+            state, damaged = load_state(self.backend, session_id)
+            on_failure.pop_all()
         return SessionJournal(
-            self._backend, state, now=self._now, fault=self._fault, damaged=damaged
+            self.backend,
+            session_id,
+            state,
+            now=self._now,
+            fault=self._fault,
+            damaged=damaged,
+            lease=lease,
         )
 
-    def info(self, session_id: str) -> SessionInfo:
-        """The session with this id. Raises `UsageError` when there is none."""
-        rows = self._backend.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
-        if not rows:
-            raise UsageError("There is no session {session}.", session=session_id)
-        return _info(rows[0])
+    def _journal(self, session_id: str, state: SessionState) -> SessionJournal:
+        lease = self._lease(session_id)
+        return SessionJournal(
+            self.backend, session_id, state, now=self._now, fault=self._fault, lease=lease
+        )
 
-    def list(self, *, folder: str | None = None, limit: int = 1000) -> list[SessionInfo]:
+    def _lease(self, session_id: str) -> Lease:
+        holder = self._holder or this_process()
+        return Lease(self.backend, session_id, holder, heartbeat=self._heartbeat)
+
+    # --- finding -----------------------------------------------------------------------------
+
+    def sessions(self, *, folder: str | None = None, limit: int = 1000) -> list[SessionInfo]:
         """Sessions, the most recently used first; only those of `folder` when given."""
-        where, values = ("WHERE folder = ? ", (folder,)) if folder is not None else ("", ())
-        rows = self._backend.execute(
+        where, values = ("WHERE folder = ? ", (storable(folder),)) if folder else ("", ())
+        rows = self.backend.execute(
             f"SELECT {_COLUMNS} FROM sessions {where}ORDER BY updated DESC, id LIMIT ?",
             (*values, limit),
         )
         return [_info(row) for row in rows]
 
+    def info(self, session_id: str) -> SessionInfo | None:
+        """The session with exactly this id, if there is one."""
+        rows = self.backend.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
+        return _info(rows[0]) if rows else None
+
+    def find(self, reference: str, *, folder: str | None = None) -> SessionInfo:
+        """The one session meant: `last` (of `folder`), an id or its beginning, or a title."""
+        sessions = self.sessions(folder=folder if reference == LAST else None, limit=1_000_000)
+        if reference == LAST:
+            if not sessions:
+                raise UsageError("There is no session yet; start one with: kogniterm")
+            return sessions[0]
+        wanted = fold_case(reference.strip())
+        tests: tuple[Callable[[SessionInfo], bool], ...] = (
+            lambda info: info.id == wanted,
+            lambda info: bool(wanted) and info.id.startswith(wanted),
+            lambda info: fold_case(info.title) == wanted,
+            lambda info: bool(wanted) and wanted in fold_case(info.title),
+        )
+        for test in tests:
+            found = [info for info in sessions if test(info)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise UsageError(
+                    "{reference} names {count} sessions: {ids}; give one of these ids.",
+                    reference=reference,
+                    count=len(found),
+                    ids=", ".join(info.id for info in found[:5]),
+                )
+        raise UsageError(
+            "There is no session {reference}; list them with: kogniterm sessions list",
+            reference=reference,
+        )
+
+    def search(self, query: str, *, limit: int = 20) -> list[tuple[SessionInfo, search.Hit]]:
+        """Turns that hold words beginning like all words of `query`, best first."""
+        hits = search.find(self.backend, query, limit)
+        infos = {hit.session_id: self.info(hit.session_id) for hit in hits}
+        return [(info, hit) for hit in hits if (info := infos[hit.session_id]) is not None]
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def rename(self, reference: str, title: str) -> SessionInfo:
+        """Give a session another title. A session that is open elsewhere is left alone."""
+        if not title.strip():
+            raise UsageError("A session needs a title with at least one letter.")
+        info = self.find(reference)
+        journal = self._hold(info.id)
+        try:
+            journal.append(Note.TITLE.record(" ".join(title.split())))
+        finally:
+            journal.close()
+        return replace(info, title=journal.state.title)
+
     def save_draft(self, session_id: str, text: str) -> None:
         """Keep what the person has typed and not sent."""
-        self._backend.execute("UPDATE sessions SET draft = ? WHERE id = ?", (text, session_id))
+        self.backend.execute(
+            "UPDATE sessions SET draft = ? WHERE id = ?", (storable(text), session_id)
+        )
+
+    def delete(self, references: Iterable[str]) -> list[SessionInfo]:
+        """Delete sessions with all that belongs to them; nothing of them stays on disk.
+
+        Sessions that are open elsewhere are left alone (`SessionBusyError`, before anything is
+        deleted).
+        """
+        infos = [self.find(reference) for reference in references]
+        with ExitStack() as leases:
+            for info in infos:
+                leases.callback(self._lease(info.id).release)
+            paths = [path for info in infos for path in self._files(info.id)]
+            with self.backend.transaction(durable=True):
+                for info in infos:
+                    for table, column in (
+                        ("turn_texts", "session_id"),
+                        ("records", "session_id"),
+                        ("sessions", "id"),
+                    ):
+                        self.backend.execute(f"DELETE FROM {table} WHERE {column} = ?", (info.id,))
+        files.remove(paths)
+        if infos:
+            self.backend.scrub()
+        return infos
+
+    def expire(self, days: float) -> list[SessionInfo]:
+        """Delete the sessions not used for `days` days, except those that are open."""
+        before = self._now() - days * 86_400
+        rows = self.backend.execute(
+            f"SELECT {_COLUMNS} FROM sessions WHERE updated < ? AND id NOT IN "
+            "(SELECT session_id FROM leases) ORDER BY updated",
+            (before,),
+        )
+        return self.delete(_info(row).id for row in rows)
+
+    def _files(self, session_id: str) -> list[Path]:
+        if self.outputs is None:
+            return []
+        return files.of_session(self.backend, session_id, self.outputs)
 
     def close(self) -> None:
         """Release the database."""
-        self._backend.close()
+        self.backend.close()
+
+
+def new_id() -> str:
+    """An id for a new session: short enough to type, random enough to be unique."""
+    return secrets.token_hex(6)
 
 
 def _info(row: Row) -> SessionInfo:

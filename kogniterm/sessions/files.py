@@ -1,0 +1,48 @@
+"""The output files of a session's commands: which they are, and how they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from kogniterm.database import storage_errors
+from kogniterm.errors import StorageCorruptError
+from kogniterm.sessions.backend import Backend
+from kogniterm.sessions.records import Intent, Outcome, Record
+from kogniterm.sessions.stored import stored_records
+
+
+def output_paths(record: Record) -> list[str]:
+    """The output files that a record names."""
+    match record.body:
+        case Intent(output_path=path):
+            return [path] if path else []
+        case Outcome(result=result) if result is not None:
+            paths = [result.output_path, *(job.output_path for job in result.jobs)]
+            return [path for path in paths if path]
+        case _:
+            return []
+
+
+def of_session(backend: Backend, session_id: str, outputs: Path) -> list[Path]:
+    """The files a session left below `outputs`; whatever lies elsewhere is not ours to touch."""
+    home = outputs.resolve()
+    found: set[Path] = set()
+    for stored in stored_records(backend, session_id):
+        if stored.kind in ("intent", "outcome"):
+            with suppress(StorageCorruptError):
+                found.update(Path(path) for path in output_paths(stored.record()))
+    own = outputs / session_id
+    if own.is_dir():
+        found.update(path for path in own.rglob("*") if not path.is_dir())
+    return sorted(path for path in found if path.resolve().is_relative_to(home))
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Delete files, and their folders when nothing else is in them."""
+    for path in paths:
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.parent.rmdir()

@@ -1,0 +1,72 @@
+"""Full-text search over what was said, proposed and observed in all sessions.
+
+The index is derived: one row for each finished turn, written with the turn's last record.
+Turns that a crash cut short are added when somebody searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kogniterm.errors import StorageCorruptError
+from kogniterm.sessions.backend import Backend
+from kogniterm.sessions.records import InputReceived
+from kogniterm.sessions.stored import stored_records
+from kogniterm.sessions.texts import excerpt, storable, text_of, words_of
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A turn that holds the words; `excerpt` is one line round the first of them."""
+
+    session_id: str
+    turn: int
+    excerpt: str
+
+
+def add_text(backend: Backend, session_id: str, turn: int, texts: Sequence[str], seq: int) -> None:
+    """Index the text of a turn; `seq` is the last record it covers."""
+    text = storable("\n".join(part for part in texts if part))
+    if text:
+        backend.execute(
+            "INSERT INTO turn_texts (session_id, turn, text, words) VALUES (?, ?, ?, ?)",
+            (session_id, turn, text, " ".join(words_of(text))),
+        )
+    backend.execute("UPDATE sessions SET indexed_seq = ? WHERE id = ?", (seq, session_id))
+
+
+def add_missing(backend: Backend, session_id: str) -> None:
+    """Index what the index does not cover yet: a turn that never ended, a copied session."""
+    rows = backend.execute("SELECT indexed_seq, turns FROM sessions WHERE id = ?", (session_id,))
+    ((covered, turn),) = rows
+    texts: list[str] = []
+    last = covered
+    with backend.transaction():
+        for stored in stored_records(backend, session_id, covered + 1):
+            with suppress(StorageCorruptError):
+                body = stored.record().body
+                if isinstance(body, InputReceived):
+                    add_text(backend, session_id, turn, texts, last)
+                    turn, texts = body.turn, []
+                texts.append(text_of(body))
+            last = stored.seq
+        if last > covered:
+            add_text(backend, session_id, turn, texts, last)
+
+
+def find(backend: Backend, query: str, limit: int) -> list[Hit]:
+    """The turns with a word beginning like each word of `query`, best first."""
+    words = words_of(query)
+    if not words:
+        return []
+    stale = backend.execute(
+        "SELECT id FROM sessions WHERE EXISTS (SELECT 1 FROM records WHERE "
+        "records.session_id = sessions.id AND records.seq > sessions.indexed_seq "
+        "AND records.kind IN ('input', 'node', 'outcome'))"
+    )
+    for (session_id,) in stale:
+        add_missing(backend, session_id)
+    rows = backend.search(words, limit)
+    return [Hit(session_id, turn, excerpt(text, words)) for session_id, turn, text in rows]
