@@ -1,0 +1,153 @@
+"""Effect preview: what the paths in a risk report mean on this disk, before anything is approved.
+
+Globs are expanded as the shell would, files are counted and sized, and git is asked which of
+them it could bring back. Everything is bounded: a preview must never make a person wait.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from kogniterm.types import Effect, EffectKind, RiskReport, Text
+
+MAX_FILES = 20_000
+MAX_SECONDS = 0.5
+MAX_MATCHES = 1_000
+CHANGING: tuple[EffectKind, ...] = ("write", "overwrite", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What one effect touches; `files` and `size` (bytes) are lower bounds if not `complete`."""
+
+    effect: Effect
+    paths: tuple[Path, ...]
+    files: int
+    size: int
+    tracked: int
+    complete: bool
+
+
+def preview(report: RiskReport, cwd: str) -> tuple[Text, ...]:
+    """One line an effect, the most serious first, for the approval screen."""
+    deadline = time.monotonic() + MAX_SECONDS
+    order: Sequence[EffectKind] = ("delete", "overwrite", "write", "secret", "privilege", "network")
+    effects = sorted(
+        (e for e in dict.fromkeys(report.effects) if e.kind in order),
+        key=lambda effect: order.index(effect.kind),
+    )
+    lines = (_line(effect, Path(cwd), deadline) for effect in islice(effects, 12))
+    return tuple(line for line in lines if line is not None)
+
+
+def paths_changed(report: RiskReport, cwd: str) -> tuple[Path, ...]:
+    """Every path the command would write, overwrite or delete, as far as its text tells."""
+    return tuple(
+        path
+        for effect in report.effects
+        if effect.kind in CHANGING
+        for path in expand(effect.target, Path(cwd))
+    )
+
+
+def expand(target: str, cwd: Path) -> tuple[Path, ...]:
+    """The paths `target` stands for: itself, or what its glob matches; hidden files as in bash."""
+    pattern = str(cwd / Path(target).expanduser())
+    if not glob.has_magic(target):
+        return (Path(pattern),)
+    matches = glob.iglob(pattern)  # noqa: PTH207 - absolute patterns, and bash's hidden-file rule
+    return tuple(Path(match) for match in islice(matches, MAX_MATCHES))
+
+
+def touched(effect: Effect, cwd: Path, deadline: float) -> Touched:
+    """Count and size what `effect` would touch."""
+    paths = expand(effect.target, cwd)
+    files, size, complete = 0, 0, True
+    for entry in _files(paths):
+        if files >= MAX_FILES or time.monotonic() > deadline:
+            complete = False
+            break
+        files += 1
+        size += entry
+    tracked = _tracked([path for path in paths if path.exists()], cwd) if files else 0
+    return Touched(effect, paths, files, size, tracked, complete)
+
+
+def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
+    values: dict[str, object] = {"target": effect.target}
+    if effect.kind == "network":
+        return Text("Uses the network: {target}", values)
+    if effect.kind == "privilege":
+        return Text("Gains privileges: {target}", values)
+    if effect.kind == "secret":
+        return Text("Reads a secret: {target}", values)
+    found = touched(effect, cwd, deadline)
+    values |= {"files": found.files, "size": _size(found)}
+    if effect.outside:
+        values["target"] = f"{effect.target} (!)"
+    if not found.files:
+        if effect.kind == "write":
+            return Text("Creates {target}", values)
+        return (
+            None if effect.kind == "overwrite" else Text("Deletes {target}: nothing there", values)
+        )
+    template = {
+        "delete": "Deletes {target}: {files} files, {size}; {kept}",
+        "overwrite": "Overwrites {target}: {files} files, {size}; {kept}",
+        "write": "Changes {target}: {files} files, {size}; {kept}",
+    }[effect.kind]
+    return Text(template, {**values, "kept": _kept(found)})
+
+
+def _kept(found: Touched) -> Text:
+    if found.tracked >= found.files:
+        return Text("all tracked by git")
+    if found.tracked:
+        return Text("{tracked} tracked by git, the rest not", {"tracked": found.tracked})
+    return Text("not tracked by git")
+
+
+def _size(found: Touched) -> str:
+    size, more = float(found.size), "" if found.complete else "≥ "
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{more}{size:.0f} {unit}"
+        size /= 1000
+    return f"{more}{size:.1f} GB"
+
+
+def _files(paths: Iterable[Path]) -> Iterator[int]:
+    """The size of each file at or below `paths`; links count as themselves."""
+    for path in paths:
+        try:
+            if path.is_dir() and not path.is_symlink():
+                for folder, _, names in os.walk(path):
+                    for name in names:
+                        yield (Path(folder) / name).lstat().st_size
+            elif os.path.lexists(path):
+                yield path.lstat().st_size
+        except OSError:
+            continue
+
+
+def _tracked(paths: Sequence[Path], cwd: Path) -> int:
+    """How many files below `paths` git tracks unchanged in its index; 0 without a repository."""
+    if not paths:
+        return 0
+    # The configuration of a hostile repository must not run anything for a preview.
+    safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
+    command = ["git", *safe, "ls-files", "-z", "--", *(str(path) for path in paths[:200])]
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, capture_output=True, timeout=MAX_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return done.stdout.count(b"\0") if done.returncode == 0 else 0

@@ -1,0 +1,132 @@
+"""Trust of folders: nothing a project folder holds has any effect before a person trusts it.
+
+The record holds the hash of every file that would have an effect, so a file that changed since
+is asked about again. Trust is per folder and is not inherited by folders below it. Reading is
+bounded: only regular files of known names, never a pipe or a device, never a link that leads out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+INSTRUCTION_FILES = ("KOGNITERM.md", "AGENTS.md")
+POLICY_FILE = ".kogniterm/policy.toml"
+COMMANDS_FOLDER = ".kogniterm/commands"
+MAX_FILE = 64 * 1024
+MAX_COMMANDS = 100
+
+Kind = Literal["instructions", "policy", "command"]
+Standing = Literal["trusted", "changed", "untrusted", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """A file of a project folder that would have an effect once it is trusted."""
+
+    name: str
+    kind: Kind
+    digest: str
+    text: str
+
+
+def discover(folder: Path) -> tuple[ProjectFile, ...]:
+    """What `folder` wants to bring in. Reads a bounded number of small regular files."""
+    wanted: list[tuple[str, Kind]] = [(name, "instructions") for name in INSTRUCTION_FILES]
+    wanted.append((POLICY_FILE, "policy"))
+    commands = folder / COMMANDS_FOLDER
+    if commands.is_dir() and not commands.is_symlink():
+        with os.scandir(commands) as entries:
+            names = sorted(e.name for e in entries if e.name.endswith(".md"))[:MAX_COMMANDS]
+        wanted.extend((f"{COMMANDS_FOLDER}/{name}", "command") for name in names)
+    found = ((name, kind, _read(folder, name)) for name, kind in wanted)
+    return tuple(
+        ProjectFile(name, kind, hashlib.sha256(data).hexdigest(), data.decode("utf-8", "replace"))
+        for name, kind, data in found
+        if data is not None
+    )
+
+
+def _read(folder: Path, name: str) -> bytes | None:
+    path = folder / name
+    try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            return None
+        # Opening a pipe for reading would wait for a writer for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_FILE:
+            return None
+        return file.read(MAX_FILE)
+
+
+class TrustStore:
+    """The folders a person trusts, with the hashes of what they held then."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def standing(self, folder: Path, files: tuple[ProjectFile, ...]) -> Standing:
+        """Whether `files` may have an effect."""
+        if not files:
+            return "nothing"
+        recorded = self._load().get(str(folder.resolve()))
+        if recorded is None:
+            return "untrusted"
+        return "trusted" if recorded == _hashes(files) else "changed"
+
+    def changes(self, folder: Path, files: tuple[ProjectFile, ...]) -> tuple[str, ...]:
+        """The names of the files that are new or different since the folder was trusted."""
+        recorded = self._load().get(str(folder.resolve()), {})
+        return tuple(f.name for f in files if recorded.get(f.name) != f.digest)
+
+    def trust(self, folder: Path, files: tuple[ProjectFile, ...]) -> None:
+        """Record that the person trusts what `folder` holds now."""
+        self._save({**self._load(), str(folder.resolve()): _hashes(files)})
+
+    def revoke(self, folder: Path) -> bool:
+        """Forget the trust; False when there was none."""
+        recorded = dict(self._load())
+        known = recorded.pop(str(folder.resolve()), None) is not None
+        if known:
+            self._save(recorded)
+        return known
+
+    def _load(self) -> Mapping[str, Mapping[str, str]]:
+        """An unreadable record means that nothing is trusted."""
+        try:
+            data = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    def _save(self, recorded: Mapping[str, Mapping[str, str]]) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        beside = self._file.with_name(f"{self._file.name}.{os.getpid()}.new")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(recorded, file, indent=1)
+        beside.replace(self._file)
+
+
+def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:
+    return {file.name: file.digest for file in files}
+
+
+def instructions_text(files: tuple[ProjectFile, ...]) -> str:
+    """Trusted instruction files for the system message, quoted as data of the project."""
+    parts = [
+        f'<project_instructions file="{file.name}">\n{file.text.strip()}\n</project_instructions>'
+        for file in files
+        if file.kind == "instructions" and file.text.strip()
+    ]
+    return "\n\n".join(parts)

@@ -1,0 +1,92 @@
+"""The preview says what the paths of a command mean on this disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution.effects import paths_changed, preview
+from kogniterm.types import Effect, RiskReport
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    for name in ("a.log", "b.log", ".hidden.log", "keep.txt"):
+        (tmp_path / name).write_bytes(b"x" * 600)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "main.py").write_text("print()\n")
+    return tmp_path
+
+
+def report(*effects: Effect) -> RiskReport:
+    return RiskReport("command", "needs_approval", effects=effects)
+
+
+def lines(work: Path, *effects: Effect) -> list[str]:
+    return [str(line) for line in preview(report(*effects), str(work))]
+
+
+def test_globs_are_expanded_counted_and_sized(work: Path) -> None:
+    assert lines(work, Effect("delete", "*.log")) == [
+        "Deletes *.log: 2 files, 1 KB; not tracked by git"
+    ]
+
+
+def test_folders_are_counted_with_what_is_in_them(work: Path) -> None:
+    assert lines(work, Effect("delete", "src")) == ["Deletes src: 1 files, 8 B; not tracked by git"]
+
+
+def test_git_is_asked_what_it_could_bring_back(work: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    subprocess.run(["git", "add", "a.log"], cwd=work, check=True)
+    assert lines(work, Effect("overwrite", "a.log"), Effect("delete", "*.log")) == [
+        "Deletes *.log: 2 files, 1 KB; 1 tracked by git, the rest not",
+        "Overwrites a.log: 1 files, 600 B; all tracked by git",
+    ]
+
+
+def test_a_hostile_repository_runs_nothing(work: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    trap = work / "trap.sh"
+    trap.write_text(f"#!/bin/sh\ntouch {work}/sprung\n")
+    trap.chmod(0o755)
+    subprocess.run(["git", "config", "core.fsmonitor", str(trap)], cwd=work, check=True)
+    lines(work, Effect("delete", "a.log"))
+    assert not (work / "sprung").exists()
+
+
+def test_serious_effects_come_first_and_new_files_are_named(work: Path) -> None:
+    assert lines(
+        work,
+        Effect("network", "example.org"),
+        Effect("write", "new.txt"),
+        Effect("secret", "~/.ssh/id_rsa"),
+        Effect("delete", "gone"),
+    ) == [
+        "Deletes gone: nothing there",
+        "Creates new.txt",
+        "Reads a secret: ~/.ssh/id_rsa",
+        "Uses the network: example.org",
+    ]
+
+
+def test_outside_the_workspace_is_marked(work: Path) -> None:
+    (line,) = lines(work, Effect("write", "/tmp/definitely/not/there", outside=True))
+    assert line == "Creates /tmp/definitely/not/there (!)"
+
+
+def test_the_paths_to_keep_are_all_that_change(work: Path) -> None:
+    found = paths_changed(
+        report(Effect("read", "keep.txt"), Effect("delete", "*.log"), Effect("write", "n")),
+        str(work),
+    )
+    assert sorted(path.name for path in found) == ["a.log", "b.log", "n"]
+
+
+def test_pipes_and_loops_do_not_block(work: Path) -> None:
+    os.mkfifo(work / "src" / "pipe")
+    (work / "src" / "loop").symlink_to(work)
+    assert lines(work, Effect("delete", "src"))[0].startswith("Deletes src: 2 files")

@@ -1,0 +1,88 @@
+"""A project folder has no effect before it is trusted, and none again after it changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kogniterm.runtime.trust import MAX_FILE, TrustStore, discover, instructions_text
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".kogniterm" / "commands").mkdir(parents=True)
+    (folder / "AGENTS.md").write_text("Use tabs.\n")
+    (folder / ".kogniterm" / "policy.toml").write_text("")
+    (folder / ".kogniterm" / "commands" / "ship.md").write_text("Ship it")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TrustStore:
+    return TrustStore(tmp_path / "data" / "trust.json")
+
+
+def test_trust_holds_until_something_changes(project: Path, store: TrustStore) -> None:
+    assert store.standing(project, discover(project)) == "untrusted"
+    store.trust(project, discover(project))
+    assert store.standing(project, discover(project)) == "trusted"
+    (project / "AGENTS.md").write_text("Use spaces.\n")
+    assert store.standing(project, discover(project)) == "changed"
+    assert store.changes(project, discover(project)) == ("AGENTS.md",)
+    store.trust(project, discover(project))
+    (project / ".kogniterm" / "commands" / "new.md").write_text("x")
+    assert store.standing(project, discover(project)) == "changed"
+
+
+def test_trust_is_not_inherited_and_can_be_revoked(project: Path, store: TrustStore) -> None:
+    below = project / "vendor"
+    below.mkdir()
+    (below / "AGENTS.md").write_text("evil")
+    store.trust(project, discover(project))
+    assert store.standing(below, discover(below)) == "untrusted"
+    assert store.revoke(project)
+    assert not store.revoke(project)
+    assert store.standing(project, discover(project)) == "untrusted"
+
+
+def test_an_empty_folder_wants_nothing(tmp_path: Path, store: TrustStore) -> None:
+    assert store.standing(tmp_path, discover(tmp_path)) == "nothing"
+
+
+def test_a_link_to_the_folder_is_the_folder(
+    project: Path, store: TrustStore, tmp_path: Path
+) -> None:
+    store.trust(project, discover(project))
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    assert store.standing(link, discover(link)) == "trusted"
+
+
+def test_traps_are_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    os.mkfifo(folder / "AGENTS.md")
+    (folder / "KOGNITERM.md").symlink_to("/etc/passwd")
+    (folder / ".kogniterm").mkdir()
+    (folder / ".kogniterm" / "policy.toml").write_bytes(b"#" * (MAX_FILE + 1))
+    (folder / ".kogniterm" / "commands").symlink_to("/etc")
+    assert discover(folder) == ()
+
+
+def test_a_damaged_record_trusts_nothing(project: Path, tmp_path: Path) -> None:
+    file = tmp_path / "trust.json"
+    file.write_text("{not json")
+    assert TrustStore(file).standing(project, discover(project)) == "untrusted"
+
+
+def test_the_record_is_private(project: Path, store: TrustStore, tmp_path: Path) -> None:
+    store.trust(project, discover(project))
+    assert (tmp_path / "data" / "trust.json").stat().st_mode & 0o077 == 0
+
+
+def test_only_instructions_reach_the_model_and_as_data(project: Path) -> None:
+    text = instructions_text(discover(project))
+    assert text == ('<project_instructions file="AGENTS.md">\nUse tabs.\n</project_instructions>')
