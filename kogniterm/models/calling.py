@@ -63,8 +63,8 @@ class Caller:
             return None
         if number >= self.options.tries:
             return None
-        backoff = min(FIRST_WAIT * 2 ** (number - 1), self.options.longest_wait)
-        wait = backoff * (0.5 + self.jitter() / 2)
+        backoff: float = min(FIRST_WAIT * 2 ** (number - 1), self.options.longest_wait)
+        wait: float = backoff * (0.5 + self.jitter() / 2)
         if error.retry_after is not None:
             if error.retry_after > self.options.longest_wait:
                 return None

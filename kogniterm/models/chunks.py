@@ -6,9 +6,19 @@ they are imported lazily.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import uuid4
 
-from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    InvalidToolCall,
+    ToolCall,
+    message_chunk_to_message,
+)
+from langchain_core.messages.tool import invalid_tool_call, tool_call
 
 from kogniterm.types import TextDelta, ThoughtDelta, Usage
 
@@ -44,9 +54,46 @@ def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
     first, rest = chunks[0], list(chunks[1:])
     merged = first + rest if rest else first
     message = message_chunk_to_message(merged)
-    if not isinstance(message, AIMessage):
+    if not isinstance(message, AIMessage) or not isinstance(merged, AIMessageChunk):
         raise TypeError(f"a model streamed a {type(message).__name__}")
-    return message
+    calls, invalid = _strict_calls(merged)
+    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": invalid})
+
+
+def _strict_calls(merged: AIMessageChunk) -> tuple[list[ToolCall], list[InvalidToolCall]]:
+    """The tool calls whose arguments are whole JSON objects, and the others.
+
+    LangChain completes cut JSON while it streams, and would keep the completion: half a
+    command would pass for a whole one. Here only what parses as it stands is a tool call.
+    """
+    calls: list[ToolCall] = []
+    invalid: list[InvalidToolCall] = []
+    for chunk in merged.tool_call_chunks:
+        call_id = chunk["id"] or f"call_{uuid4().hex}"
+        name, raw = chunk["name"] or "", chunk["args"] or ""
+        arguments, problem = _arguments(raw)
+        if not name:
+            problem = "the call names no tool"
+        if arguments is None or problem:
+            invalid.append(
+                invalid_tool_call(name=chunk["name"], args=raw, id=call_id, error=problem)
+            )
+        else:
+            calls.append(tool_call(name=name, args=arguments, id=call_id))
+    return calls, invalid
+
+
+def _arguments(raw: str) -> tuple[dict[str, Any] | None, str | None]:
+    """The arguments in `raw`, or what is wrong with it; nothing at all means no arguments."""
+    if not raw.strip():
+        return {}, None
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        return None, f"the arguments are not JSON: {error}"
+    if not isinstance(value, dict):
+        return None, f"the arguments are a JSON {type(value).__name__}, not an object"
+    return value, None
 
 
 def cleaned(message: AIMessage) -> AIMessage:

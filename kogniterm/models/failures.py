@@ -6,7 +6,7 @@ import email.utils
 import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kogniterm.errors import (
     ContextOverflowError,
@@ -16,9 +16,6 @@ from kogniterm.errors import (
     ModelQuotaError,
     ModelUnavailableError,
 )
-
-if TYPE_CHECKING:
-    import httpx
 
 Kind = TypeVar("Kind", bound=ModelError)
 LONGEST_DETAIL = 300
@@ -104,21 +101,27 @@ def from_status(
     return ModelError("{provider} refused the request with status {status} ({detail}).", **values)
 
 
-def from_transport(error: httpx.TransportError, *, provider: str, host: str) -> ModelError:
-    """The failure behind a connection that could not be made or broke."""
-    import httpx
+def from_transport(error: BaseException, *, provider: str, host: str) -> ModelError | None:
+    """The failure behind a connection that could not be made or broke; None for other errors.
 
+    Goes by the names of httpx's exception classes, because some provider packages bring a
+    fork of httpx with the same classes under another module.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
     values: dict[str, object] = {"provider": provider, "host": host, "detail": detail(error)}
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
+    if kinds & {"ConnectError", "ConnectTimeout", "ProxyError", "ConnectionError"}:
         return ModelUnavailableError(
             "Cannot reach {provider} at {host} ({detail}); check the network and the address.",
             **values,
         )
-    if isinstance(error, httpx.TimeoutException):
+    if "TimeoutException" in kinds:
         return ModelUnavailableError("{provider} at {host} went silent.", **values)
-    if isinstance(error, httpx.UnsupportedProtocol):
+    if kinds & {"UnsupportedProtocol", "InvalidURL"}:
         template = "The address {host} of {provider} cannot be used ({detail})."
         return adjusted(ModelUnavailableError(template, **values), retryable=False)
-    return ModelUnavailableError(
-        "The connection to {provider} at {host} was cut before the reply was complete.", **values
-    )
+    if kinds & {"TransportError", "RemoteProtocolError"}:
+        return ModelUnavailableError(
+            "The connection to {provider} at {host} was cut before the reply was complete.",
+            **values,
+        )
+    return None

@@ -46,17 +46,12 @@ MALFORMED_FINISHES = frozenset(
 
 def from_exception(error: Exception, *, model: str, host: str) -> ModelError:
     """The failure behind an exception of the Gemini client or of its HTTP layer."""
-    import httpx
     from google.genai.errors import APIError
     from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
 
-    if isinstance(error, httpx.TransportError):
-        return from_transport(error, provider=PROVIDER, host=host)
-    if isinstance(error, httpx.InvalidURL | httpx.DecodingError):
-        template = "The answer of {host} cannot be read ({detail})."
-        return adjusted(
-            ModelUnavailableError(template, host=host, detail=detail(error)), retryable=False
-        )
+    broken = from_transport(error, provider=PROVIDER, host=host)
+    if broken is not None:
+        return broken
     found = error if isinstance(error, APIError) else error.__cause__
     if isinstance(error, ForeignOverflowError):
         words = found.message if isinstance(found, APIError) else error

@@ -143,6 +143,7 @@ class ScriptedModel:
 
     def _message(self, reply: ScriptedReply, usage: Usage, taken: set[str]) -> AIMessage:
         from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
+        from langchain_core.messages.tool import invalid_tool_call
 
         calls: list[ToolCall] = []
         invalid: list[InvalidToolCall] = []
@@ -153,7 +154,7 @@ class ScriptedModel:
             else:
                 why = "the arguments are not a JSON object"
                 invalid.append(
-                    InvalidToolCall(name=call.tool, args=call.raw, id=call_id, error=why)
+                    invalid_tool_call(name=call.tool, args=call.raw, id=call_id, error=why)
                 )
         return AIMessage(
             reply.text,

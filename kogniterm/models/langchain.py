@@ -1,0 +1,220 @@
+"""Any chat model of LangChain behind our port; the clients of OpenAI, Anthropic and Ollama.
+
+One adapter: the client streams chunks, `chunks` joins them strictly, `calling` retries, and
+`provider_errors` says what went wrong. A further provider is one entry in `CLIENTS`. Light to
+import; a client's package is loaded by `preload` or the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from kogniterm.models.calling import Caller
+from kogniterm.models.catalog import provider_called
+from kogniterm.models.options import ModelOptions
+from kogniterm.models.schemas import tool_form
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, ToolSpec
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk, BaseMessage
+    from langchain_core.runnables import Runnable
+
+DEFAULT_URLS: Mapping[str, str] = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "ollama": "http://127.0.0.1:11434",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A provider's chat model, what closes its connections, and what each call adds."""
+
+    chat: BaseChatModel
+    close: Callable[[], Awaitable[None]]
+    extra: Mapping[str, Any]
+
+
+class LangChainModel:
+    """A model behind LangChain's interface; `caller` is given by tests to keep waits short."""
+
+    def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
+        self._info = info
+        self._options = options
+        self._url = options.base_urls.get(info.provider) or DEFAULT_URLS[info.provider]
+        self._caller = caller or Caller(info.name, options)
+        self._lock = Lock()
+        self._client: Client | None = None
+        self._bound: tuple[tuple[ToolSpec, ...], Runnable[Any, Any]] | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, window and abilities."""
+        return self._info
+
+    def preload(self) -> None:
+        """Import and construct the client; safe to call from any thread, more than once."""
+        self._open()
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask; see `protocols.Model`."""
+        return self._caller.call(lambda: self._attempt(request))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = self._bound = None
+
+    def _open(self) -> Client:
+        with self._lock:
+            if self._client is None:
+                from kogniterm.models.tracing import silence_tracing
+
+                silence_tracing()
+                make = CLIENTS[self._info.provider]
+                self._client = make(self._info, self._options, self._url)
+            return self._client
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        from kogniterm.models import provider_errors
+        from kogniterm.models.chunks import cleaned, deltas, joined, usage_of
+
+        names = {"model": self._info.name, "provider": self._title}
+        host = urlsplit(self._url).netloc or self._url
+        chunks: list[AIMessageChunk] = []
+        self._open()
+        try:
+            async with aclosing(self._chunks(request)) as stream:
+                async for chunk in stream:
+                    chunks.append(chunk)
+                    for delta in deltas(chunk):
+                        yield delta
+            message = joined(chunks)
+        except provider_errors.foreign(self._info.provider) as error:
+            raise provider_errors.from_exception(error, host=host, **names) from error
+        failure = provider_errors.unusable(message, **names)
+        if failure is not None:
+            raise failure
+        yield Reply(cleaned(message), usage_of(message))
+
+    async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
+        client = self._open()
+        asked = self._with_tools(client, request.tools)
+        extra = dict(client.extra)
+        if request.schema is not None:
+            extra.update(_schema(self._info.provider, request.schema))
+        messages: list[BaseMessage] = list(request.messages)
+        # LangChain calls this an iterator; it is a generator, and closing it ends the request.
+        stream = cast("AsyncGenerator[AIMessageChunk, None]", asked.astream(messages, **extra))
+        async with aclosing(stream):
+            async for chunk in stream:
+                yield chunk
+
+    def _with_tools(self, client: Client, tools: tuple[ToolSpec, ...]) -> Runnable[Any, Any]:
+        """The chat model with `tools` bound; bound once for as long as they stay the same."""
+        if not tools:
+            return client.chat
+        if self._bound is None or self._bound[0] != tools:
+            forms = [tool_form(tool) for tool in tools]
+            self._bound = tools, client.chat.bind_tools(forms)
+        return self._bound[1]
+
+    @property
+    def _title(self) -> str:
+        provider = provider_called(self._info.provider)
+        return provider.title.partition(",")[0] if provider else self._info.provider
+
+
+def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """How a provider is asked for JSON of a schema; {} where the prompt has to do."""
+    if provider == "openai":
+        form = {"name": "reply", "schema": dict(schema), "strict": False}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    if provider == "ollama":
+        return {"format": dict(schema)}
+    return {}
+
+
+def _openai(info: ModelInfo, options: ModelOptions, url: str) -> Client:
+    import openai
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    # LangChain shares one connection pool per address and never closes it: ours is our own.
+    http = openai.DefaultAsyncHttpxClient(timeout=options.idle)
+    chat = ChatOpenAI(
+        model=info.name.partition(":")[2],
+        api_key=SecretStr(options.keys.get("openai") or "none"),
+        base_url=url,
+        max_retries=0,
+        timeout=options.idle,
+        temperature=options.temperature,
+        max_completion_tokens=options.max_output,
+        stream_usage=True,
+        http_async_client=http,
+    )
+    return Client(chat, http.aclose, {})
+
+
+def _anthropic(info: ModelInfo, options: ModelOptions, url: str) -> Client:
+    import anthropic
+    from langchain_anthropic import ChatAnthropic
+    from pydantic import SecretStr
+
+    key = options.keys.get("anthropic") or "none"
+    own = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, timeout=options.idle)
+
+    class OwnedChatAnthropic(ChatAnthropic):
+        """With a connection pool of its own, because the shared one can never be closed."""
+
+        @cached_property
+        def _async_client(self) -> anthropic.AsyncAnthropic:
+            return own
+
+    chat = OwnedChatAnthropic(
+        model_name=info.name.partition(":")[2],
+        api_key=SecretStr(key),
+        base_url=url,
+        max_retries=0,
+        timeout=options.idle,
+        temperature=options.temperature,
+        max_tokens_to_sample=info.max_output,
+        stop=None,
+    )
+    # Anthropic caches a prompt's prefix only where it is told to; an append-only history
+    # makes the last block the right place at every call.
+    return Client(chat, own.close, {"cache_control": {"type": "ephemeral"}})
+
+
+def _ollama(info: ModelInfo, options: ModelOptions, url: str) -> Client:
+    import httpx
+    from langchain_ollama import ChatOllama
+
+    transport = httpx.AsyncHTTPTransport()
+    chat = ChatOllama(
+        model=info.name.partition(":")[2],
+        base_url=url,
+        temperature=options.temperature,
+        num_predict=options.max_output,
+        # Ollama cuts longer prompts silently at its own small default, so it is told the
+        # window that the rest of the program counts on.
+        num_ctx=info.context_window,
+        client_kwargs={"timeout": options.idle},
+        async_client_kwargs={"transport": transport},
+    )
+    return Client(chat, transport.aclose, {})
+
+
+CLIENTS: Mapping[str, Callable[[ModelInfo, ModelOptions, str], Client]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "ollama": _ollama,
+}
