@@ -121,9 +121,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 def set_up_logs(args: argparse.Namespace, file: Path, level: str) -> None:
     """Start the log; an unwritable folder only means that there is none."""
-    from kogniterm import approval, logs
+    from kogniterm import logs
+    from kogniterm.approval.redact import redact
 
-    logs.set_up(file, level=level, redact=approval.redact, debug=getattr(args, "debug", False))
+    logs.set_up(file, level=level, redact=redact, debug=getattr(args, "debug", False))
 
 
 def session_wanted(args: argparse.Namespace) -> str | None:

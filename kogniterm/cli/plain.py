@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from kogniterm.approval import Sanitizer, render
+from kogniterm.approval.display import render
+from kogniterm.approval.sanitize import Sanitizer
 from kogniterm.runtime import events
 from kogniterm.types import Answer, Plan
 from kogniterm.ui.locale import _, translate

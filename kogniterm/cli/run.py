@@ -138,7 +138,7 @@ def _sink(args: argparse.Namespace) -> Sink:
         from kogniterm.cli.plain import TextSink
 
         return TextSink(sys.stdout, sys.stderr)
-    from kogniterm.approval import redact
+    from kogniterm.approval.redact import redact
     from kogniterm.cli.output import JsonSink, StreamJsonSink
 
     kind = JsonSink if args.output == "json" else StreamJsonSink

@@ -149,16 +149,14 @@ def reject_unknown(
     for name, value in values.items():
         if known(name):
             continue
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, candidates, n=1, cutoff=0.6)
+        near = _nearest(name, candidates)
         where = {"file": value.origin.file, "line": value.origin.line or 1, "name": name}
         if value.origin.file is None:
             if near:
                 raise SettingsError(
                     "The environment variable {name} is not a setting; did you mean {near}?",
                     name=name,
-                    near=near[0],
+                    near=near,
                 )
             raise SettingsError(
                 "The environment variable {name} is not a setting; "
@@ -168,10 +166,19 @@ def reject_unknown(
         if near:
             raise SettingsError(
                 "{file}, line {line}: there is no setting {name}; did you mean {near}?",
-                near=near[0],
+                near=near,
                 **where,
             )
         raise SettingsError(
             "{file}, line {line}: there is no setting {name}; `kogniterm config show` lists them.",
             **where,
         )
+
+
+def _nearest(name: str, candidates: tuple[str, ...]) -> str | None:
+    """The candidate most like `name`. The prefix that all share says nothing about likeness."""
+    from difflib import get_close_matches
+
+    bare = {c.removeprefix("KOGNITERM_"): c for c in sorted(candidates)}
+    near = get_close_matches(name.removeprefix("KOGNITERM_"), list(bare), n=1, cutoff=0.6)
+    return bare[near[0]] if near else None

@@ -22,6 +22,7 @@ from kogniterm.settings.layers import (
     reject_unknown,
 )
 from kogniterm.settings.schema import (
+    MASK,
     PREFIX,
     Settings,
     flag_of,
@@ -29,6 +30,8 @@ from kogniterm.settings.schema import (
     names_of,
     system_names_of,
 )
+
+from kogniterm.types import Text
 
 # Told to the commands that KogniTerm runs, so a KogniTerm started by one of them meets these.
 MARKERS = frozenset({"KOGNITERM_SESSION", "KOGNITERM_VERSION"})
@@ -96,7 +99,7 @@ def _from_toml(path: Path, fields: Sequence[str]) -> dict[str, Value]:
     for name, value in values.items():
         if isinstance(value.raw, bool) and Settings.model_fields[name].annotation is not bool:
             # pydantic would read true as the number 1.
-            raise _wrong(name, value, "not true or false")
+            raise _wrong(name, value, Text("something other than true or false"))
     return {name: value for name, value in values.items() if value.raw != ""}
 
 
@@ -118,25 +121,26 @@ def _explain(detail: ErrorDetails, layers: Sequence[Layer]) -> SettingsError:
     return SettingsError("The setting {name} must be {wanted}.", name=field, wanted=_wanted(detail))
 
 
-def _wanted(detail: ErrorDetails) -> str:
+def _wanted(detail: ErrorDetails) -> Text:
     """What the value should have been, in words that finish "must be …"."""
     context: dict[str, Any] = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "literal_error":
-        return "one of " + str(context["expected"]).replace("'", "").replace(" or ", ", ")
+        choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
+        return Text("one of {choices}", {"choices": choices})
     if kind == "value_error":
-        return str(context["error"])
+        return Text(str(context["error"]))
     if kind in _LIMITS:
-        words, key = _LIMITS[kind]
-        return f"{words} {context[key]:g}"
-    return _KINDS.get(kind.partition("_")[0], "something else")
+        template, key = _LIMITS[kind]
+        return Text(template, {"limit": f"{context[key]:g}"})
+    return Text(_KINDS.get(kind.partition("_")[0], "something else"))
 
 
 _LIMITS = {
-    "greater_than": ("greater than", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than": ("less than", "lt"),
-    "less_than_equal": ("at most", "le"),
+    "greater_than": ("greater than {limit}", "gt"),
+    "greater_than_equal": ("at least {limit}", "ge"),
+    "less_than": ("less than {limit}", "lt"),
+    "less_than_equal": ("at most {limit}", "le"),
 }
 _KINDS = {
     "int": "a whole number",
@@ -147,9 +151,10 @@ _KINDS = {
 }
 
 
-def _wrong(field: str, value: Value, wanted: str) -> SettingsError:
+def _wrong(field: str, value: Value, wanted: Text) -> SettingsError:
     origin = value.origin
-    shown = "********" if is_secret(field) else str(value.raw)
+    raw = str(value.raw).lower() if isinstance(value.raw, bool) else str(value.raw)
+    shown = MASK if is_secret(field) else raw
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
     if origin.file is not None:
         return SettingsError(

@@ -21,6 +21,15 @@ from pydantic_settings import (
 from kogniterm.settings.layers import DEFAULT, Layer, Origin
 
 MASK = "********"
+SECTIONS = {
+    "model": "The model",
+    "plan": "Planning and approval",
+    "command_timeout": "Limits",
+    "memory": "What is kept",
+    "language": "The screen",
+    "faults": "For tests and bug hunts",
+}
+"""Headings of the generated pages, by the first setting of each section."""
 PREFIX = "KOGNITERM_"
 OLLAMA_PORT = 11434
 
@@ -67,7 +76,6 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    # --- the model ---------------------------------------------------------------------------
     model: str | None = _setting(
         None,
         "Model to use, as provider:model (google_genai:…, openai:…, anthropic:…, ollama:…, local, "
@@ -136,7 +144,6 @@ class Settings(BaseSettings):
         "Let the embedded local model run more than read-only commands in auto-approve mode.",
     )
 
-    # --- planning and approval ---------------------------------------------------------------
     plan: Literal["auto", "always", "never"] = _setting(
         "auto", "When a plan is made: the model decides, always, or never.", flag="--plan"
     )
@@ -156,7 +163,6 @@ class Settings(BaseSettings):
         flag="--no-sandbox",
     )
 
-    # --- limits ------------------------------------------------------------------------------
     command_timeout: float = _setting(
         600.0,
         "Seconds one command may run before it is ended and the model told; 0 for no limit.",
@@ -207,7 +213,6 @@ class Settings(BaseSettings):
         example="500",
     )
 
-    # --- what is kept ------------------------------------------------------------------------
     memory: Literal["off", "session", "full"] = _setting(
         "full",
         "What is remembered: nothing, this session only, or across sessions.",
@@ -226,13 +231,14 @@ class Settings(BaseSettings):
         "info", "How much goes to the log file."
     )
 
-    # --- the screen --------------------------------------------------------------------------
     language: Literal["auto", "en", "es"] = _setting(
         "auto",
         "Language of the screens; auto follows LC_ALL, LC_MESSAGES and LANG.",
         flag="--lang",
     )
-    theme: str = _setting("auto", "Colours of the screens; see /theme for the names.")
+    theme: Literal["auto", "dark", "light", "plain"] = _setting(
+        "auto", "Colours of the screens; auto follows the terminal's background."
+    )
     color: Literal["auto", "always", "never"] = _setting(
         "auto",
         "Colour on the terminal: when it can show it, always, or never.",
@@ -242,14 +248,22 @@ class Settings(BaseSettings):
     screen_reader: bool = _setting(
         False, "Plain lines without spinners, boxes or redrawing, for screen readers."
     )
-    notifications: bool = _setting(
-        False, "Ring the terminal bell when a long turn ends or something waits for approval."
+    notify: Literal["off", "bell", "osc9"] = _setting(
+        "bell",
+        "How a person is called back when a long turn ends or something waits for approval.",
+    )
+    notify_after: float = _setting(
+        20.0, "Seconds a turn must have taken before its end is announced.", ge=0
+    )
+    window_title: bool = _setting(True, "Show in the terminal's title what KogniTerm is doing.")
+    fold_lines: int = _setting(
+        16, "Lines of a command's output that stay on the screen; /output shows the rest.", ge=1
     )
     editor: str | None = _setting(
         None, "Editor for long inputs and edits.", system=("VISUAL", "EDITOR"), example="vim"
     )
+    pager: str | None = _setting(None, "Pager for long texts.", system=("PAGER",), example="less")
 
-    # --- for tests and bug hunts -------------------------------------------------------------
     faults: str | None = _setting(
         None,
         "Named faults to inject, for testing what KogniTerm does when things break.",

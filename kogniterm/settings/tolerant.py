@@ -22,7 +22,10 @@ _TRUE = {"1", "true", "yes", "on", "y", "t"}
 
 @dataclass(frozen=True, slots=True)
 class QuickSettings:
-    """What is known before pydantic is loaded; `term` and `colorfgbg` as the terminal says."""
+    """What is known before pydantic is loaded.
+
+    `term` and `colorfgbg` are as the terminal says, `editor` and `pager` empty when nobody says.
+    """
 
     paths: Paths
     language: Language
@@ -31,8 +34,13 @@ class QuickSettings:
     keys: Keys
     screen_reader: bool
     model: str
+    notify: str
+    editor: str
+    pager: str
     term: str
     colorfgbg: str
+    truecolor: bool
+    unicode: bool
 
 
 def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> QuickSettings:
@@ -67,8 +75,13 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
         keys=cast("Keys", pick("keys", ("emacs", "vi"), "emacs")),
         screen_reader=pick("screen_reader", None, "").lower() in _TRUE,
         model=pick("model", None, ""),
+        notify=pick("notify", ("off", "bell", "osc9"), "bell"),
+        editor=pick("editor", None, environ.get("VISUAL") or environ.get("EDITOR", "")),
+        pager=pick("pager", None, environ.get("PAGER", "")),
         term=environ.get("TERM", ""),
         colorfgbg=environ.get("COLORFGBG", ""),
+        truecolor=environ.get("COLORTERM", "") in ("truecolor", "24bit"),
+        unicode=_has_unicode(environ),
     )
 
 
@@ -79,6 +92,16 @@ def locale_language(environ: Mapping[str, str]) -> Language:
         if value:
             return "es" if value.lower().startswith("es") else "en"
     return "en"
+
+
+def _has_unicode(environ: Mapping[str, str]) -> bool:
+    """Whether the locale's character set is UTF-8; without a locale Python assumes it too."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        value = environ.get(name, "")
+        if value:
+            charset = value.partition(".")[2].lower().replace("-", "")
+            return value in ("C", "POSIX") or charset.startswith("utf8") or not charset
+    return True
 
 
 def _language(value: str, environ: Mapping[str, str]) -> Language:

@@ -1,0 +1,75 @@
+# The commands of this project, for people and CI alike. Needs only Python, pip and make.
+# Each step leaves a stamp in the environment, so that a second run starts at once.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+PYTEST_ARGS ?=
+SOURCES := kogniterm tests benchmarks docs
+
+.PHONY: help install demo weights test check format faults bench eval docs clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make install   KogniTerm, its extras and the development tools, in $(VENV)"
+	@echo "make demo      install with the local model, fetch its weights, do a real task"
+	@echo "make test      everything the tests need, then the tests"
+	@echo "make check     lint, format, types and the house gates"
+	@echo "make format    put the code in the house format"
+	@echo "make faults    the long fault-injection runs"
+	@echo "make bench     KogniTerm beside its floor, as ratios"
+	@echo "make eval      the local model over its held-out tasks"
+	@echo "make docs      the generated pages and .env.example"
+	@echo "make clean     remove everything that can be made again"
+
+$(VENV)/.made:
+	@PYTHON="$(PYTHON)" sh scripts/make-venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	@echo "Installing KogniTerm with the local model's runtime …"
+	@test -e $(VENV)/.installed || $(PIP) install --editable '.[local]'
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	@echo "Installing KogniTerm, its extras and the development tools …"
+	@$(PIP) install --editable '.[all,dev]'
+	@touch $@
+
+install: $(VENV)/.installed
+
+demo: $(VENV)/.demo
+	@sh scripts/demo $(BIN)/kogniterm
+
+weights: $(VENV)/.installed
+	@$(BIN)/kogniterm models pull
+
+test: install weights
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+check: install
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/house
+
+format: install
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+faults: install
+	KOGNITERM_TEST_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) -m faults $(PYTEST_ARGS)
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+eval: install weights
+	$(BIN)/python -m benchmarks.local_model
+
+docs: install
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,60 @@
+"""Where files are kept: the XDG rules and our own overrides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import SettingsError
+from kogniterm.paths import resolve
+
+
+def test_the_defaults_stand_below_home() -> None:
+    paths = resolve({"HOME": "/home/ana"})
+    assert paths.config == Path("/home/ana/.config/kogniterm")
+    assert paths.data == Path("/home/ana/.local/share/kogniterm")
+    assert paths.cache == Path("/home/ana/.cache/kogniterm")
+
+
+def test_xdg_folders_win_over_the_defaults() -> None:
+    paths = resolve({"HOME": "/home/ana", "XDG_DATA_HOME": "/srv/data"})
+    assert paths.data == Path("/srv/data/kogniterm")
+    assert paths.config == Path("/home/ana/.config/kogniterm")
+
+
+def test_a_relative_xdg_folder_is_ignored_as_the_specification_says() -> None:
+    assert resolve({"HOME": "/h", "XDG_CONFIG_HOME": "conf"}).config == Path("/h/.config/kogniterm")
+
+
+def test_our_own_variable_wins_and_is_taken_as_it_is() -> None:
+    environ = {"HOME": "/h", "XDG_DATA_HOME": "/x", "KOGNITERM_DATA_DIR": "/k"}
+    assert resolve(environ).data == Path("/k")
+    assert resolve(environ | {"KOGNITERM_DATA_DIR": "~/k"}).data == Path("/h/k")
+
+
+def test_a_relative_override_is_an_error_because_it_would_follow_the_working_folder() -> None:
+    with pytest.raises(
+        SettingsError, match="KOGNITERM_CONFIG_DIR is conf, which is not an absolute"
+    ):
+        resolve({"HOME": "/h", "KOGNITERM_CONFIG_DIR": "conf"})
+
+
+@pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative"}])
+def test_without_a_home_the_sentence_says_what_to_set(home: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="HOME is not set"):
+        resolve(home)
+
+
+def test_three_overrides_need_no_home() -> None:
+    environ = {f"KOGNITERM_{kind}_DIR": f"/k/{kind}" for kind in ("CONFIG", "DATA", "CACHE")}
+    assert resolve(environ).database == Path("/k/DATA/kogniterm.db")
+
+
+def test_every_file_has_its_folder() -> None:
+    paths = resolve({"HOME": "/h"})
+    in_config = {paths.config_file, paths.env_file, paths.policy_file}
+    in_data = {paths.database, paths.outputs, paths.log_file, paths.history_file}
+    assert all(paths.config in file.parents for file in in_config)
+    assert all(paths.data in file.parents for file in in_data)
+    assert paths.cache in paths.weights.parents
