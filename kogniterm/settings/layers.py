@@ -179,6 +179,8 @@ def _nearest(name: str, candidates: tuple[str, ...]) -> str | None:
     """The candidate most like `name`. The prefix that all share says nothing about likeness."""
     from difflib import get_close_matches
 
-    bare = {c.removeprefix("KOGNITERM_"): c for c in sorted(candidates)}
-    near = get_close_matches(name.removeprefix("KOGNITERM_"), list(bare), n=1, cutoff=0.6)
+    prefix = "KOGNITERM_"
+    like_name = sorted(candidates, key=lambda c: c.startswith(prefix) == name.startswith(prefix))
+    bare = {candidate.removeprefix(prefix): candidate for candidate in like_name}
+    near = get_close_matches(name.removeprefix(prefix), list(bare), n=1, cutoff=0.6)
     return bare[near[0]] if near else None

@@ -30,7 +30,6 @@ from kogniterm.settings.schema import (
     names_of,
     system_names_of,
 )
-
 from kogniterm.types import Text
 
 # Told to the commands that KogniTerm runs, so a KogniTerm started by one of them meets these.
