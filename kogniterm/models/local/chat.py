@@ -23,9 +23,9 @@ from kogniterm.models.local.bank import LANGUAGES, Example, examples
 from kogniterm.models.local.catalogue import DEFAULT_NAME, Weights, weights_called
 from kogniterm.models.local.conversation import is_knowledge_question, small_talk
 from kogniterm.models.local.language import language_of, say
-from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far
 from kogniterm.models.local.retrieval import Bank
 from kogniterm.models.local.runtime import Finished, Prompt, Runtime
+from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far
 from kogniterm.models.local.weights import find
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, TextDelta, Usage
 

@@ -1,0 +1,1 @@
+"""The public table of terminal tasks, and what solves how many of them."""
