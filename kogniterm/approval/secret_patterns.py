@@ -1,0 +1,252 @@
+"""The shapes of secrets: one table of vendor tokens, and the contexts that make a value secret.
+
+Each shape comes from what its vendor documents or visibly issues. Only the secret part is
+matched, so what stays readable (names, hosts, users) stays readable after redaction.
+"""
+
+from __future__ import annotations
+
+import re
+
+# kind, pattern. All are tried at a word's start, in this order.
+_VENDOR_TOKENS: tuple[tuple[str, str], ...] = (
+    ("aws_key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    ("github_token", r"gh[pousr]_[A-Za-z0-9_]{20,255}|github_pat_[A-Za-z0-9_]{20,255}"),
+    ("gitlab_token", r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[\w.-]{16,}"),
+    (
+        "slack_token",
+        r"xox[a-z]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{10,}|xoxe\.xox[bp]-[\w-]{20,}",
+    ),
+    ("stripe_key", r"[sr]k_(?:live|test|prod)_[0-9a-zA-Z]{10,}|whsec_[A-Za-z0-9+/=]{16,}"),
+    ("anthropic_key", r"sk-ant-[\w-]{16,}"),
+    ("openai_key", r"sk-(?:proj|svcacct|admin|None|or-v1)-[\w-]{16,}"),
+    ("api_key", r"sk-(?=[A-Za-z0-9_-]*\d)(?=[a-z0-9_-]*[A-Z0-9]{2})[A-Za-z0-9_]{20,}"),
+    ("google_key", r"AIza[0-9A-Za-z_-]{30,}|GOCSPX-[\w-]{20,}"),
+    ("google_token", r"ya29\.[0-9A-Za-z_-]{20,}|1//0[A-Za-z0-9_-]{30,}"),
+    ("jwt", r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*(?:\.[\w-]+){0,2}"),
+    ("npm_token", r"npm_[A-Za-z0-9]{30,}"),
+    ("pypi_token", r"pypi-[A-Za-z0-9_-]{16,}"),
+    ("huggingface_token", r"(?:hf|api_org)_[A-Za-z0-9]{28,}"),
+    ("twilio_key", r"(?:SK|AC)[0-9a-f]{32}\b"),
+    ("sendgrid_key", r"SG\.[\w-]{16,32}\.[\w-]{16,64}"),
+    ("mailgun_key", r"key-[0-9a-z]{32}\b"),
+    ("digitalocean_token", r"do[opr]_v1_[a-f0-9]{40,}"),
+    ("shopify_token", r"shp(?:at|ca|pa|ss|ua)_[a-fA-F0-9]{32}"),
+    ("square_token", r"sq0[a-z]{3}-[\w-]{22,}|EAAA[\w-]{56,}"),
+    ("databricks_token", r"dapi[a-f0-9]{32}(?:-\d)?\b"),
+    ("docker_token", r"dckr_(?:pat|oat)_[\w-]{20,}"),
+    ("heroku_key", r"HRKU-[\w-]{30,}"),
+    ("vault_token", r"hv[sbr]\.[\w-]{20,}"),
+    ("linear_key", r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}"),
+    ("notion_token", r"(?:secret|ntn)_[A-Za-z0-9]{40,}"),
+    ("model_provider_key", r"(?:gsk_|xai-|r8_|pplx-|fw_|tgp_v1_|nvapi-|csk-|jina_)[\w-]{24,}"),
+    ("grafana_token", r"gl(?:sa|c)_[A-Za-z0-9_+/=]{30,}"),
+    ("newrelic_key", r"NR(?:AK|JS|II)-[A-Za-z0-9-]{20,}"),
+    ("sentry_token", r"sntry[su]_[A-Za-z0-9_=+/-]{30,}"),
+    ("airtable_token", r"pat[A-Za-z0-9]{14}\.[a-f0-9]{60,}"),
+    ("figma_token", r"figd_[\w-]{30,}"),
+    ("postman_key", r"PMAK-[a-f0-9]{24}-[a-f0-9]{30,}"),
+    ("doppler_token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{30,}"),
+    ("planetscale_token", r"pscale_(?:tkn|pw|oauth)_[\w.-]{30,}"),
+    ("supabase_key", r"sbp_[a-f0-9]{40}|sb_secret_[\w-]{20,}"),
+    ("age_key", r"AGE-SECRET-KEY-1[0-9A-Z]{40,}"),
+    ("rubygems_key", r"rubygems_[a-f0-9]{40,}"),
+    ("crates_token", r"cio[A-Za-z0-9]{32}\b"),
+    ("nuget_key", r"oy2[a-z0-9]{43}\b"),
+    ("pulumi_token", r"pul-[a-f0-9]{40}\b"),
+    ("atlassian_token", r"AT(?:ATT|CTT)3[\w=+/-]{50,}|ATBB[A-Za-z0-9]{28,}"),
+    ("onepassword_token", r"ops_eyJ[\w+/=-]{30,}"),
+    ("langsmith_key", r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}"),
+    ("tailscale_key", r"tskey-[a-z]+-[\w-]{16,}"),
+    ("telegram_token", r"\d{8,10}:AA[\w-]{32,}"),
+    ("discord_token", r"[MNO][A-Za-z\d_-]{23,27}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,}"),
+    ("facebook_token", r"EAA[A-Za-z0-9]{80,}"),
+    ("dropbox_token", r"sl\.[\w-]{100,}"),
+    ("alibaba_key", r"LTAI[A-Za-z0-9]{16,24}\b"),
+    ("private_key_hex", r"xprv[1-9A-HJ-NP-Za-km-z]{100,}"),
+    ("fly_token", r"(?:FlyV1 )?fm[12][ar]?_[\w+/=,-]{60,}|fo1_[\w-]{40,}"),
+    ("contentful_token", r"CFPAT-[\w-]{40,}"),
+    ("buildkite_token", r"bk(?:ua|aj|et)_[a-z0-9]{30,}"),
+    ("circleci_token", r"CCIPAT_[\w]{20,}"),
+    ("clickup_token", r"pk_\d{6,}_[A-Z0-9]{30,}"),
+    ("asana_token", r"[12]/\d{12,}(?:/\d{12,})?:[a-f0-9]{30,}"),
+)
+
+VENDOR = re.compile(
+    r"(?<![A-Za-z0-9_])(?:" + "|".join(f"(?P<{k}>{p})" for k, p in _VENDOR_TOKENS) + ")"
+)
+
+_PEM = (
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?P<s>[^-]{16,20000}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?)"
+)
+_LINE = r"[^\n|;]{0,200}?"
+_QUOTE = r"[\"']?"
+_SECRET_FLAG = (
+    r"(?:[a-z-]{0,30}(?:password|passwd|passphrase|secret|token|api-?key|access-key"
+    r"|secret-key|auth-?key|private-key|storepass|keypass))"
+)
+_SECRET_PARAMETER = (
+    r"(?:access_token|api_?key|key|token|sig|signature|auth|password|secret|client_secret"
+    r"|x-amz-signature|x-amz-security-token|x-goog-signature|code)"
+)
+_SESSION = (
+    r"(?:[a-z_.-]{0,20}sess(?:ion)?_?(?:id|key|token)?|phpsessid|jsessionid|connect\.sid"
+    r"|csrf_?token|xsrf-token|remember_token|refresh_token|id_token)"
+)
+
+# kind, lower-case words one of which must occur, pattern with the secret in group s.
+_CONTEXTS: tuple[tuple[str, str, str], ...] = (
+    ("private_key", "private key", _PEM),
+    ("slack_webhook", "hooks.slack", r"hooks\.slack\.com/[a-z]{8,9}/(?P<s>[\w/-]{20,200})"),
+    ("discord_webhook", "webhooks/", r"discord(?:app)?\.com/api/webhooks/(?P<s>\d+/[\w-]{20,})"),
+    ("teams_webhook", "webhookb2", r"webhook\.office\.com/webhookb2/(?P<s>[\w@/-]{30,})"),
+    ("mailchimp_key", "-us", r"\b(?P<s>[0-9a-f]{32}-us\d{1,2})\b"),
+    ("terraform_token", ".atlasv1.", r"\b(?P<s>[A-Za-z0-9]{14}\.atlasv1\.[\w-]{50,})"),
+    ("azure_secret", "8q~", r"(?<![\w~.-])(?P<s>[\w~.-]{3}8Q~[\w~.-]{31,34})"),
+    (
+        "authorization",
+        "authorization",
+        rf"(?i)\b(?:proxy-)?authorization{_QUOTE}\s?[:=]\s?{_QUOTE}"
+        r"(?:(?:bearer|basic|token|digest|apikey|negotiate|bot|aws4-hmac-sha256) )?"
+        r"(?P<s>[^\s\"'$<{*][^\s\"',}]{5,}(?:,? ?\w+=[^\s\"']+){0,20})",
+    ),
+    ("bearer", "bearer basic", r"(?i)\b(?:bearer|basic)\s(?P<s>(?=\S*[0-9=._])[\w.~+/-]{16,}=*)"),
+    (
+        "header_key",
+        "x- key: token:",
+        r"(?i)\b(?:x-[a-z0-9-]{0,30}(?:key|token|secret|auth)|api-?key|[a-z]{2,12}-token)"
+        rf"{_QUOTE}\s?:\s?{_QUOTE}(?P<s>[^\s\"'$<{{*][^\s\"',}}]{{7,}})",
+    ),
+    (
+        "cookie",
+        "cookie",
+        rf"(?i)\b(?:set-)?cookie{_QUOTE}\s?:\s?{_QUOTE}(?P<s>[\w.-]{{1,80}}=[^\"'\r\n]{{6,}})",
+    ),
+    (
+        "session",
+        "sess _token= token= sid=",
+        rf"(?i)(?<![a-z_.-]){_SESSION}=(?P<s>(?=[^\s;\"'&]{{0,40}}\d)[^\s;\"'&$<{{]{{12,}})",
+    ),
+    (
+        "url_password",
+        "://",
+        r"(?<=://)[^\s/?#\"'<>:@]{0,80}:"
+        r"(?P<s>[^\s/\"'<>$@{*][^\s/\"'<>@]{0,200}(?:/[^\s/\"'<>@]{1,100})?)@(?=[\w.\[-])",
+    ),
+    ("url_token", "://", r"(?<=://)(?P<s>[\w-]{20,200})@(?=[\w.-])"),
+    (
+        "url_parameter",
+        "? &",
+        rf"(?i)[?&]{_SECRET_PARAMETER}=(?P<s>(?=[^\s&\"']{{0,40}}\d)[\w%.~+/=-]{{16,}})",
+    ),
+    (
+        "azure_key",
+        "key= value=",
+        r"(?i)\b(?:AccountKey|SharedAccessKey|SharedSecretValue)=(?P<s>[A-Za-z0-9+/=]{20,})",
+    ),
+    ("azure_sas", "sig=", r"\bsig=(?P<s>[A-Za-z0-9%+/]{30,}(?:=|%3D)*)"),
+    (
+        "netrc",
+        "login",
+        r"(?i)\b(?:machine\s+\S{1,80}|default)\s+login\s+\S{1,80}\s+password\s+(?P<s>\S+)",
+    ),
+    ("netrc", "password", r"(?im)^[ \t]{0,8}password[ \t]+(?P<s>(?=\S*[\d\W_])\S{6,})[ \t]*$"),
+    (
+        "pgpass",
+        ":",
+        r"(?m)^[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<s>[^\s:]{4,})$",
+    ),
+    (
+        "curl_user",
+        "curl",
+        rf"\bcurl\b{_LINE}\s(?:-u|--user|-U|--proxy-user)[ =]?"
+        r"[\"']?[^\s:\"']{1,80}:(?P<s>[^\s\"'$]+)",
+    ),
+    (
+        "mysql_password",
+        "mysql mariadb",
+        rf"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b{_LINE}\s-p(?P<s>[^\s\"'$-]\S{{3,}})",
+    ),
+    ("sshpass", "sshpass", r"\bsshpass\s+-p\s?[\"']?(?P<s>[^\s\"'$]+)"),
+    (
+        "flag",
+        "-",
+        rf"(?i)(?<![\w-])--?{_SECRET_FLAG}(?:=|\s+)[\"']?(?P<s>[^\s\"'$<{{*-][^\s\"']{{5,}})",
+    ),
+    (
+        "login_flag",
+        "login",
+        rf"\b(?:docker|podman|helm|az|oc|skopeo)\b{_LINE}\blogin\b{_LINE}"
+        r"\s-p[ =]?[\"']?(?P<s>[^\s\"'$-][^\s\"']{4,})",
+    ),
+    (
+        "password_hash",
+        "$",
+        r"(?P<s>\$(?:1|5|6|y|7|2[abxy]|argon2(?:id|i|d)|apr1|scrypt|pbkdf2[\w-]{0,20})\$[^\s:\"']{16,})",
+    ),
+    ("wireguard_key", "key", r"(?i)\b(?:Private|Preshared)Key\s?=\s?(?P<s>[A-Za-z0-9+/]{42,43}=)"),
+    (
+        "aws_secret",
+        "aws",
+        r"(?i)aws.{0,20}?(?:secret|sk).{0,20}?[\s:=\"'](?P<s>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+    ),
+    (
+        "connection_password",
+        "password= pwd=",
+        r"(?i);\s?(?:password|pwd)=(?P<s>[^\s;\"'$<{*][^;\"'\r\n]{3,}?)(?=;|[\"']|$)",
+    ),
+)
+
+CONTEXTS = tuple(
+    (kind, ("private key",) if kind == "private_key" else tuple(words.split()), re.compile(pattern))
+    for kind, words, pattern in _CONTEXTS
+)
+"""What makes a value secret by what stands round it: kind, words to look for first, pattern."""
+
+SURE = frozenset({"private_key", "slack_webhook", "discord_webhook", "password_hash", "aws_secret"})
+"""Contexts so particular that a value looking like a placeholder is still hidden."""
+
+STRONG = re.compile(
+    r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|(?:api|secret|access|private|auth|master|encryption|signing"
+    r"|account|storage|shared|service|license|deploy|app|webhook|session|hmac|jwt|consumer|client)"
+    r"[_-]?key|credentials?|auth[_-]?token|access[_-]?token|refresh[_-]?token|bearer[_-]?token"
+    r"|api[_-]?token|bot[_-]?token|client[_-]?secret|_authtoken|_auth|_password|salt|pin(?:code)?|seed[_-]?phrase|dsn)$"
+)
+WEAK = re.compile(
+    r"(?i)(?:token|auth|key|keys|apikey|sid|cookie|session|credential|nonce|signature|secret\w*)$"
+)
+NOT_SECRET = re.compile(
+    r"(?i)(?:public|primary|foreign|cache|sort|partition|hash|object|map|unique|index|group|row|translation"
+    r"|registry|idempotency|page|next|continuation|hot|short|storage_class|lookup|dict|s3|bucket|fingerprint)"
+    r"[_.-]?(?:key|keys|token|id)$|(?:max|min|num|total|input|output|prompt|completion|cached)[_-]?tokens?$"
+    r"|tokens$|monkey$|turkey$|hockey$|keybinding|^(?:key|keys|auth|sid|pin|salt|session|signature|nonce)$"
+)
+HOT = re.compile(
+    r"(?i)pass|pwd|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed"
+)
+OPERATOR = re.compile(r"=>|:=|==|[=:]")
+NAME_REVERSED = re.compile(
+    r"[ \t]{0,20}[\"'`]?\\?(?:\][\"'\w]{1,30}\[)?(?P<eman>[\w.-]{0,60}[A-Za-z_$])"
+)
+"""Matches the reversed text before an operator: matching backwards keeps the search linear."""
+VALUE_AFTER = re.compile(
+    r"[ \t]{0,20}(?:(?P<q>\\?[\"'`])(?P<quoted>[^\"'`\r\n]{3,4000}?)(?P=q)"
+    r"|(?P<open>[^\s\"'`,;&|<>(){}\[\]]{4,4000})(?P<after>[(\[]?))"
+)
+
+_WORDS = (
+    "true|false|null|none|nil|undefined|yes|no|on|off|required|optional|string|str|int|integer|bool"
+    "|boolean|text|password|passwd|secret|token|key|value|default|empty|unset|hidden|masked|redacted|removed"
+    "|changeme|change_me|change-me|replaceme|todo|fixme|tbd|n/a|example|sample|test|dummy|fake|foo|bar|foobar"
+    "|placeholder|insert|username|user|admin|root|localhost|env|environ|vault|prompt|stdin|file|keyring"
+    "|type|name|self|this|any|object|function|expired|invalid|missing|incorrect|correct|wrong|denied|accepted"
+    "|basic|bearer|digest|oauth|oauth2|enabled|disabled|auto|manual|sha256|sha1|md5|rsa|ed25519|hmac|aes"
+)
+PLACEHOLDER = re.compile(
+    rf"(?i)^(?:(?:{_WORDS})$|[x*•.#_-]+$|(.)\1+$"
+    r"|.*(?:\byour\b|your[_-]|[_-]here$|change[_-]?me|replace[_-]?(?:me|with)|<[^>]*>|\.\.\.|…|\*{3,}|(?:^|[_-])x{4,}"
+    r"|placeholder|redacted|example[_-](?:key|token|secret|password)|insert[_-]|dummy|todo|\[secret:\d+\])"
+    r"|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*|process\.env.*|os\.(?:environ|getenv).*|env[.:(].*"
+    r"|(?:arn|urn|vault|secret|ssm|op|file|https?)://?.*|arn:.*)"
+)
