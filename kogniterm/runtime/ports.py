@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +32,7 @@ class TurnCount:
 
     limits: Limits
     clock: Clock
+    price: Callable[[Usage], float | None]
     steps: int = 0
     purpose: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -51,8 +52,9 @@ class TurnCount:
         self.purpose = purpose
 
     def add_usage(self, usage: Usage) -> None:
-        """A model call ended."""
+        """A model call ended; an unknown price counts as nothing."""
         self.usage += usage
+        self.dollars += self.price(usage) or 0.0
 
     def add_command(self, result: CommandResult) -> None:
         """A command ended."""
@@ -85,6 +87,9 @@ class SessionPorts(Protocol):
     tools: Mapping[str, Tool]
     env_hash: str
     command_timeout: float | None
+
+    def price(self, usage: Usage) -> float | None:
+        """What a model call cost in US dollars; None when the price is not known."""
 
     @property
     def state(self) -> SessionState:

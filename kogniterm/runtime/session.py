@@ -15,6 +15,7 @@ from kogniterm.agent.history import observation_limit
 from kogniterm.agent.messages import shell_message
 from kogniterm.agent.nodes import offered_tools
 from kogniterm.agent.state import ThinkContext
+from kogniterm.models.prices import price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Executor, Model, Terminal, Tool
 from kogniterm.runtime import events
 from kogniterm.runtime.compact import compact
@@ -218,6 +219,11 @@ class LiveSession:
     def recall(self, user_input: UserInput) -> str:
         """What memory adds to this input."""
         return ""
+
+    def price(self, usage: Usage) -> float | None:
+        """What a model call cost in US dollars; None when the price is not known."""
+        known = price_of(self.model.name)
+        return known.cost(usage) if known is not None else None
 
     async def make_room(self, front: Front) -> None:
         """Compact the history when it nears the model's window."""
