@@ -1,0 +1,336 @@
+"""One running command: its terminal, its reports, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kogniterm.execution.feed import LiveFeed
+from kogniterm.execution.keys import KeySequence, Outgoing
+from kogniterm.execution.launcher import Launched
+from kogniterm.execution.output import OutputKeeper
+from kogniterm.execution.processes import (
+    KILL_AFTER,
+    ProcessState,
+    descendants,
+    signal_processes,
+)
+from kogniterm.execution.pty import SHELL_ENDED
+from kogniterm.execution.waiting import QUIET, Watch
+from kogniterm.protocols import OutputSink
+from kogniterm.types import Ended, Waiting
+
+_READ_SIZE = 1 << 18
+_STRAGGLERS = 0.15
+"""Seconds that what the shell left behind gets to end by itself before it becomes a job."""
+_GIVE_UP = 3.0
+"""Seconds after KILL until a process that cannot be killed is left alone."""
+_READY_POLL = 0.02
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a command ended: `status` as waitpid gives it, None when it was not waited for."""
+
+    ended: Ended
+    status: int | None
+    victims: tuple[ProcessState, ...] = ()
+    waiting: Waiting | None = None
+    left_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """`timeout` for the whole command, `input_wait` for waiting for keys nobody sends; seconds.
+
+    None means no limit. With `detach_on_wait` a command that waits for input becomes a job.
+    """
+
+    timeout: float | None = None
+    input_wait: float | None = None
+    detach_on_wait: bool = False
+
+
+class RunningCommand:
+    """Drives one command in the caller's thread; `stop`, `detach` and `send` come from others."""
+
+    def __init__(self, launched: Launched, keeper: OutputKeeper) -> None:
+        self.leader = launched.leader
+        self.master = launched.master
+        self.reports = launched.reports
+        self.keeper = keeper
+        self.outgoing = Outgoing(launched.master)
+        self.started = time.monotonic()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        self._lock = threading.Lock()
+        self._orders: list[str] = []
+        self._typed: list[bytes] = []
+        self._status: int | None = None
+        self.child_statuses: dict[int, int] = {}
+        self._gone = False
+        self._terminal_open = True
+        self._partial_report = b""
+        self._last_output = self.started
+        self._quiet_since = self.started
+        self._kill_at: float | None = None
+        self._ending: Ending | None = None
+
+    # --- from other threads ---------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the command's tree."""
+        self._order("stop")
+
+    def detach(self) -> None:
+        """Let the command go on as a job."""
+        self._order("detach")
+
+    def send(self, data: bytes) -> None:
+        """Type `data` into the command."""
+        with self._lock:
+            self._typed.append(data)
+        self._order("type")
+
+    def _order(self, order: str) -> None:
+        with self._lock:
+            self._orders.append(order)
+            if self._wake_write >= 0:
+                with contextlib.suppress(OSError):
+                    os.write(self._wake_write, b".")
+
+    # --- the loop -------------------------------------------------------------------------
+
+    def run(
+        self, limits: RunLimits, keys: KeySequence, feed: LiveFeed, sink: OutputSink | None
+    ) -> Ending:
+        """Serve the command until it has ended or is detached."""
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        poll.register(self.reports, select.POLLIN)
+        poll.register(self.master, select.POLLIN)
+        watch = Watch(self.leader, self.master, sink)
+        deadline = None if limits.timeout is None else self.started + limits.timeout
+        settle: float | None = None
+        while True:
+            self._poll_once(poll, self._next_event(deadline, settle, keys, feed, watch), keys, feed)
+            now = time.monotonic()
+            if feed.due is not None and now >= feed.due:
+                feed.flush()
+            if self._gone:
+                break
+            if self._ending is not None:
+                if self._kill(now):
+                    break
+                continue
+            if self._status is not None:
+                settle = settle or now + _STRAGGLERS
+                if now >= settle:
+                    break
+                continue
+            detached = self._obey(now)
+            self._send_due_keys(keys, now, watch)
+            if detached or self._check_waiting(limits, keys, watch, now):
+                break
+            if deadline is not None and now >= deadline and self._ending is None:
+                self._begin_end("timeout", now)
+        watch.goes_on()
+        self._drain(keys, feed)
+        feed.flush()
+        return self._conclude(watch)
+
+    def _next_event(
+        self,
+        deadline: float | None,
+        settle: float | None,
+        keys: KeySequence,
+        feed: LiveFeed,
+        watch: Watch,
+    ) -> float | None:
+        """Milliseconds until the loop has something to do by itself."""
+        now = time.monotonic()
+        moments = [m for m in (deadline, settle, feed.due, self._kill_at) if m is not None]
+        if self._status is None and self._ending is None:
+            moments.append(watch.next_look(self._last_output))
+            due = keys.due()
+            if due is not None:
+                moments.append(max(due, now + _READY_POLL))
+        return max(0.0, (min(moments) - now) * 1000) + 0.5 if moments else None
+
+    def _poll_once(
+        self, poll: select.poll, timeout: float | None, keys: KeySequence, feed: LiveFeed
+    ) -> None:
+        if self._terminal_open:
+            poll.modify(self.master, self._interest())
+        for fd, event in poll.poll(timeout):
+            if fd == self._wake_read:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(fd, 4096)
+            elif fd == self.reports:
+                self.read_reports()
+            elif event & select.POLLOUT:
+                self.outgoing.flush()
+            if fd == self.master and event & ~select.POLLOUT and not self._read(keys, feed):
+                poll.unregister(self.master)
+                self._terminal_open = False
+
+    def _interest(self) -> int:
+        return select.POLLIN | (select.POLLOUT if self.outgoing.waiting else 0)
+
+    def _read(self, keys: KeySequence, feed: LiveFeed) -> bool:
+        """Take one read's worth of output; False at the end of the terminal."""
+        try:
+            data = os.read(self.master, _READ_SIZE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        self._last_output = time.monotonic()
+        self.keeper.add(data)
+        keys.saw(data)
+        feed.add(data)
+        return True
+
+    def _drain(self, keys: KeySequence, feed: LiveFeed) -> None:
+        """Read what is left without waiting; bounded in time for a job that goes on writing."""
+        stop = time.monotonic() + _STRAGGLERS
+        while self._terminal_open and time.monotonic() < stop:
+            before = self.keeper.total
+            if not self._read(keys, feed) or self.keeper.total == before:
+                return
+
+    def read_reports(self) -> None:
+        """Take in the leader's reports: what the shell and its orphans ended with."""
+        if self._gone:
+            return
+        try:
+            data = os.read(self.reports, 1 << 16)
+        except BlockingIOError:
+            return
+        if not data:
+            self._gone = True
+            return
+        lines = (self._partial_report + data).split(b"\n")
+        self._partial_report = lines.pop()
+        for line in lines:
+            kind, pid, status = line.decode("ascii").split()
+            if kind == SHELL_ENDED:
+                self._status = int(status)
+            else:
+                self.child_statuses[int(pid)] = int(status)
+
+    @property
+    def gone(self) -> bool:
+        """Whether no process of the command is left."""
+        return self._gone
+
+    @property
+    def status(self) -> int | None:
+        """The shell's wait status once it has ended."""
+        return self._status
+
+    def await_report(self, timeout: float | None) -> None:
+        """Wait for the leader's next report, at most `timeout` seconds, and take it in."""
+        with contextlib.suppress(ValueError):
+            select.select([self.reports], [], [], timeout)
+        self.read_reports()
+
+    # --- ending ---------------------------------------------------------------------------
+
+    def _obey(self, now: float) -> bool:
+        """Follow the orders of other threads; True when the command is to be detached."""
+        with self._lock:
+            orders, self._orders = self._orders, []
+            typed, self._typed = self._typed, []
+        for data in typed:
+            self.outgoing.send(data)
+        if "stop" in orders:
+            self._begin_end("stopped", now)
+        elif "detach" in orders:
+            self._ending = Ending("detached", None, left_running=True)
+            return True
+        return False
+
+    def _begin_end(self, ended: Ended, now: float, waiting: Waiting | None = None) -> None:
+        """TERM to the whole tree; KILL follows."""
+        victims = descendants(self.leader)
+        pids = [victim.pid for victim in victims]
+        self._ending = Ending(ended, None, tuple(victims), waiting)
+        signal_processes(pids, signal.SIGTERM)
+        signal_processes(pids, signal.SIGCONT)
+        self._kill_at = now + KILL_AFTER
+
+    def _kill(self, now: float) -> bool:
+        """KILL when it is time, again and again; True when it is of no use."""
+        if self._kill_at is None or now < self._kill_at:
+            return False
+        signal_processes([state.pid for state in descendants(self.leader)], signal.SIGKILL)
+        self._kill_at = now + _READY_POLL
+        return now > self.started + 0 and now - self._first_kill(now) > _GIVE_UP
+
+    _killing_since: float | None = None
+
+    def _first_kill(self, now: float) -> float:
+        if self._killing_since is None:
+            self._killing_since = now
+        return self._killing_since
+
+    def _conclude(self, watch: Watch) -> Ending:
+        self.read_reports()
+        if self._ending is not None:
+            self._ending.left_running = not self._gone
+            return self._ending
+        if self._status is None:
+            # The leader is gone without a report: somebody killed it, and the shell with it.
+            return Ending("signaled", signal.SIGKILL)
+        ended: Ended = "signaled" if os.WIFSIGNALED(self._status) else "exited"
+        return Ending(ended, self._status, left_running=not self._gone)
+
+    # --- waiting --------------------------------------------------------------------------
+
+    def _send_due_keys(self, keys: KeySequence, now: float, watch: Watch) -> None:
+        due = keys.due()
+        if due is None or now < due:
+            return
+        text = keys.take(now, reading=watch.reads_terminal())
+        if text is not None:
+            self.outgoing.send(text.encode("utf-8", "surrogateescape"))
+            self._last_output = now
+            watch.goes_on()
+
+    def _check_waiting(
+        self, limits: RunLimits, keys: KeySequence, watch: Watch, now: float
+    ) -> bool:
+        """Diagnose a quiet command; True when it is to be detached because it waits for input."""
+        if now - self._last_output < QUIET:
+            watch.goes_on()
+            return False
+        waiting = watch.look(now, self._last_output, self.keeper.last_lines)
+        if (
+            waiting is None
+            or waiting.kind not in ("terminal", "password")
+            or keys.due() is not None
+        ):
+            return False
+        if limits.detach_on_wait and not keys.pending:
+            self._ending = Ending("detached", None, waiting=waiting, left_running=True)
+            return True
+        if limits.input_wait is not None and watch.waited(now) >= limits.input_wait:
+            self._begin_end("stopped", now, waiting)
+        return False
+
+    def close(self, on_close: Callable[[int], None] = os.close) -> None:
+        """Release the descriptors. The supervisor holds the terminal of a job."""
+        with self._lock:
+            for fd in (self._wake_read, self._wake_write, self.master, self.reports):
+                with contextlib.suppress(OSError):
+                    on_close(fd)
+            self._wake_write = -1

@@ -1,0 +1,57 @@
+"""What a command's environment holds: the inherited one, without our secrets, made unattended."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+SECRET_NAMES = (
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS_JSON",
+)
+"""Keys of model providers that belong to KogniTerm; variables named KOGNITERM_* go too."""
+
+UNATTENDED: Mapping[str, str] = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "PSQL_PAGER": "cat",
+    "AWS_PAGER": "",
+    # `false` fails at once; `true` would accept whatever stood in the editor.
+    "GIT_EDITOR": "false",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+}
+"""Set while nobody is at the keyboard, so that programs neither page, edit nor prompt."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_DROPPED = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "_", "SHLVL"})
+"""Would run code or change options before a command starts, or belong to another shell."""
+
+
+def inherited() -> dict[str, str]:
+    """This process's own environment, for callers that do not give one."""
+    return dict(os.environ)
+
+
+def base_environment(
+    env: Mapping[str, str], secrets: Iterable[str] = SECRET_NAMES
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What commands inherit of `env`: (names a shell can hold, all the others)."""
+    hidden = set(secrets)
+    shell: dict[str, str] = {}
+    other: dict[str, str] = {}
+    for name, value in env.items():
+        if name in hidden or name in _DROPPED or name.startswith("KOGNITERM_"):
+            continue
+        (shell if _IDENTIFIER.match(name) else other)[name] = value
+    if shell.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        shell["TERM"] = "xterm-256color"
+    return shell, other

@@ -1,0 +1,397 @@
+"""The executor: runs commands one at a time, carries the shell's state, keeps jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol
+
+from kogniterm.errors import ExecutionError
+from kogniterm.execution import carry
+from kogniterm.execution.command import Ending, RunLimits, RunningCommand
+from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
+from kogniterm.execution.feed import LiveFeed
+from kogniterm.execution.jobs import BackgroundCommand, exit_code
+from kogniterm.execution.keys import KeySequence, as_keystrokes
+from kogniterm.execution.launcher import Launcher
+from kogniterm.execution.output import OutputKeeper, OutputLimits
+from kogniterm.protocols import OutputSink, Terminal
+from kogniterm.types import CommandResult, Job, Keystrokes
+
+ROWS, COLUMNS = 40, 120
+"""Window size of commands that run without a person's terminal."""
+INPUT_WAIT = 30.0
+"""Seconds an unattended command may wait for keys that nobody is going to send."""
+_LONGEST_ARGUMENT = 120 << 10
+"""A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
+_SHELL = "/bin/bash"
+
+
+class Wrapper(Protocol):
+    """A sandbox round commands.
+
+    The wrapper runs without a controlling terminal, so that Ctrl-C reaches the command and not
+    the wrapper; the argv it returns must take the terminal inside, as `setsid -c -w ARGV` does.
+    """
+
+    def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
+        """The argv that runs `argv` inside; `state_folder` must be writable and at its path."""
+
+
+class CommandExecutor:
+    """Runs commands in PTYs of their own; implements `protocols.Executor`.
+
+    `cwd` is where the first command starts, `env` what commands inherit (this process's own
+    environment by default), `secrets` the names never handed on. `outputs` is the folder for
+    raw output; without it output is kept in a private folder until `close`. All durations are
+    in seconds. Usable from any thread; one command runs at a time.
+    """
+
+    def __init__(
+        self,
+        cwd: str | os.PathLike[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        outputs: Path | None = None,
+        secrets: Iterable[str] = SECRET_NAMES,
+        limits: OutputLimits | None = None,
+        input_wait: float | None = INPUT_WAIT,
+        sandbox: Wrapper | None = None,
+        shell: str = _SHELL,
+    ) -> None:
+        folder = Path(cwd).absolute()
+        if not folder.is_dir():
+            raise ExecutionError("Folder {path} does not exist.", path=str(folder))
+        if not os.access(shell, os.X_OK):
+            raise ExecutionError("{shell} is needed to run commands; install bash.", shell=shell)
+        variables, self._other_env = base_environment(inherited() if env is None else env, secrets)
+        self._shell = shell
+        self._state = carry.first_state(variables, str(folder))
+        self._overlay = dict(UNATTENDED)
+        self._input_wait = input_wait
+        self._limits = limits or OutputLimits()
+        self.sandbox = sandbox
+        self._private = Path(tempfile.mkdtemp(prefix="kogniterm-"))
+        self._leave = self._private / "leave"
+        self._leave.write_bytes(carry.LEAVE_SCRIPT)
+        self._outputs = (outputs or self._private / "outputs") / _stamp()
+        self._numbers = itertools.count(1)
+        self._job_numbers = itertools.count(1)
+        self._jobs: dict[str, BackgroundCommand] = {}
+        self._turn = threading.Lock()
+        self._guard = threading.Lock()
+        self._current: RunningCommand | None = None
+        self._closed = False
+        self._launcher = Launcher()
+        self._launcher.start()
+
+    # --- running --------------------------------------------------------------------------
+
+    @property
+    def cwd(self) -> str:
+        """The folder the next command starts in."""
+        return self._state.cwd
+
+    @property
+    def state_folder(self) -> str:
+        """Where shells leave their state; a sandbox must leave it writable."""
+        return str(self._private)
+
+    def run(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        keystrokes: Iterable[Keystrokes] = (),
+        sink: OutputSink | None = None,
+        terminal: Terminal | None = None,
+        on_wait: Literal["stop", "detach"] = "stop",
+    ) -> CommandResult:
+        """Run `command`; see `protocols.Executor.run`.
+
+        `env` holds for this command alone. A command that waits for input nobody is going to
+        send is stopped after the executor's `input_wait`, or becomes a job at once with
+        `on_wait="detach"`.
+        """
+        if "\0" in command:
+            raise ExecutionError("A command cannot contain a NUL character.")
+        with self._turn:
+            if self._closed:
+                raise ExecutionError("The executor is closed.")
+            limits = RunLimits(
+                timeout,
+                None if terminal is not None else self._input_wait,
+                on_wait == "detach",
+            )
+            keys = KeySequence(as_keystrokes(keystrokes))
+            return self._run(command, cwd, env or {}, limits, keys, sink, terminal)
+
+    def _run(
+        self,
+        command: str,
+        cwd: str | None,
+        env: Mapping[str, str],
+        limits: RunLimits,
+        keys: KeySequence,
+        sink: OutputSink | None,
+        terminal: Terminal | None,
+    ) -> CommandResult:
+        number = next(self._numbers)
+        folder, notes = self._folder(cwd)
+        overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, terminal)}
+        dump = self._private / f"left-{number}"
+        launched = self._launcher.launch(
+            self._request(command, number, folder, overlay, dump, terminal)
+        )
+        self._outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._outputs / f"{number:04}.log"
+        keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
+        running = RunningCommand(launched, keeper)
+        with self._guard:
+            self._current = running
+        feed = LiveFeed(sink)
+        try:
+            ending = running.run(limits, keys, feed, sink)
+        finally:
+            with self._guard:
+                self._current = None
+            keeper.close()
+        duration = time.monotonic() - running.started
+        if ending.left_running:
+            self._adopt(command, running, path, ending)
+        else:
+            running.close()
+        self._carry(dump, number, overlay, ending, notes, folder)
+        return self._result(command, ending, keeper, duration, notes)
+
+    def _extra(
+        self, env: Mapping[str, str], terminal: Terminal | None
+    ) -> Iterable[tuple[str, str]]:
+        """Variables for one command alone."""
+        return {**({} if terminal is not None else self._overlay), **env}.items()
+
+    def _folder(self, wanted: str | None) -> tuple[str, list[str]]:
+        """The folder to start in: the nearest that exists, with a note when it is another."""
+        folder = Path(self._state.cwd, wanted) if wanted else Path(self._state.cwd)
+        if wanted and not folder.is_dir():
+            raise ExecutionError("Folder {path} does not exist.", path=str(folder))
+        found = folder
+        while not found.is_dir() and found != found.parent:
+            found = found.parent
+        notes = [] if found == folder else [f"{folder} no longer exists; started in {found}."]
+        return str(found), notes
+
+    def _request(
+        self,
+        command: str,
+        number: int,
+        folder: str,
+        overlay: Mapping[bytes, bytes],
+        dump: Path,
+        terminal: Terminal | None,
+    ) -> dict[str, object]:
+        enter = self._private / f"enter-{number}"
+        script = carry.enter_script(
+            self._state, command, os.fsencode(self._leave), os.fsencode(dump), overlay
+        )
+        enter.write_bytes(script)
+        argv = [self._shell, "--norc", "--noprofile", "-c", command]
+        argv[0] = self._shell
+        if len(carry.encode(command)) > _LONGEST_ARGUMENT:
+            text = self._private / f"command-{number}"
+            text.write_bytes(carry.encode(command))
+            argv[3:] = [str(text)]
+        environment = {**self._other_env, "BASH_ENV": str(enter), "PWD": folder}
+        rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
+        if self.sandbox is not None:
+            argv = self.sandbox.wrap(argv, cwd=folder, state_folder=str(self._private))
+        return {
+            "argv": argv,
+            "env": environment,
+            "cwd": folder,
+            "rows": rows,
+            "columns": columns,
+            "output_processing": terminal is not None,
+            "outside": self.sandbox is not None,
+        }
+
+    def _carry(
+        self,
+        dump: Path,
+        number: int,
+        overlay: Mapping[bytes, bytes],
+        ending: Ending,
+        notes: list[str],
+        folder: str,
+    ) -> None:
+        """Take over what the command's shell left; without that, keep the last good state."""
+        try:
+            state = carry.read_dump(dump.read_bytes(), self._state, overlay)
+        except OSError:
+            state = None
+        if state is None:
+            status = 0 if ending.status is None else exit_code(ending.status)
+            state = carry.without_dump(self._state, status, folder)
+            if ending.ended == "exited":
+                notes.append(
+                    "The shell was replaced (exec) or its exit trap taken: what this command "
+                    "changed in variables or folder is not carried over."
+                )
+        else:
+            for name in state.overridden:
+                self._overlay.pop(carry.decode(name), None)
+        self._state = state
+        if not ending.left_running:
+            for name in ("left", "enter", "command"):
+                with contextlib.suppress(OSError):
+                    (self._private / f"{name}-{number}").unlink()
+
+    def _result(
+        self,
+        command: str,
+        ending: Ending,
+        keeper: OutputKeeper,
+        duration: float,
+        notes: list[str],
+    ) -> CommandResult:
+        rendered = keeper.render()
+        if keeper.cut_file:
+            notes.append(f"The output file holds only the first {self._limits.file} bytes.")
+        if ending.victims:
+            killed = ", ".join(f"{state.name} ({state.pid})" for state in ending.victims)
+            notes.append(f"Ended after {duration:.1f} s: {killed}.")
+        code = None if ending.status is None else exit_code(ending.status)
+        name = None
+        if ending.status is not None and os.WIFSIGNALED(ending.status):
+            name = signal.Signals(os.WTERMSIG(ending.status)).name
+        return CommandResult(
+            command=command,
+            ended=ending.ended,
+            exit_code=code,
+            text=rendered.text,
+            duration=duration,
+            cwd=self._state.cwd,
+            signal=name,
+            output_path=keeper.path,
+            output_bytes=keeper.total,
+            omitted_bytes=rendered.omitted,
+            jobs=tuple(job for job in self.jobs() if job.state == "running"),
+            waiting=ending.waiting,
+            notes=tuple(notes),
+        )
+
+    # --- control from other threads -------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the running command's whole tree, if one runs."""
+        self._tell(RunningCommand.stop)
+
+    def detach(self) -> None:
+        """Turn the running command into a job; its `run` returns with `ended="detached"`."""
+        self._tell(RunningCommand.detach)
+
+    def type(self, text: str) -> None:
+        """Type `text` into the running command."""
+        self._tell(lambda running: running.send(carry.encode(text)))
+
+    def _tell(self, order: Callable[[RunningCommand], None]) -> None:
+        with self._guard:
+            if self._current is not None:
+                order(self._current)
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    def _adopt(self, command: str, running: RunningCommand, path: Path, ending: Ending) -> None:
+        name = f"j{next(self._job_numbers)}"
+        job = BackgroundCommand(name, command, running, path, detached=ending.ended == "detached")
+        with self._guard:
+            self._jobs[name] = job
+        self._launcher.adopt(running.leader, str(path), running.keeper.file_room)
+
+    def jobs(self) -> tuple[Job, ...]:
+        """What earlier commands left running, and what has ended since, oldest first."""
+        with self._guard:
+            return tuple(job.job() for job in self._jobs.values())
+
+    def read_job(self, job_id: str) -> str:
+        """What a job has written, as a screen would show it, clipped like a result."""
+        job = self._job(job_id)
+        keeper = OutputKeeper(None, self._limits, (ROWS, COLUMNS))
+        with contextlib.suppress(FileNotFoundError), job.path.open("rb") as file:
+            while data := file.read(1 << 20):
+                keeper.add(data)
+        return keeper.render().text
+
+    def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
+        """Wait until a job has ended, at most `timeout` seconds; returns what it is then."""
+        job = self._job(job_id)
+        job.wait(timeout)
+        return job.job()
+
+    def stop_job(self, job_id: str) -> Job:
+        """End a job's tree: TERM, KILL 200 ms later."""
+        job = self._job(job_id)
+        job.stop()
+        job.wait(1.0)
+        return job.job()
+
+    def send_keys(self, job_id: str, text: str) -> None:
+        """Type `text` into a job."""
+        self._job(job_id).send(carry.encode(text))
+
+    def keep_job(self, job_id: str) -> None:
+        """Let a job outlive this executor."""
+        job = self._job(job_id)
+        job.kept = True
+        self._launcher.keep(job.running.leader)
+
+    def _job(self, job_id: str) -> BackgroundCommand:
+        with self._guard:
+            job = self._jobs.get(job_id)
+        if job is None:
+            raise ExecutionError("There is no job {job}.", job=job_id)
+        return job
+
+    # --- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End everything that still runs (but kept jobs) and release all descriptors."""
+        self.stop()
+        with self._turn:
+            if self._closed:
+                return
+            self._closed = True
+            self._launcher.close()
+            kept = False
+            for job in self._jobs.values():
+                kept = kept or job.kept
+                job.running.close()
+            if not kept:
+                shutil.rmtree(self._private, ignore_errors=True)
+
+    def __enter__(self) -> CommandExecutor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _stamp() -> str:
+    """A folder name of its own for each executor, sortable by time."""
+    return f"{time.time_ns():x}-{os.getpid()}-{os.urandom(2).hex()}"

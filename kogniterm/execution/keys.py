@@ -1,0 +1,142 @@
+"""Keystrokes prepared for a command: when each is due, and the bytes on their way."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+
+from kogniterm.types import Keystrokes
+
+_WINDOW = 64 << 10
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
+)
+READY_LIMIT = 1.0
+"""Seconds a key without condition waits for the program to read its terminal."""
+
+
+def as_keystrokes(items: Iterable[object]) -> tuple[Keystrokes, ...]:
+    """Keystrokes from `Keystrokes`, look-alikes, mappings, (wait_for, delay, send) or texts."""
+    made = []
+    for item in items:
+        if isinstance(item, str):
+            made.append(Keystrokes(item))
+        elif isinstance(item, Mapping):
+            made.append(
+                Keystrokes(
+                    str(item.get("send", "")),
+                    item.get("wait_for"),
+                    float(item.get("delay") or 0.0),
+                )
+            )
+        elif isinstance(item, (tuple, list)):
+            wait_for, delay, send = item
+            made.append(Keystrokes(str(send), wait_for, float(delay or 0.0)))
+        else:
+            made.append(
+                Keystrokes(
+                    str(getattr(item, "send", "")),
+                    getattr(item, "wait_for", None),
+                    float(getattr(item, "delay", 0.0) or 0.0),
+                )
+            )
+    return tuple(made)
+
+
+class KeySequence:
+    """Decides when the next of the prepared keystrokes is to be sent."""
+
+    def __init__(self, keystrokes: tuple[Keystrokes, ...]) -> None:
+        self._waiting = list(keystrokes)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._recent = ""
+        self._armed: float | None = None
+        self._arm(time.monotonic())
+
+    @property
+    def pending(self) -> bool:
+        """Whether keys are still to be sent."""
+        return bool(self._waiting)
+
+    def _arm(self, now: float) -> None:
+        """Start the clock of the next key when it has no condition."""
+        self._armed = None
+        if self._waiting and self._waiting[0].wait_for is None:
+            self._armed = now
+
+    def saw(self, data: bytes) -> None:
+        """Take in output; a condition that matches starts the clock of its key."""
+        if not self._waiting:
+            return
+        self._recent = (self._recent + self._decoder.decode(data))[-_WINDOW:]
+        self._match(time.monotonic())
+
+    def _match(self, now: float) -> None:
+        if self._armed is not None or not self._waiting:
+            return
+        pattern = self._waiting[0].wait_for
+        if pattern is None:
+            self._arm(now)
+            return
+        text = _ESCAPES.sub("", self._recent)
+        try:
+            match = re.search(pattern, text, re.MULTILINE)
+        except re.error:
+            match = re.search(re.escape(pattern), text)
+        if match is not None:
+            self._recent = text[match.end() :]
+            self._armed = now
+
+    def due(self) -> float | None:
+        """When to look again (monotonic seconds); None when only output can bring the next."""
+        if self._armed is None or not self._waiting:
+            return None
+        return self._armed + self._waiting[0].delay
+
+    def take(self, now: float, *, reading: bool) -> str | None:
+        """The keys to send now, if any. `reading`: the program is reading its terminal."""
+        due = self.due()
+        if due is None or now < due:
+            return None
+        key = self._waiting[0]
+        if key.wait_for is None and key.delay <= 0 and not reading and now < due + READY_LIMIT:
+            return None
+        self._waiting.pop(0)
+        self._arm(now)
+        self._match(now)
+        return key.send
+
+
+class Outgoing:
+    """Bytes on their way into a terminal, which takes some 4 KB at a time."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._queue = bytearray()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether bytes wait for room."""
+        return bool(self._queue)
+
+    def send(self, data: bytes) -> None:
+        """Queue `data` and write what fits."""
+        self._queue += data
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what fits; a closed terminal swallows the rest."""
+        while self._queue:
+            with contextlib.suppress(InterruptedError):
+                try:
+                    written = os.write(self._fd, self._queue[:4096])
+                except BlockingIOError:
+                    return
+                except OSError:
+                    self._queue.clear()
+                    return
+                del self._queue[:written]

@@ -1,0 +1,137 @@
+"""What the kernel says of processes, read from /proc; and the ending of whole trees.
+
+A command's tree is everything below its session leader. The leader is a child subreaper
+(prctl(2)), so daemons that call setsid and lose their parents stay below it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+KILL_AFTER = 0.2
+"""Seconds between TERM and KILL."""
+
+_SWEEP_PAUSE = 0.005
+_SWEEPS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """One line of /proc/PID/stat (proc(5)): `cpu` is user plus system time in clock ticks."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    session: int
+    cpu: int
+    started: int
+
+
+def process_state(pid: int) -> ProcessState | None:
+    """The state of process `pid`; None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - hot path, no Path objects
+            data = file.read()
+    except OSError:
+        return None
+    opening, closing = data.find(b"("), data.rfind(b")")
+    fields = data[closing + 2 :].split()
+    if len(fields) < 20:
+        return None
+    return ProcessState(
+        pid,
+        data[opening + 1 : closing].decode("utf-8", "replace"),
+        fields[0].decode("ascii"),
+        int(fields[1]),
+        int(fields[2]),
+        int(fields[3]),
+        int(fields[11]) + int(fields[12]),
+        int(fields[19]),
+    )
+
+
+def children(pid: int) -> list[int]:
+    """Direct children of `pid`, zombies included."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - hot path, no Path objects
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                found.extend(map(int, file.read().split()))
+        except FileNotFoundError:
+            if os.path.exists(f"/proc/{pid}/task/{thread}"):  # noqa: PTH110
+                return _children_by_scan(pid)
+        except OSError:
+            continue
+    return found
+
+
+def _children_by_scan(pid: int) -> list[int]:
+    """For kernels built without CONFIG_PROC_CHILDREN."""
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            state = process_state(int(name))
+            if state is not None and state.parent == pid:
+                found.append(state.pid)
+    return found
+
+
+def descendants(pid: int) -> list[ProcessState]:
+    """Every living process below `pid`, parents before children; zombies are left out."""
+    found: list[ProcessState] = []
+    queue = children(pid)
+    seen = {pid}
+    while queue:
+        child = queue.pop(0)
+        if child in seen:
+            continue
+        seen.add(child)
+        state = process_state(child)
+        if state is None:
+            continue
+        if state.state not in "ZXx":
+            found.append(state)
+        queue.extend(children(child))
+    return found
+
+
+def signal_processes(pids: list[int], number: int) -> None:
+    """Send signal `number` to each of `pids`; those already gone or not ours are passed over."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def end_tree(leader: int, *, kill_after: float = KILL_AFTER) -> list[ProcessState]:
+    """End everything below `leader`: TERM, then KILL `kill_after` seconds later.
+
+    Stopped processes are continued so that they can act on TERM. The KILL sweep repeats until
+    nothing is left, because a process may fork while it is being killed. Returns what was
+    running when the ending began.
+    """
+    victims = descendants(leader)
+    pids = [victim.pid for victim in victims]
+    signal_processes(pids, signal.SIGTERM)
+    signal_processes(pids, signal.SIGCONT)
+    deadline = time.monotonic() + kill_after
+    while descendants(leader):
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_SWEEP_PAUSE)
+    for _ in range(_SWEEPS):
+        alive = descendants(leader)
+        if not alive:
+            break
+        signal_processes([state.pid for state in alive], signal.SIGKILL)
+        time.sleep(_SWEEP_PAUSE)
+    return victims

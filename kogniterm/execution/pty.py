@@ -1,0 +1,188 @@
+"""One pseudo-terminal and one session leader for each command.
+
+The leader is forked, never executed: it starts the shell in a process group of its own in the
+terminal's foreground, reports what becomes of it, and stays until its last descendant has
+ended. Because the leader outlives the shell, the kernel does not hang up background jobs when
+the shell exits; because it is a child subreaper, daemons cannot leave its tree.
+
+This module runs inside the supervisor, which has one thread, so forking is safe there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import struct
+import termios
+from typing import NoReturn
+
+from ptyprocess import PtyProcess, PtyProcessError
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+SHELL_ENDED = "shell"
+CHILD_ENDED = "child"
+_LEADER_IGNORES = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class SpawnError(Exception):
+    """The program or its folder cannot be used."""
+
+
+def prctl(option: int, value: int) -> None:
+    """Call prctl(2); raises OSError. Exists because Python has no wrapper for it."""
+    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def become_subreaper() -> None:
+    """Orphans below this process become its children instead of init's."""
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def set_output_processing(fd: int, on: bool) -> None:
+    """Turn the terminal's newline translation on or off.
+
+    Off, a flood of output costs a fifth of the time, and lines end in a bare line feed.
+    """
+    modes = termios.tcgetattr(fd)
+    if on:
+        modes[1] |= termios.OPOST | termios.ONLCR
+    else:
+        modes[1] &= ~termios.OPOST
+    termios.tcsetattr(fd, termios.TCSANOW, modes)
+
+
+def set_size(fd: int, rows: int, columns: int) -> None:
+    """Give the terminal a window size; its foreground programs get SIGWINCH when it changed."""
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+class SpawnRequest:
+    """What to start: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
+
+    `report` is the descriptor the leader writes its reports to. With `outside`, `argv` is a
+    wrapper (a sandbox) that must not own the terminal: it runs in a session without one, with
+    the terminal as its standard streams; a `setsid -c` inside takes the terminal for the shell.
+    """
+
+    def __init__(
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str,
+        *,
+        rows: int,
+        columns: int,
+        output_processing: bool,
+        outside: bool,
+        report: int,
+    ) -> None:
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.rows = rows
+        self.columns = columns
+        self.output_processing = output_processing
+        self.outside = outside
+        self.report = report
+
+
+def spawn(request: SpawnRequest) -> tuple[int, int]:
+    """Start a command; returns (the leader's pid, the terminal's master descriptor).
+
+    Raises OSError or SpawnError when the program cannot be executed or the folder entered.
+    """
+    if not os.path.isdir(request.cwd):  # noqa: PTH112 - ptyprocess reports this one badly
+        raise SpawnError(f"no such folder: {request.cwd}")
+    try:
+        process = PtyProcess.spawn(
+            request.argv,
+            cwd=request.cwd,
+            env=request.env,
+            dimensions=(request.rows, request.columns),
+            preexec_fn=lambda: _split(request),
+            pass_fds=(request.report,),
+        )
+    except PtyProcessError as error:
+        raise SpawnError(str(error)) from error
+    # ptyprocess would sleep a tenth of a second on close; its bookkeeping is not needed here.
+    process.delayafterclose = 0
+    process.closed = True
+    master = os.dup(process.fd)
+    process.fileobj.close()
+    return int(process.pid), master
+
+
+def _split(request: SpawnRequest) -> None:
+    """In the session leader: fork; the child returns to be executed, the leader never does."""
+    os.set_inheritable(request.report, False)
+    set_output_processing(0, request.output_processing)
+    for number in _LEADER_IGNORES:
+        signal.signal(number, signal.SIG_IGN)
+    become_subreaper()
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if request.outside:
+        fcntl.ioctl(0, termios.TIOCNOTTY)
+    shell = os.fork()
+    if shell:
+        try:
+            _lead(shell, request.report)
+        finally:
+            os._exit(1)
+    os.setpgid(0, 0)
+    if not request.outside:
+        os.tcsetpgrp(0, os.getpid())
+    _default_signals()
+
+
+def _default_signals() -> None:
+    """Undo what Python and the leader ignore; a shell hands ignored signals on to its children."""
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            with contextlib.suppress(OSError, ValueError):
+                signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _lead(shell: int, report: int) -> NoReturn:
+    """Reap everything below the leader and report it; exits when nothing is left."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _close_all_but(0, report)
+    os.chdir("/")
+    os.set_blocking(report, False)
+    while True:
+        try:
+            pid, status = os.waitpid(-1, 0)
+        except InterruptedError:
+            continue
+        except OSError as error:
+            os._exit(0 if error.errno == errno.ECHILD else 1)
+        kind = SHELL_ENDED if pid == shell else CHILD_ENDED
+        with contextlib.suppress(OSError):
+            os.write(report, f"{kind} {pid} {status}\n".encode("ascii"))
+
+
+def _close_all_but(*kept: int) -> None:
+    low = 0
+    for fd in (*sorted(kept), 1 << 16):
+        if fd > low:  # an empty range would be taken for an open one
+            os.closerange(low, fd)
+        low = fd + 1

@@ -1,0 +1,228 @@
+"""The supervisor: a small process of one thread that outlives its executor just long enough.
+
+It starts commands for the executor, keeps every command's terminal open, drains the terminals
+of jobs into their files, and, when the executor is gone for whatever reason (closed, killed
+with -9), ends every tree that was not kept on purpose. It is started as
+`python -I -S -c 'from kogniterm.execution.supervisor import main; …'` and imports the standard
+library and ptyprocess only.
+
+Requests (`wire` messages): `spawn` with one descriptor (the report pipe) is answered by
+`spawned` with the terminal's master, or by `failed`. `adopt` (drain into a file from now on),
+`keep` (outlive the executor) and `release` (the terminal may be closed) have no answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from kogniterm.execution import pty, wire
+from kogniterm.execution.processes import end_tree, process_state
+
+_READ_SIZE = 1 << 16
+
+
+class _Command:
+    """A command the supervisor started; `sink` is the file its output goes to once adopted."""
+
+    def __init__(self, leader: int, master: int) -> None:
+        self.leader = leader
+        self.master = master
+        self.kept = False
+        self.sink: int | None = None
+        self.room = 0
+
+    def drain(self) -> bool:
+        """Move waiting output into the file; False at the end of the terminal."""
+        try:
+            data = os.read(self.master, _READ_SIZE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if self.sink is not None and self.room > 0:
+            written = data[: self.room]
+            self.room -= len(written)
+            with contextlib.suppress(OSError):
+                os.write(self.sink, written)
+        return bool(data)
+
+    def close(self) -> None:
+        """Release the descriptors."""
+        for fd in (self.master, self.sink):
+            if fd is not None:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        self.sink = None
+
+
+class Supervisor:
+    """The loop: requests from `channel`, ends of leaders, output of adopted terminals."""
+
+    def __init__(self, channel: socket.socket, host: int) -> None:
+        self._channel = channel
+        self._host = host
+        self._commands: dict[int, _Command] = {}
+        self._poll = select.poll()
+        self._draining: dict[int, _Command] = {}
+        self._orphaned = False
+
+    def run(self) -> None:
+        """Serve until the executor is gone and no kept job is left."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._poll.register(wake_read, select.POLLIN)
+        self._poll.register(self._channel, select.POLLIN)
+        host = self._watch_host()
+        while not self._orphaned or self._commands:
+            for fd, _event in self._poll.poll():
+                if fd == wake_read:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(wake_read, 4096)
+                elif fd == self._channel.fileno():
+                    self._serve()
+                elif fd == host:
+                    self.end()
+                elif fd in self._draining and not self._draining[fd].drain():
+                    self._stop_draining(fd)
+            self._reap()
+
+    def _watch_host(self) -> int:
+        """A descriptor that becomes readable when the executor's process ends, or -1.
+
+        The channel's end of file says so too, unless a fork of that process keeps it open.
+        """
+        try:
+            host = os.pidfd_open(self._host)
+        except OSError:
+            return -1
+        self._poll.register(host, select.POLLIN)
+        return host
+
+    def _serve(self) -> None:
+        try:
+            received = wire.receive(self._channel)
+        except OSError:
+            received = None
+        if received is None:
+            self.end()
+            return
+        message, fds = received
+        match message["op"]:
+            case "spawn":
+                self._spawn(message, fds[0])
+            case "adopt":
+                self._adopt(message)
+            case "keep":
+                if message["leader"] in self._commands:
+                    self._commands[message["leader"]].kept = True
+            case "release":
+                self._forget(message["leader"])
+
+    def _spawn(self, message: dict[str, Any], report: int) -> None:
+        request = pty.SpawnRequest(
+            message["argv"],
+            message["env"],
+            message["cwd"],
+            rows=message["rows"],
+            columns=message["columns"],
+            output_processing=message["output_processing"],
+            outside=message["outside"],
+            report=report,
+        )
+        try:
+            leader, master = pty.spawn(request)
+        except (OSError, pty.SpawnError) as error:
+            self._answer({"op": "failed", "error": str(error)})
+            return
+        finally:
+            os.close(report)
+        os.set_blocking(master, False)
+        self._commands[leader] = _Command(leader, master)
+        self._answer({"op": "spawned", "leader": leader}, (master,))
+
+    def _answer(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        with contextlib.suppress(OSError):
+            wire.send(self._channel, message, fds)
+
+    def _adopt(self, message: dict[str, Any]) -> None:
+        command = self._commands.get(message["leader"])
+        if command is None:
+            return
+        command.room = message["room"]
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            command.sink = os.open(message["path"], flags, 0o600)
+        self._draining[command.master] = command
+        self._poll.register(command.master, select.POLLIN)
+
+    def _stop_draining(self, fd: int) -> None:
+        if self._draining.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def _forget(self, leader: int) -> None:
+        command = self._commands.pop(leader, None)
+        if command is not None:
+            while command.master in self._draining and command.drain():
+                if not select.select([command.master], [], [], 0)[0]:
+                    break
+            self._stop_draining(command.master)
+            command.close()
+
+    def _reap(self) -> None:
+        """Collect ended leaders; a command whose leader ended has no process left."""
+        while True:
+            try:
+                pid, _status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._forget(pid)
+
+    def end(self) -> None:
+        """The executor is gone: end every tree but the kept ones."""
+        if self._orphaned:
+            return
+        self._orphaned = True
+        with contextlib.suppress(KeyError, ValueError):
+            self._poll.unregister(self._channel)
+        for command in list(self._commands.values()):
+            if not command.kept:
+                end_tree(command.leader)
+                signal_leader(command.leader)
+
+
+def signal_leader(leader: int) -> None:
+    """A leader has nothing left to lead: make sure it goes even if a child cannot be killed."""
+    with contextlib.suppress(OSError):
+        os.kill(leader, signal.SIGKILL)
+
+
+def main(channel_fd: int, host: int) -> None:
+    """Run as the supervisor of the process `host`, which holds the other end of the channel."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    os.chdir("/")
+    pty.become_subreaper()
+    channel = socket.socket(fileno=channel_fd)
+    channel.set_inheritable(False)
+    supervisor = Supervisor(channel, host)
+
+    def finish(*_: object) -> None:
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, finish)
+    try:
+        if process_state(host) is not None:
+            supervisor.run()
+    finally:
+        supervisor.end()
