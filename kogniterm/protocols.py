@@ -125,6 +125,9 @@ class Tool(Protocol):
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """(what would happen in one line, why) for the approval screen; arguments are checked."""
 
+    def detail(self, arguments: Mapping[str, Any]) -> str:
+        """What a person should see in full before approving (an edit's diff); may be empty."""
+
     async def run(self, arguments: Mapping[str, Any]) -> str:
         """The observation; raises `ToolError` for what the model can mend.
 

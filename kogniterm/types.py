@@ -169,7 +169,8 @@ class ActionRequest:
 
     `id` is unique in the session and is the intent id; `call_id` is the model's tool call id.
     For a command, `command` is the exact shell text; for other tools it is a one-line
-    rendering of what would happen, and `arguments` holds what the tool gets.
+    rendering of what would happen, and `arguments` holds what the tool gets. `detail` is shown
+    before approval beside it: the unified diff of an edit.
     """
 
     id: str
@@ -179,6 +180,7 @@ class ActionRequest:
     purpose: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     effect: EffectClass = "command"
+    detail: str = ""
 
 
 # --- approval --------------------------------------------------------------------------------

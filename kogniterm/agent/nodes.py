@@ -193,6 +193,7 @@ def _as_request(
         purpose=purpose,
         arguments=dict(checked),
         effect=effect,
+        detail=tool.detail(checked),
     )
 
 

@@ -66,6 +66,10 @@ class SchemaTool(Generic[A]):
             return f"{self._spec.name}({shown})", ""
         return self._describe(self._parse(arguments))
 
+    def detail(self, arguments: Mapping[str, Any]) -> str:
+        """What a person should see in full before approving."""
+        return ""
+
     async def run(self, arguments: Mapping[str, Any]) -> str:
         """The observation."""
         return await self._run(self._parse(arguments))

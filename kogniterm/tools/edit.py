@@ -1,0 +1,239 @@
+"""`write_file` and `edit_file`: proposed as a diff, approved like commands, applied whole or not.
+
+What is approved is what is written: the content is worked out when the edit is proposed, and
+the edit is refused when the file is no longer what it was then, or when the model read it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from kogniterm.errors import ToolError
+from kogniterm.tools.base import Arguments, SchemaTool
+
+MAX_BYTES = 2 * 1024 * 1024
+MAX_DIFF_LINES = 2_000
+
+
+class WriteArguments(Arguments):
+    """The whole new content of a file."""
+
+    path: str
+    content: str
+    purpose: str = Field(default="", description="one sentence for the person")
+
+
+class EditArguments(Arguments):
+    """One piece of text and what takes its place."""
+
+    path: str
+    old: str = Field(min_length=1, description="exact text, unique in the file")
+    new: str
+    every: bool = Field(default=False, description="replace every occurrence")
+    purpose: str = Field(default="", description="one sentence for the person")
+
+
+class FileVersions:
+    """Which content of each file the model knows, by digest; shared by reading and editing."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, str] = {}
+
+    def saw(self, path: Path, data: bytes | None) -> None:
+        """The model was shown this content, or proposed an edit on it; None: no such file."""
+        self._known[path] = _digest(data)
+
+    def check(self, path: Path, data: bytes | None) -> None:
+        """Raises `ToolError` when the file is no longer what the model knows."""
+        known = self._known.get(path)
+        if known is not None and known != _digest(data):
+            raise ToolError(
+                "{path} changed since you read it; read it again before you edit it.", path=path
+            )
+
+
+class FileTool(SchemaTool[Any]):
+    """A `SchemaTool` that can show its diff before it is approved."""
+
+    def __init__(self, *args: Any, diff: Callable[[Any], str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._diff = diff
+
+    def detail(self, arguments: Mapping[str, Any]) -> str:
+        """The change as a unified diff."""
+        return self._diff(self._parse(arguments))
+
+
+def write_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
+    """The tool that makes a file or replaces all of it."""
+
+    def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, str]:
+        path, before = _load(cwd(), arguments.path)
+        versions.check(path, before)
+        return path, before, arguments.content
+
+    return _file_tool(
+        "write_file", "Create a file or replace its whole content.", WriteArguments, plan, versions
+    )
+
+
+def edit_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
+    """The tool that replaces one piece of text."""
+
+    def plan(arguments: EditArguments) -> tuple[Path, bytes | None, str]:
+        path, before = _load(cwd(), arguments.path)
+        if before is None:
+            raise ToolError("There is no file {path}; make it with write_file.", path=path)
+        versions.check(path, before)
+        text = _decode(path, before)
+        return path, before, _replaced(text, arguments, path)
+
+    return _file_tool(
+        "edit_file", "Replace a piece of text in a file.", EditArguments, plan, versions
+    )
+
+
+def _file_tool(
+    name: str,
+    description: str,
+    model: type[Arguments],
+    plan: Callable[[Any], tuple[Path, bytes | None, str]],
+    versions: FileVersions,
+) -> FileTool:
+    def describe(arguments: Any) -> tuple[str, str]:
+        path, before, after = plan(arguments)
+        versions.saw(path, before)
+        added, removed = _counts(_unified(path, before, after))
+        verb = "create" if before is None else "edit"
+        return f"{verb} {path} (+{added} -{removed} lines)", arguments.purpose
+
+    def diff(arguments: Any) -> str:
+        path, before, after = plan(arguments)
+        return _shown(_unified(path, before, after))
+
+    async def run(arguments: Any) -> str:
+        path, before, after = plan(arguments)
+        write_whole(path, after.encode("utf-8"))
+        versions.saw(path, after.encode("utf-8"))
+        added, removed = _counts(_unified(path, before, after))
+        return f"Wrote {path} (+{added} -{removed} lines)."
+
+    return FileTool(name, description, model, run, effect="edit", describe=describe, diff=diff)
+
+
+def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
+    """The real path and its content; None when there is no such file yet."""
+    path = (Path(cwd) / Path(name).expanduser()).resolve()
+    try:
+        if path.is_dir() or (path.exists() and not path.is_file()):
+            raise ToolError("{path} is no regular file.", path=path)
+        if not path.exists():
+            return path, None
+        if path.stat().st_size > MAX_BYTES:
+            raise ToolError("{path} is too large to edit; use a command.", path=path)
+        return path, path.read_bytes()
+    except OSError as error:
+        raise ToolError(
+            "{path} cannot be read: {why}.", path=path, why=error.strerror or error
+        ) from error
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError("{path} is no UTF-8 text; use a command.", path=path) from error
+
+
+def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
+    old, new = arguments.old, arguments.new
+    if old not in text and "\r\n" in text:
+        # The model sees lines; a file with Windows line ends must keep them.
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+    found = text.count(old)
+    if not found:
+        raise ToolError(
+            "The old text does not stand in {path} exactly like that{hint}; read the file again.",
+            path=path,
+            hint=_nearest(text, old),
+        )
+    if found > 1 and not arguments.every:
+        raise ToolError(
+            "The old text stands {count} times in {path}; give more of it, or set every.",
+            count=found,
+            path=path,
+        )
+    if old == new:
+        raise ToolError("Old and new text are the same; nothing to do.")
+    return text.replace(old, new)
+
+
+def _nearest(text: str, old: str) -> str:
+    """Where a line much like the first one of `old` stands, to save the model a search."""
+    wanted = old.strip().splitlines()[0].strip() if old.strip() else ""
+    lines = [line.strip() for line in text.splitlines()]
+    close = difflib.get_close_matches(wanted, lines[:20_000], n=1, cutoff=0.7) if wanted else []
+    return f" (line {lines.index(close[0]) + 1} is much like it)" if close else ""
+
+
+def _unified(path: Path, before: bytes | None, after: str) -> list[str]:
+    old = before.decode("utf-8", "replace") if before is not None else ""
+    source = str(path) if before is not None else "/dev/null"
+    return list(
+        difflib.unified_diff(
+            old.splitlines(), after.splitlines(), source, str(path), lineterm="", n=3
+        )
+    )
+
+
+def _counts(diff: list[str]) -> tuple[int, int]:
+    body = [line for line in diff if not line.startswith(("---", "+++"))]
+    return sum(line.startswith("+") for line in body), sum(line.startswith("-") for line in body)
+
+
+def _shown(diff: list[str]) -> str:
+    if len(diff) > MAX_DIFF_LINES:
+        diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
+    return "\n".join(diff)
+
+
+def _digest(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write `data` beside `path` and rename it over: never a half-written file; mode is kept."""
+    try:
+        mode = path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(mode)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ToolError(
+            "{path} cannot be written: {why}.", path=path, why=error.strerror or error
+        ) from error
+
+
+def _umask() -> int:
+    """The process's file mode mask, from where reading it does not change it."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return 0o022
