@@ -1,0 +1,134 @@
+"""The approver that asks a person line by line: TERM=dumb, screen readers, one-shot runs.
+
+What was typed before the question was shown never answers it: the terminal's input queue is
+emptied first. Enter alone approves nothing; a dangerous command takes the whole word "yes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kogniterm.errors import TurnInterruptedError
+from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.question import AskHooks, Question
+
+ReadLine = Callable[[str, str], Awaitable[str | None]]
+
+
+class LineAsker:
+    """An `Approver` over plain lines.
+
+    `read_line(prompt, prefill)` gives a line without its newline, None at the end of input;
+    `write` shows text; `size` is (rows, columns); `flush_input` drops what was typed ahead;
+    `notify` calls the person.
+    """
+
+    def __init__(
+        self,
+        *,
+        read_line: ReadLine,
+        write: Callable[[str], None],
+        size: Callable[[], tuple[int, int]],
+        flush_input: Callable[[], None],
+        painter: Painter,
+        folder: Callable[[ActionRequest], str],
+        hooks: Callable[[], AskHooks | None] = lambda: None,
+        notify: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._read = read_line
+        self._write = write
+        self._size = size
+        self._flush = flush_input
+        self._painter = painter
+        self._folder = folder
+        self._hooks = hooks
+        self._notify = notify
+        self._edited: dict[str, str] = {}
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        """Ask until there is a decision. Raises `TurnInterruptedError` when asked to stop."""
+        original = self._edited.pop(request.id, None)
+        hooks = self._hooks() or AskHooks()
+        question = Question(
+            request, report, verdict, self._folder(request), hooks, original=original
+        )
+        self._notify()
+        self._flush()
+        await self._show(question)
+        while True:
+            decision = await self._answer(question)
+            if decision is not None:
+                return decision
+
+    async def _answer(self, question: Question) -> Decision | None:
+        reply = await self._read(self._menu(question), "")
+        if reply is None:
+            return question.reject(_("nobody answered"))
+        match reply.strip().lower():
+            case "y" | "yes" | "si" | "sí" if self._approves(question, reply):
+                return question.approve()
+            case "n" | "no":
+                reason = await self._read(_("Reason for the model (Enter for none): "), "")
+                return question.reject(reason or "")
+            case "e" if question.editable:
+                return await self._edit(question)
+            case "x":
+                question.explained = True
+                await self._show(question)
+            case "l" if question.offers():
+                return await self._lease(question)
+            case "s" | "stop":
+                raise TurnInterruptedError("You stopped the turn.")
+            case _:
+                self._write(_("Please answer with one of the letters shown.") + "\n")
+        return None
+
+    def _approves(self, question: Question, reply: str) -> bool:
+        whole = reply.strip().lower() in ("yes", "si", "sí")
+        return whole or (reply.strip().lower() == "y" and not question.dangerous)
+
+    def _menu(self, question: Question) -> str:
+        parts = [_("yes = run it") if question.dangerous else _("y = yes"), _("n = no")]
+        if question.editable:
+            parts.append(_("e = edit"))
+        parts.append(_("x = explain"))
+        if question.offers():
+            parts.append(_("l = lease"))
+        parts.append(_("s = stop the turn"))
+        return f"{_('Your decision')} [{', '.join(parts)}]: "
+
+    async def _show(self, question: Question) -> None:
+        rows, columns = self._size()
+        lines = question.document(self._painter, columns).lines
+        page = max(rows - 3, 4)
+        while lines:
+            self._write("\n".join(lines[:page]) + "\n")
+            lines = lines[page:]
+            if lines:
+                await self._read(
+                    _("Enter shows the rest ({count} lines): ").format(count=len(lines)), ""
+                )
+
+    async def _edit(self, question: Question) -> Decision | None:
+        from kogniterm.approval.display import render
+
+        command = question.request.command
+        changed = await self._read(_("New command: "), render(command))
+        decision = question.edit(changed or "")
+        if decision is not None:
+            self._edited[question.request.id] = command
+        return decision
+
+    async def _lease(self, question: Question) -> Decision | None:
+        offers = question.offers()
+        for number, offer in enumerate(offers, start=1):
+            self._write(f"{number}. {translate(offer.label)}\n")
+        reply = await self._read(_("Number (Enter for none): "), "")
+        if reply and reply.strip().isdigit() and 1 <= int(reply) <= len(offers):
+            offers[int(reply) - 1].grant()
+            return question.approve()
+        return None

@@ -1,0 +1,247 @@
+"""The approval panel inside the prompt: one question at a time, answered with single keys.
+
+The panel pages a question that is longer than the screen and approves nothing before the end
+of the command was shown. It is armed only after it was drawn and the terminal's input queue
+was emptied, and while a person is in the middle of typing it waits for them to pause, so that
+no key meant for something else can answer it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.question import AskHooks, Document, Offer, Question
+
+Mode = Literal["choose", "reason", "edit", "confirm", "lease"]
+CONFIRM_WORDS = ("yes", "sí", "si")
+
+
+class AskPanel:
+    """State of the open question; the prompt draws it and feeds it keys.
+
+    `changed` is called when the panel needs drawing, `shown` when a question opens or closes,
+    `entry` with the text a mode starts its entry line with.
+    """
+
+    def __init__(
+        self,
+        *,
+        changed: Callable[[], None],
+        opened: Callable[[], None],
+        closed: Callable[[str], None],
+        entry: Callable[[str], None],
+        stop_turn: Callable[[], None],
+        folder: Callable[[ActionRequest], str],
+        painter: Callable[[], Painter],
+        hooks: AskHooks | None = None,
+    ) -> None:
+        self.hooks = hooks or AskHooks()
+        self.question: Question | None = None
+        self.mode: Mode = "choose"
+        self.armed = False
+        self.offset = 0
+        self.seen_end = False
+        self.note = ""
+        self._offers: tuple[Offer, ...] = ()
+        self._changed = changed
+        self._opened = opened
+        self._closed = closed
+        self._entry = entry
+        self._stop_turn = stop_turn
+        self._folder = folder
+        self._painter = painter
+        self._answer: asyncio.Future[Decision] | None = None
+        self._room = 10
+        self._columns = 80
+        self._lock = asyncio.Lock()
+        self._edited: dict[str, str] = {}
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        """Show the question and wait for the person. One question at a time."""
+        async with self._lock:
+            original = self._edited.pop(request.id, None)
+            self.question = Question(
+                request, report, verdict, self._folder(request), self.hooks, original=original
+            )
+            self.mode, self.offset, self.seen_end, self.note = "choose", 0, False, ""
+            self.armed = False
+            self._answer = asyncio.get_running_loop().create_future()
+            self._opened()
+            try:
+                return await self._answer
+            finally:
+                self._close()
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a question."""
+        return self.question is not None
+
+    # --- drawing -------------------------------------------------------------------------------
+
+    def lines(self, columns: int, rows: int) -> list[str]:
+        """The part of the question that fits into `rows` lines of `columns` cells."""
+        if self.question is None:
+            return []
+        document = self._document(columns)
+        self._room, self._columns = max(rows - 1, 3), columns
+        self.offset = max(0, min(self.offset, len(document.lines) - self._room))
+        shown = document.lines[self.offset : self.offset + self._room]
+        if self.offset + len(shown) >= document.must_see:
+            self.seen_end = True
+        return [*shown, *self._painter().lines(self._keys_line(document), columns)]
+
+    def _document(self, columns: int) -> Document:
+        assert self.question is not None
+        return self.question.document(self._painter(), columns)
+
+    def _keys_line(self, document: Document) -> str:
+        below = len(document.lines) - self.offset - self._room
+        if self.note:
+            return self.note
+        if self.mode == "reason":
+            return _(
+                "Why not? The model reads it. Enter sends, empty for no reason, Esc goes back."
+            )
+        if self.mode == "edit":
+            return _("Change the command. Enter has it judged and shown again, Esc goes back.")
+        if self.mode == "confirm":
+            return _("This is dangerous. Type yes and press Enter to run it, Esc goes back.")
+        if self.mode == "lease":
+            return self._offer_line()
+        if not self.armed:
+            return _("You are typing: the question waits until you pause.")
+        if not self.seen_end:
+            return _("[space] shows the rest: {count} more lines before you can approve").format(
+                count=below
+            )
+        parts = [_("[y] approve"), _("[n] reject")]
+        question = self.question
+        if question is not None and question.editable:
+            parts.append(_("[e] edit"))
+        parts.append(_("[x] explain"))
+        if question is not None and question.offers():
+            parts.append(_("[l] lease"))
+        parts.append(_("[s] stop turn"))
+        if below > 0:
+            parts.append(_("[space] more"))
+        return "  ".join(parts)
+
+    def _offer_line(self) -> str:
+        parts = [f"[{n}] {translate(offer.label)}" for n, offer in enumerate(self._offers, 1)]
+        return "  ".join([*parts, _("[Esc] back")])
+
+    # --- keys ----------------------------------------------------------------------------------
+
+    def key(self, key: str) -> None:
+        """A single key while choosing. Unknown keys do nothing; nothing happens unless armed."""
+        question = self.question
+        if question is None or not self.armed or self.mode not in ("choose", "lease"):
+            return
+        self.note = ""
+        if self.mode == "lease":
+            self._take_offer(key)
+        elif key in ("space", "pagedown", "down", "pageup", "up"):
+            self._scroll(key)
+        elif key == "y":
+            self._approve(question)
+        elif key == "n":
+            self._enter("reason", "")
+        elif key == "e" and question.editable:
+            self._start_edit(question)
+        elif key == "x":
+            question.explained = not question.explained
+        elif key == "l" and question.offers():
+            self._offers, self.mode = tuple(question.offers()), "lease"
+        elif key == "s":
+            self._stop_turn()
+        self._changed()
+
+    def enter(self, text: str) -> None:
+        """The entry line was finished."""
+        question = self.question
+        if question is None:
+            return
+        if self.mode == "reason":
+            self._decide(question.reject(text))
+        elif self.mode == "confirm":
+            if text.strip().lower() in CONFIRM_WORDS:
+                self._decide(question.approve())
+            else:
+                self.mode, self.note = "choose", _("Not run: only the whole word yes runs it.")
+        elif self.mode == "edit":
+            self._finish_edit(question, text)
+        self._changed()
+
+    def back(self) -> bool:
+        """Esc: from an entry line back to the keys. False when already there."""
+        self.note = ""
+        if self.question is None or self.mode == "choose":
+            return False
+        self.mode = "choose"
+        self._changed()
+        return True
+
+    @property
+    def typing(self) -> bool:
+        """Whether the entry line has the keyboard."""
+        return self.question is not None and self.mode in ("reason", "edit", "confirm")
+
+    # --- pieces --------------------------------------------------------------------------------
+
+    def _scroll(self, key: str) -> None:
+        step = 1 if key in ("down", "up") else max(self._room - 1, 1)
+        self.offset += -step if key in ("up", "pageup") else step
+
+    def _approve(self, question: Question) -> None:
+        if not self.seen_end:
+            self.note = _("Not yet: read the command to its end first, with [space].")
+        elif question.dangerous:
+            self._enter("confirm", "y")
+        else:
+            self._decide(question.approve())
+
+    def _take_offer(self, key: str) -> None:
+        if key.isdigit() and 1 <= int(key) <= len(self._offers) and self.question is not None:
+            if not self.seen_end:
+                self.mode = "choose"
+                self.note = _("Not yet: read the command to its end first, with [space].")
+                return
+            self._offers[int(key) - 1].grant()
+            self._decide(self.question.approve())
+
+    def _start_edit(self, question: Question) -> None:
+        from kogniterm.approval.display import render
+
+        self._enter("edit", render(question.request.command))
+
+    def _finish_edit(self, question: Question, text: str) -> None:
+        self.mode = "choose"
+        decision = question.edit(text)
+        if decision is None:
+            self.note = _("Nothing changed.")
+            return
+        self._edited[question.request.id] = question.request.command
+        self._decide(decision)
+
+    def _enter(self, mode: Mode, text: str) -> None:
+        self.mode = mode
+        self._entry(text)
+
+    def _decide(self, decision: Decision) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(decision)
+
+    def _close(self) -> None:
+        question, self.question = self.question, None
+        self.armed = False
+        self.mode = "choose"
+        if question is not None:
+            self._closed(question.transcript(self._painter(), self._columns))

@@ -1,0 +1,166 @@
+"""Attaches what the keys do to the table of keys; every action of the table has one handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.filters import Condition, Filter
+from prompt_toolkit.filters.app import has_completions, vi_insert_mode, vi_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from kogniterm.ui.keys import BUILT_IN, KEYS
+
+if TYPE_CHECKING:
+    from kogniterm.ui.prompt import PromptFront
+
+Handler = Callable[[KeyPressEvent], None]
+
+
+def prompt_bindings(front: PromptFront) -> KeyBindings:
+    """The bindings of `front`: the line, the open question, and its entry line."""
+    bindings = KeyBindings()
+    at_keys = Condition(lambda: front.question_keys)
+    at_entry = Condition(lambda: front.question_entry)
+    at_line = ~at_keys & ~at_entry
+    actions = prompt_actions(front)
+    for key in KEYS:
+        if key.where == "prompt" and key.action not in BUILT_IN:
+            for chord in key.sequences:
+                bindings.add(*chord, filter=_filter(key.action, at_line, front))(
+                    actions[key.action]
+                )
+    _question_bindings(bindings, front, at_keys)
+    _entry_bindings(bindings, front, at_entry)
+    bindings.add(Keys.BracketedPaste, filter=at_line)(_paste(front))
+    return bindings
+
+
+def prompt_actions(front: PromptFront) -> dict[str, Handler]:
+    """What each action of the table does on the input line."""
+    conversation = front.conversation
+
+    def submit(event: KeyPressEvent) -> None:
+        buffer = front.buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor(1)
+            buffer.newline(copy_margin=False)
+            return
+        text = front.pastes.expand(buffer.text)
+        buffer.append_to_history()
+        buffer.reset()
+        front.pastes.clear()
+        front.typed()
+        conversation.submit(text)
+
+    def interrupt(event: KeyPressEvent) -> None:
+        if front.buffer.text:
+            front.buffer.reset()
+            front.typed()
+        else:
+            conversation.interrupt()
+
+    def take_back(event: KeyPressEvent) -> None:
+        text = conversation.take_back()
+        if text is not None:
+            front.restore(text)
+
+    def complete(event: KeyPressEvent) -> None:
+        if front.buffer.complete_state:
+            front.buffer.complete_next()
+        else:
+            front.buffer.start_completion(insert_common_part=True)
+
+    return {
+        "submit": submit,
+        "newline": lambda event: front.buffer.newline(copy_margin=False),
+        "interrupt": interrupt,
+        "escape": lambda event: conversation.escape(),
+        "leave": lambda event: conversation.leave(),
+        "send_now": lambda event: conversation.send_now(),
+        "take_back": take_back,
+        "complete": complete,
+        "mode": lambda event: conversation.switch_mode(),
+        "editor": lambda event: conversation.edit_outside(),
+        "clear": lambda event: event.app.renderer.clear(),
+        "suspend": lambda event: event.app.suspend_to_background(),
+    }
+
+
+def _filter(action: str, at_line: Filter, front: PromptFront) -> Filter:
+    """When an action applies: some keys mean something else in a menu or in vi's modes."""
+    if action == "leave":
+        return at_line & Condition(lambda: not front.buffer.text)
+    if action == "escape":
+        empty = Condition(lambda: not front.buffer.text)
+        return at_line & (~vi_mode | ~vi_insert_mode | empty)
+    if action == "mode":
+        return at_line & ~has_completions
+    if action in ("submit", "newline"):
+        searching = Condition(lambda: front.app.layout.is_searching)
+        return at_line & ~searching
+    return at_line
+
+
+def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filter) -> None:
+    """Single keys answer; everything else is swallowed, so that nothing else can happen."""
+
+    def give(name: str) -> Handler:
+        def handler(event: KeyPressEvent) -> None:
+            if front.panel is not None:
+                front.panel.key(name)
+                front.focus()
+
+        return handler
+
+    for key in KEYS:
+        if key.where == "question":
+            for chord in key.sequences:
+                bindings.add(*chord, filter=at_keys, eager=True)(give(chord[0]))
+
+    @bindings.add(Keys.Any, filter=at_keys, eager=True)
+    def _other(event: KeyPressEvent) -> None:
+        if front.panel is not None:
+            front.panel.key(event.data.lower())
+
+    @bindings.add("escape", filter=at_keys)
+    def _back(event: KeyPressEvent) -> None:
+        if front.panel is not None and not front.panel.back():
+            front.conversation.escape()
+
+    @bindings.add("c-c", filter=at_keys)
+    @bindings.add("c-d", filter=at_keys)
+    def _stop(event: KeyPressEvent) -> None:
+        front.conversation.interrupt()
+
+    @bindings.add(Keys.BracketedPaste, filter=at_keys, eager=True)
+    @bindings.add("enter", filter=at_keys, eager=True)
+    @bindings.add("c-j", filter=at_keys, eager=True)
+    def _nothing(event: KeyPressEvent) -> None:
+        """Enter or a paste never answer a question."""
+
+
+def _entry_bindings(bindings: KeyBindings, front: PromptFront, at_entry: Filter) -> None:
+    @bindings.add("enter", filter=at_entry, eager=True)
+    def _enter(event: KeyPressEvent) -> None:
+        text = front.entry.text
+        front.entry.reset()
+        if front.panel is not None:
+            front.panel.enter(text)
+        front.focus()
+
+    @bindings.add("escape", filter=at_entry)
+    @bindings.add("c-c", filter=at_entry)
+    def _back(event: KeyPressEvent) -> None:
+        front.entry.reset()
+        if front.panel is not None:
+            front.panel.back()
+        front.focus()
+
+
+def _paste(front: PromptFront) -> Handler:
+    def handler(event: KeyPressEvent) -> None:
+        front.buffer.insert_text(front.pastes.take(event.data))
+
+    return handler

@@ -1,0 +1,81 @@
+"""A question with a few fixed answers, one key each; looks and arms like the approval panel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from kogniterm.ui.paint import Painter
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer: its key, its words, the value it stands for."""
+
+    key: str
+    words: str
+    value: str
+
+
+class ChoicePanel:
+    """Shows `title` and `body`, and waits for the key of one of `options`."""
+
+    def __init__(
+        self,
+        title: str,
+        body: Sequence[str],
+        options: Sequence[Option],
+        *,
+        painter: Callable[[], Painter],
+        changed: Callable[[], None],
+    ) -> None:
+        self.open = True
+        self._title = title
+        self.armed = False
+        self.typing = False
+        self.offset = 0
+        self._body = tuple(body)
+        self._options = tuple(options)
+        self._painter = painter
+        self._changed = changed
+        self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def answer(self) -> str:
+        """The value of the option that was chosen."""
+        try:
+            return await self._answer
+        finally:
+            self.open = False
+
+    def lines(self, columns: int, rows: int) -> list[str]:
+        """The question in at most `rows` lines: title, the end of the body, the keys."""
+        painter = self._painter()
+        head = painter.lines(Text(self._title, "heading"), columns)
+        keys = "  ".join(f"[{option.key}] {option.words}" for option in self._options)
+        foot = painter.lines(Text(keys, "key"), columns)
+        body: list[str] = []
+        for line in self._body:
+            body += painter.lines(Text(line), columns)
+        room = max(rows - len(head) - len(foot), 0)
+        return [*head, *(body[-room:] if room else []), *foot]
+
+    def transcript(self) -> str:
+        """What stays in the scrollback."""
+        return self._painter().paint(Text(self._title, "heading"), 80)
+
+    def key(self, key: str) -> None:
+        """Answer with `key`, once armed."""
+        for option in self._options:
+            if self.armed and option.key == key and not self._answer.done():
+                self._answer.set_result(option.value)
+        self._changed()
+
+    def enter(self, text: str) -> None:
+        """There is no entry line."""
+
+    def back(self) -> bool:
+        """There is nothing to go back from."""
+        return False

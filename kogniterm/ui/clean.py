@@ -1,0 +1,29 @@
+"""Text from a model or a file, made harmless for a terminal.
+
+A model's words are shown, never interpreted: control characters and direction overrides could
+move the cursor, set the title or make a line read differently from what it says. Commands are
+not cleaned here but made visible character by character (`kogniterm.approval.render`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def clean(text: str) -> str:
+    """`text` without control characters (newline and tab stay) and direction overrides."""
+    return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """`text` on one line, cleaned, cut with an ellipsis after `limit` characters."""
+    flat = " ".join(clean(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def without_style(text: str) -> str:
+    """`text` without colour sequences."""
+    return _SGR.sub("", text)

@@ -1,0 +1,220 @@
+"""The commands every session has: help, model, mode, plan, new, quit, and the screen's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar, get_args
+
+from kogniterm.errors import UsageError
+from kogniterm.types import ApprovalMode, PlanMode, Text
+from kogniterm.ui.commands.registry import Command, Registry
+from kogniterm.ui.context import ReplContext
+from kogniterm.ui.keys import table as key_table
+from kogniterm.ui.locale import LANGUAGES, _, translate
+from kogniterm.ui.preferences import KEYS, THEMES
+
+_Word = TypeVar("_Word", bound=str)
+
+MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
+PLAN_MODES: Sequence[PlanMode] = get_args(PlanMode)
+
+
+def show_help(context: ReplContext, argument: str) -> None:
+    """/help [NAME]."""
+    from rich.table import Table
+    from rich.text import Text as RichText
+
+    if argument:
+        command = context.registry.find(argument.removeprefix("/"))
+        line = RichText(f"/{command.name} {command.arguments}".rstrip(), "command")
+        line.append(f"  {translate(command.help)}", "muted")
+        context.write(line)
+        return
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column()
+    for command in context.registry.commands:
+        name = RichText(f" /{command.name} {command.arguments}".rstrip(), "command")
+        rows.add_row(name, RichText(translate(command.help), "muted"))
+    for sign, words in (
+        ("!" + _("COMMAND"), _("run a command of your own; the model sees it")),
+        ("@" + _("FILE"), _("name a file, with completion")),
+    ):
+        rows.add_row(RichText(f" {sign}", "command"), RichText(words, "muted"))
+    context.write(rows)
+    context.write(RichText(" " + _("/keys shows the keys."), "muted"))
+
+
+def show_keys(context: ReplContext, argument: str) -> None:
+    """/keys [emacs|vi]."""
+    from rich.table import Table
+    from rich.text import Text as RichText
+
+    if argument:
+        context.prefer(keys=_one_of(argument, KEYS))
+        context.say(Text("Keys: {keys}.", {"keys": argument}))
+        return
+    for where, title in (("prompt", _("At the prompt")), ("question", _("At a question"))):
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(no_wrap=True)
+        rows.add_column()
+        for shown, what in key_table("prompt" if where == "prompt" else "question"):
+            rows.add_row(RichText(f" {shown}", "key"), RichText(translate(what), "muted"))
+        context.write(RichText(title, "heading"))
+        context.write(rows)
+
+
+def model(context: ReplContext, argument: str) -> None:
+    """/model [NAME]."""
+    if argument:
+        context.session.use_model(argument)
+        context.say(Text("Model: {name}.", {"name": context.session.model.name}))
+        return
+    context.say(Text("Model: {name}.", {"name": context.session.model.name}))
+    for name in _models(context):
+        context.say(Text("  {name}", {"name": name}))
+
+
+def mode(context: ReplContext, argument: str) -> None:
+    """/mode [manual|auto]."""
+    if argument:
+        context.session.use_mode(_one_of(argument, MODES))
+    if context.session.mode == "auto":
+        context.say(Text("Approval mode: auto. What policy does not deny runs without asking."))
+    else:
+        context.say(Text("Approval mode: manual. Every command that policy does not allow asks."))
+
+
+def plan(context: ReplContext, argument: str) -> None:
+    """/plan [auto|always|never]."""
+    if argument:
+        context.session.use_plan_mode(_one_of(argument, PLAN_MODES))
+    words = {
+        "auto": Text("Plans: auto. The model decides whether a task needs one."),
+        "always": Text("Plans: always. Every task starts with one."),
+        "never": Text("Plans: never. The model acts step by step."),
+    }
+    context.say(words[context.session.plan_mode])
+    current = context.session.plan
+    if current is not None and not argument:
+        from kogniterm.ui.plan_panel import whole
+
+        context.write(whole(current, context.painter))
+
+
+async def new(context: ReplContext, argument: str) -> None:
+    """/new."""
+    await context.reopen(None)
+
+
+def leave(context: ReplContext, argument: str) -> None:
+    """/quit."""
+    context.quit()
+
+
+def theme(context: ReplContext, argument: str) -> None:
+    """/theme [NAME]."""
+    if argument:
+        context.prefer(theme=_one_of(argument, THEMES))
+    context.say(Text("Theme: {name}.", {"name": context.preferences.theme}))
+
+
+def lang(context: ReplContext, argument: str) -> None:
+    """/lang [en|es]."""
+    if argument:
+        context.prefer(language=_one_of(argument, LANGUAGES))
+    context.say(Text("Language: English."))
+
+
+def cost(context: ReplContext, argument: str) -> None:
+    """/cost."""
+    from kogniterm.ui.format import tokens
+
+    usage = context.session.usage
+    context.say(
+        Text(
+            "This session: {calls} model calls, {input} tokens in ({cached} from the cache), "
+            "{output} out.",
+            {
+                "calls": usage.calls,
+                "input": tokens(usage.input),
+                "cached": tokens(usage.cached),
+                "output": tokens(usage.output),
+            },
+        )
+    )
+
+
+def jobs(context: ReplContext, argument: str) -> None:
+    """/jobs."""
+    running = context.session.executor.jobs()
+    if not running:
+        context.say(Text("No command is running in the background."))
+    for job in running:
+        state = Text("running") if job.state == "running" else Text("ended")
+        values = {"id": job.id, "state": state, "command": job.command}
+        context.say(Text("{id}  {state}  {command}", values))
+
+
+async def output(context: ReplContext, argument: str) -> None:
+    """/output [N]."""
+    finished = context.finished
+    if not finished:
+        raise UsageError("No command has ended on this screen yet.")
+    number = len(finished)
+    if argument:
+        if not argument.isdigit() or not 1 <= int(argument) <= len(finished):
+            raise UsageError("Give a number from 1 to {last}.", last=len(finished))
+        number = int(argument)
+    chosen = finished[number - 1]
+    if chosen.output_path:
+        await context.show_file(chosen.output_path)
+    else:
+        from rich.text import Text as RichText
+
+        from kogniterm.ui.clean import clean
+
+        context.write(RichText(clean(chosen.text)))
+
+
+def _models(context: ReplContext) -> Iterable[str]:
+    return context.model_names() if context.model_names is not None else ()
+
+
+def _numbers(context: ReplContext) -> Iterable[str]:
+    return [str(item.number) for item in reversed(context.finished)]
+
+
+def _one_of(value: str, allowed: Sequence[_Word]) -> _Word:
+    for word in allowed:
+        if word == value:
+            return word
+    raise UsageError("{value} is none of: {allowed}.", value=value, allowed=", ".join(allowed))
+
+
+BASIC = (
+    Command("help", Text("list the commands, or explain one"), show_help, "[NAME]", aliases=("?",),
+            choices=lambda context: [command.name for command in context.registry.commands]),
+    Command("model", Text("show or change the model"), model, "[NAME]", choices=_models),
+    Command("mode", Text("ask before commands (manual) or not (auto)"), mode, "[manual|auto]",
+            choices=lambda context: MODES),
+    Command("plan", Text("show the plan, or say when plans are made"), plan, "[auto|always|never]",
+            choices=lambda context: PLAN_MODES),
+    Command("new", Text("start a new session"), new, while_running=False, aliases=("clear",)),
+    Command("jobs", Text("list what commands left running"), jobs),
+    Command("output", Text("open a command's whole output in the pager"), output, "[N]",
+            choices=_numbers),
+    Command("cost", Text("show the tokens this session has used"), cost),
+    Command("theme", Text("show or change the colours"), theme, "[auto|dark|light|plain]",
+            choices=lambda context: THEMES),
+    Command("keys", Text("show the keys, or switch between emacs and vi"), show_keys, "[emacs|vi]",
+            choices=lambda context: KEYS),
+    Command("lang", Text("show or change the language"), lang, "[en|es]",
+            choices=lambda context: LANGUAGES),
+    Command("quit", Text("leave"), leave, aliases=("exit",)),
+)  # fmt: skip
+
+
+def basic_registry(extra: Sequence[Command] = ()) -> Registry:
+    """The basic commands, with `extra` before the last one."""
+    return Registry([*BASIC[:-1], *extra, BASIC[-1]])

@@ -1,0 +1,86 @@
+"""Completion on the input line: slash commands, their arguments, and @files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from kogniterm.errors import KognitermError
+from kogniterm.ui.context import ReplContext
+from kogniterm.ui.locale import translate
+
+MOST = 60
+
+
+class LineCompleter(Completer):
+    """Completes what stands before the cursor; `files` lists the workspace's files."""
+
+    def __init__(
+        self, context: ReplContext, files: Callable[[], Iterable[str]] | None = None
+    ) -> None:
+        self._context = context
+        self._files = files
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Candidates, best first."""
+        before = document.text_before_cursor
+        word = before.rpartition(" ")[2].rpartition("\n")[2]
+        if word.startswith("@") and self._files is not None:
+            yield from _file_completions(word[1:], self._files())
+        elif before.startswith("/") and "\n" not in before:
+            yield from self._command_completions(before)
+
+    def _command_completions(self, before: str) -> Iterable[Completion]:
+        name, space, argument = before[1:].partition(" ")
+        registry = self._context.registry
+        if not space:
+            for command in registry.commands:
+                if command.name.startswith(name.lower()):
+                    yield Completion(
+                        f"/{command.name}",
+                        start_position=-len(before),
+                        display=f"/{command.name} {command.arguments}".rstrip(),
+                        display_meta=translate(command.help),
+                    )
+            return
+        try:
+            command = registry.find(name.lower())
+            choices = list(command.choices(self._context)) if command.choices else []
+        except KognitermError:
+            return
+        for choice in choices[:MOST]:
+            if choice.lower().startswith(argument.lower()):
+                yield Completion(choice, start_position=-len(argument))
+
+
+def _file_completions(typed: str, files: Iterable[str]) -> Iterable[Completion]:
+    scored = ((score, path) for path in files if (score := fuzzy(typed, path)) is not None)
+    for _score, path in sorted(scored)[:MOST]:
+        shown = f"@{path}" if " " not in path else f'@"{path}"'
+        yield Completion(shown, start_position=-len(typed) - 1, display=path)
+
+
+def fuzzy(typed: str, path: str) -> tuple[int, int, int, str] | None:
+    """How well `typed` fits `path` (smaller is better), or None if its letters do not appear
+    in order. A run of letters beats scattered ones, the file's name beats its folders."""
+    needle, hay = typed.lower(), path.lower()
+    name_at = hay.rfind("/") + 1
+    found = hay.find(needle, name_at)
+    if found >= 0:
+        return (0 if found == name_at else 1, len(path), found, path)
+    found = hay.find(needle)
+    if found >= 0:
+        return (2, len(path), found, path)
+    position, spread, start = -1, 0, -1
+    for char in needle:
+        following = hay.find(char, position + 1)
+        if following < 0:
+            return None
+        start = following if start < 0 else start
+        spread += following - position - 1 if position >= 0 else 0
+        position = following
+    return (3, spread, len(path), path)

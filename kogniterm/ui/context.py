@@ -1,0 +1,61 @@
+"""What a slash command may use of the REPL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from kogniterm.types import Text, UserInput
+from kogniterm.ui.preferences import Preferences
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.commands.registry import Registry
+    from kogniterm.ui.paint import Painter
+    from kogniterm.ui.render import Finished
+
+
+class ReplContext(Protocol):
+    """The REPL as its commands see it."""
+
+    preferences: Preferences
+    registry: Registry
+
+    @property
+    def session(self) -> LiveSession:
+        """The open session. Raises `UsageError` while it is still being opened."""
+
+    @property
+    def painter(self) -> Painter:
+        """How things are drawn now."""
+
+    @property
+    def finished(self) -> Sequence[Finished]:
+        """The commands that ended on this screen, oldest first."""
+
+    @property
+    def model_names(self) -> Callable[[], Sequence[str]] | None:
+        """Lists the models that can be used now, where the front knows how."""
+
+    def write(self, renderable: RenderableType) -> None:
+        """Write something into the scrollback."""
+
+    def say(self, text: Text, level: str = "info") -> None:
+        """Write a sentence."""
+
+    def prefer(self, **changes: object) -> None:
+        """Change preferences, at once and for this session."""
+
+    def ask_model(self, user_input: UserInput) -> None:
+        """Queue an input for the model."""
+
+    async def reopen(self, session_id: str | None) -> None:
+        """Close this session and open another one (None: a new one)."""
+
+    async def show_file(self, path: str) -> None:
+        """Open a file in the pager."""
+
+    def quit(self) -> None:
+        """Leave."""

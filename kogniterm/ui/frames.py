@@ -1,0 +1,233 @@
+"""A command's frame: its text, the last lines of its output while it runs, a fold when it ends.
+
+Bytes are only counted and kept at both ends as they arrive; sanitizing and drawing happen when
+the frame is looked at, so 100 MB of output cost as much drawing as one screen of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kogniterm.types import CommandResult, Waiting
+from kogniterm.ui.format import duration, size
+from kogniterm.ui.locale import _, plural
+from kogniterm.ui.paint import Painter
+
+HEAD_BYTES = 16 * 1024
+TAIL_BYTES = 64 * 1024
+LIVE_BYTES = 8 * 1024
+LIVE_ROWS = 8
+_COMMAND_ROWS = 12
+_MOVES_CURSOR = re.compile(rb"\x1b\[[0-9;?]*[A-HJLMPSTXdfhlr]|\x08")
+
+
+class OutputTail:
+    """The two ends of an output stream, and how many lines and bytes passed by."""
+
+    def __init__(self) -> None:
+        self.head = bytearray()
+        self.bytes = 0
+        self.newlines = 0
+        self._tail = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take a chunk; constant cost per byte, bounded memory."""
+        self.bytes += len(data)
+        self.newlines += data.count(b"\n")
+        room = HEAD_BYTES - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+        self._tail += data[-TAIL_BYTES:]
+        if len(self._tail) > 2 * TAIL_BYTES:
+            del self._tail[:-TAIL_BYTES]
+
+    def tail(self, limit: int = TAIL_BYTES) -> bytes:
+        """The last bytes, from the start of a line where there is one."""
+        data = bytes(self._tail[-limit:])
+        if self.bytes <= len(data):
+            return data
+        cut = data.find(b"\n")
+        return data[cut + 1 :] if cut >= 0 else data
+
+    @property
+    def moves_cursor(self) -> bool:
+        """Whether plain lines cannot show what a screen would."""
+        return bool(_MOVES_CURSOR.search(self.head) or _MOVES_CURSOR.search(self._tail))
+
+
+def screen_lines(data: bytes) -> list[str]:
+    """Safe lines with colours; a line that was redrawn with CR shows its last state."""
+    from kogniterm.approval.sanitize import sanitize
+
+    text = sanitize(data).decode("utf-8", "replace")
+    lines = text.split("\n")
+    if lines and not lines[-1].strip("\r"):
+        lines.pop()
+    return [_after_returns(line) for line in lines]
+
+
+def _after_returns(line: str) -> str:
+    parts = [part for part in line.split("\r") if part]
+    return parts[-1] if parts else ""
+
+
+class CommandFrame:
+    """What the screen knows of one command, from its start to its end."""
+
+    def __init__(
+        self,
+        command: str,
+        cwd: str,
+        started: float,
+        *,
+        clock: Callable[[], float],
+        own: bool = False,
+    ) -> None:
+        self.command = command
+        self.cwd = cwd
+        self.output = OutputTail()
+        self.waiting: Waiting | None = None
+        self.own = own
+        self._started = started
+        self._clock = clock
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self._clock() - self._started
+
+    def header(self, painter: Painter) -> RenderableType:
+        """The command as approved, every invisible character visible, with a gutter."""
+        from kogniterm.approval.display import render
+
+        lines = render(self.command).split("\n")
+        text = Text()
+        sign = "! " if self.own else "$ "
+        for index, line in enumerate(lines[:_COMMAND_ROWS]):
+            gutter = painter.symbol("top" if index == 0 else "side")
+            text.append(f"{gutter} ", "frame")
+            text.append(sign if index == 0 else "  ", "accent")
+            text.append(line, "command")
+            text.append("\n")
+        hidden = len(lines) - _COMMAND_ROWS
+        if hidden > 0:
+            self._gutter(text, painter)
+            text.append(plural("{count} more line", "{count} more lines", hidden), "muted")
+            text.append("\n")
+        text.rstrip()
+        return text
+
+    def live(self, painter: Painter, width: int, rows: int) -> list[str]:
+        """The frame while the command runs, in at most `rows` lines."""
+        lines = painter.lines(self.header(painter), width)[: max(rows - 2, 1)]
+        room = max(min(rows - len(lines) - 1, LIVE_ROWS), 0)
+        shown = screen_lines(self.output.tail(LIVE_BYTES))[-room:] if room else []
+        hidden = self.output.newlines - len(shown)
+        lines += [self._output_line(line, painter, width) for line in shown]
+        foot = Text()
+        foot.append(f"{painter.symbol('bottom')} ", "frame")
+        foot.append(self._state(hidden), "warn" if self.waiting else "muted")
+        foot.truncate(width, overflow="ellipsis")
+        return [*lines, *painter.lines(foot, width)]
+
+    def ended(
+        self, result: CommandResult, painter: Painter, fold: int, width: int, number: int
+    ) -> str:
+        """The frame for good: header, folded output, how it ended."""
+        shown, hidden = self._folded(result, fold)
+        parts = [painter.paint(self.header(painter), width)]
+        for index, line in enumerate(shown):
+            if hidden and index == fold // 4:
+                note = Text()
+                self._gutter(note, painter)
+                folded = plural("{count} line folded", "{count} lines folded", hidden)
+                note.append(f"{painter.symbol('more')} {folded} · /output {number}", "muted")
+                parts.append(painter.paint(note, width))
+            parts.append(self._output_line(line, painter, width) + "\n")
+        parts.append(painter.paint(self.footer(result, painter), width))
+        return "".join(parts)
+
+    def footer(self, result: CommandResult, painter: Painter) -> RenderableType:
+        """How the command ended, in one line."""
+        good = result.ended == "exited" and result.exit_code == 0
+        text = Text()
+        text.append(f"{painter.symbol('bottom')} ", "frame")
+        sign = "done" if good else "active" if result.ended == "detached" else "failed"
+        text.append(
+            f"{painter.symbol(sign)} ", "good" if good else "warn" if sign == "active" else "bad"
+        )
+        parts = [ending(result), duration(result.duration)]
+        if result.output_bytes >= 10_000:
+            parts.append(size(result.output_bytes))
+        parts += [_("job {id} keeps running").format(id=job.id) for job in result.jobs]
+        text.append(" · ".join(parts), "muted" if good else "")
+        return Group(text, Text(""))
+
+    def _folded(self, result: CommandResult, fold: int) -> tuple[list[str], int]:
+        """(lines to show, lines left out); the tail weighs three times the head."""
+        whole = self.output.bytes <= TAIL_BYTES
+        if self.output.moves_cursor and result.text:
+            lines = screen_lines(result.text.encode("utf-8", "replace"))
+            total = len(lines)
+        elif whole:
+            lines = screen_lines(self.output.tail())
+            total = len(lines)
+        else:
+            head = screen_lines(bytes(self.output.head))[: fold // 4]
+            tail = screen_lines(self.output.tail())[-(fold - len(head)) :]
+            return [*head, *tail], max(self.output.newlines - len(head) - len(tail), 0)
+        if total <= fold + 1:
+            return lines, 0
+        head_rows = fold // 4
+        return [*lines[:head_rows], *lines[-(fold - head_rows) :]], total - fold
+
+    def _state(self, hidden: int) -> str:
+        parts = [duration(self.elapsed)]
+        if hidden > 0:
+            parts.append(plural("{count} line above", "{count} lines above", hidden))
+        if self.waiting is not None:
+            parts.append(waiting_text(self.waiting))
+        return " · ".join(parts)
+
+    def _gutter(self, text: Text, painter: Painter) -> None:
+        text.append(f"{painter.symbol('side')} ", "frame")
+
+    def _output_line(self, line: str, painter: Painter, width: int) -> str:
+        text = Text()
+        self._gutter(text, painter)
+        text.append_text(Text.from_ansi(line.expandtabs(8)))
+        text.truncate(width - 1, overflow="ellipsis")
+        return painter.paint(text, width, end="").split("\n", 1)[0]
+
+
+def waiting_text(waiting: Waiting) -> str:
+    """The diagnosis of a quiet command in one sentence."""
+    sentences = {
+        "terminal": _("{program} waits for input"),
+        "password": _("{program} waits for a password"),
+        "sleeping": _("{program} sleeps"),
+        "busy": _("{program} is busy computing"),
+        "network": _("{program} waits for the network"),
+        "stopped": _("{program} is stopped"),
+    }
+    sentence = sentences[waiting.kind].format(program=waiting.program or _("the command"))
+    return f"{sentence} ({waiting.evidence})" if waiting.evidence else sentence
+
+
+def ending(result: CommandResult) -> str:
+    """How a command ended, in a few words."""
+    if result.ended == "exited":
+        return _("exit {code}").format(code=result.exit_code)
+    if result.ended == "signaled":
+        return _("ended by {signal}").format(signal=result.signal or "?")
+    words = {
+        "timeout": _("stopped by its time limit"),
+        "stopped": _("stopped"),
+        "detached": _("left running"),
+        "not_started": _("not started"),
+    }
+    return words[result.ended]

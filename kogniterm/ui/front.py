@@ -1,0 +1,72 @@
+"""The two fronts of the REPL behind one face: a live prompt, or plain lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from kogniterm.ui.surface import Surface
+
+if TYPE_CHECKING:
+    from kogniterm.protocols import Approver
+    from kogniterm.sessions.records import Intent
+    from kogniterm.ui.question import AskHooks
+    from kogniterm.ui.repl import Repl
+    from kogniterm.ui.theme import Theme
+
+Wish = Literal["check", "again", "skip"]
+
+
+class Front(Surface, Protocol):
+    """What the REPL needs of the thing a person types into. Draws like any `Surface`."""
+
+    async def run(self) -> int:
+        """Read lines until `exit`; returns the exit status."""
+
+    def exit(self, status: int) -> None:
+        """Leave."""
+
+    def echo(self, text: str) -> None:
+        """Write what the person sent into the scrollback."""
+
+    def say_below(self, note: str) -> None:
+        """A short note that goes away by itself."""
+
+    def restore(self, text: str) -> None:
+        """Give text back to the input line."""
+
+    def restyle(self, theme: Theme) -> None:
+        """Use another theme."""
+
+    def use_keys(self, keys: str) -> None:
+        """Switch between emacs and vi keys."""
+
+    def use_hooks(self, hooks: AskHooks) -> None:
+        """What questions show besides the request."""
+
+    def history_redact(self, redact: Callable[[str], str] | None) -> None:
+        """How secrets are found, which the history must not keep."""
+
+    def make_approver(self, repl: Repl) -> Approver:
+        """Who asks the person. Called once, when drawing is loaded."""
+
+    async def recover(self, intent: Intent, output: str) -> Wish:
+        """Ask what to do about a command whose outcome is unknown."""
+
+    async def edit_outside(self) -> None:
+        """Write the input line in the editor."""
+
+    async def show_file(self, path: str) -> None:
+        """Open a file in the pager."""
+
+
+def open_front(repl: Repl) -> Front:
+    """The front that fits the terminal."""
+    if repl.preferences.bare or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        from kogniterm.ui.plain_front import PlainFront
+
+        return PlainFront(repl, sys.stdin, sys.stdout)
+    from kogniterm.ui.prompt_front import TerminalFront
+
+    return TerminalFront(repl, sys.stdin, sys.stdout)

@@ -1,0 +1,103 @@
+"""Every key KogniTerm binds, as one table: it feeds the bindings, /keys and docs/keys.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kogniterm.types import Text
+
+Where = Literal["prompt", "question"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`sequences` in prompt_toolkit's names, each a chord of one or more keys."""
+
+    action: str
+    sequences: tuple[tuple[str, ...], ...]
+    shown: str
+    help: Text
+    where: Where = "prompt"
+
+
+KEYS = (
+    Key("submit", (("enter",),), "Enter", Text("send the line; while a turn runs, queue it")),
+    Key(
+        "newline",
+        (("escape", "enter"),),
+        "Alt-Enter",
+        Text("start a new line; so does Enter after a backslash"),
+    ),
+    Key(
+        "interrupt",
+        (("c-c",),),
+        "Ctrl-C",
+        Text("clear the line; else stop the running command; else stop the turn"),
+    ),
+    Key(
+        "escape",
+        (("escape",),),
+        "Esc",
+        Text("stop the running command; twice: stop the turn, and what you typed comes back"),
+    ),
+    Key("leave", (("c-d",),), "Ctrl-D", Text("leave, on an empty line")),
+    Key(
+        "send_now",
+        (("c-t",),),
+        "Ctrl-T",
+        Text("stop the turn and send what waits in the queue at once"),
+    ),
+    Key(
+        "take_back",
+        (("escape", "up"),),
+        "Alt-Up",
+        Text("take the last queued message back to the line"),
+    ),
+    Key("complete", (("tab",),), "Tab", Text("complete a command, its argument or a @file")),
+    Key("mode", (("s-tab",),), "Shift-Tab", Text("switch between manual and auto-approve")),
+    Key("editor", (("c-x", "c-e"),), "Ctrl-X Ctrl-E", Text("write the line in your editor")),
+    Key("search", (("c-r",),), "Ctrl-R", Text("search the history")),
+    Key("clear", (("c-l",),), "Ctrl-L", Text("clear the screen")),
+    Key("suspend", (("c-z",),), "Ctrl-Z", Text("put KogniTerm in the background")),
+    Key("approve", (("y",),), "y", Text("approve: exactly what is shown runs"), "question"),
+    Key(
+        "reject",
+        (("n",),),
+        "n",
+        Text("reject, with a reason for the model if you like"),
+        "question",
+    ),
+    Key(
+        "edit",
+        (("e",),),
+        "e",
+        Text("change the command in place; it is judged and shown again"),
+        "question",
+    ),
+    Key("explain", (("x",),), "x", Text("explain what the rules said"), "question"),
+    Key("lease", (("l",),), "l", Text("grant a lease, where one is offered"), "question"),
+    Key("stop", (("s",),), "s", Text("stop the turn"), "question"),
+    Key(
+        "page",
+        (("space",), ("pagedown",), ("pageup",), ("up",), ("down",)),
+        "Space, Page-Up/Down, arrows",
+        Text("read a question that is longer than the screen"),
+        "question",
+    ),
+)
+
+BUILT_IN = frozenset({"search"})  # prompt_toolkit binds these itself
+
+
+def sequences(action: str) -> tuple[tuple[str, ...], ...]:
+    """The chords of `action`. KeyError if the table has none."""
+    for key in KEYS:
+        if key.action == action:
+            return key.sequences
+    raise KeyError(action)
+
+
+def table(where: Where) -> list[tuple[str, Text]]:
+    """(keys as shown, what they do) in the table's order."""
+    return [(key.shown, key.help) for key in KEYS if key.where == where]

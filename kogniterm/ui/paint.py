@@ -1,0 +1,97 @@
+"""From rich renderables to the bytes of a terminal, for one width, theme and colour depth.
+
+This module and those that build renderables are loaded behind the prompt: rich costs more than
+the time to the first key. The environment is never consulted: everything is a parameter.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.console import Console, RenderableType
+from rich.theme import Theme as RichTheme
+
+from kogniterm.ui.theme import ROLES, Theme
+
+_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)(?= *$)", re.MULTILINE)
+_MARKDOWN = {
+    "markdown.code": "code",
+    "markdown.block_quote": "muted",
+    "markdown.link": "link",
+    "markdown.link_url": "link",
+    "markdown.hr": "muted",
+    "markdown.item.bullet": "accent",
+    "markdown.item.number": "accent",
+    "markdown.table.border": "muted",
+    "markdown.table.header": "heading",
+    **{f"markdown.h{level}": "heading" for level in range(1, 8)},
+}
+ColorSystem = Literal["standard", "256", "truecolor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Draws renderables. Styles are named by role (`theme.ROLES`): "[muted]…[/muted]".
+
+    `attributes` False writes no escape sequence at all (pipes, TERM=dumb, screen readers).
+    """
+
+    theme: Theme
+    color: bool = True
+    attributes: bool = True
+    unicode: bool = True
+    system: ColorSystem = "256"
+
+    def console(self, width: int, file: io.StringIO) -> Console:
+        """A rich console that writes to `file` and asks nobody anything."""
+        return Console(
+            file=file,
+            width=max(width, 10),
+            height=1000,
+            force_terminal=self.attributes,
+            force_jupyter=False,
+            force_interactive=False,
+            color_system=self.system if self.attributes else None,
+            no_color=not self.color,
+            theme=self._styles(),
+            highlight=False,
+            emoji=False,
+            markup=False,
+            soft_wrap=False,
+            legacy_windows=False,
+            safe_box=True,
+            _environ={},
+        )
+
+    def _styles(self) -> RichTheme:
+        styles = {role: self.theme.style(role) for role in ROLES}
+        return RichTheme(styles | {name: styles[role] for name, role in _MARKDOWN.items()})
+
+    def paint(self, renderable: RenderableType, width: int, *, end: str = "\n") -> str:
+        """`renderable` at `width` columns, with escape sequences as allowed."""
+        file = io.StringIO()
+        self.console(width, file).print(renderable, end=end)
+        return _TRAILING.sub(r"\1", file.getvalue())
+
+    def lines(self, renderable: RenderableType, width: int) -> list[str]:
+        """The same, as lines without their newline."""
+        return self.paint(renderable, width, end="").split("\n")
+
+    def symbol(self, name: str) -> str:
+        """A sign by name, in ASCII where the terminal has no Unicode."""
+        return (SYMBOLS if self.unicode else ASCII_SYMBOLS)[name]
+
+
+SYMBOLS = {
+    "done": "✓", "failed": "✗", "active": "▸", "pending": "○", "skipped": "–", "bullet": "•",
+    "top": "╭", "side": "│", "bottom": "╰", "line": "─", "more": "…", "warn": "!", "arrow": "→",
+}  # fmt: skip
+ASCII_SYMBOLS = {
+    "done": "+", "failed": "x", "active": ">", "pending": "o", "skipped": "-", "bullet": "*",
+    "top": "+", "side": "|", "bottom": "+", "line": "-", "more": "...", "warn": "!", "arrow": "->",
+}  # fmt: skip
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+ASCII_SPINNER = "|/-\\"

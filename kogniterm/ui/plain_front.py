@@ -1,0 +1,216 @@
+"""The REPL as plain lines: TERM=dumb, screen readers, and whatever is no full terminal.
+
+The terminal itself edits the line. Nothing is redrawn, nothing spins; lines that arrive while
+a turn runs are queued, and Ctrl-C comes as a signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kogniterm.errors import UsageError
+from kogniterm.ui.banner import banner
+from kogniterm.ui.locale import _
+from kogniterm.ui.surface import LineSurface
+from kogniterm.ui.terminal_io import drop_typed_ahead
+from kogniterm.ui.theme import Theme
+
+if TYPE_CHECKING:
+    from kogniterm.protocols import Approver
+    from kogniterm.sessions.records import Intent
+    from kogniterm.ui.front import Wish
+    from kogniterm.ui.question import AskHooks
+    from kogniterm.ui.repl import Repl
+
+CHUNK = 65536
+MOST_SHOWN = 400_000
+"""Bytes of a file that /output writes where there is no pager."""
+
+
+class PlainFront(LineSurface):
+    """A `Front` that reads and writes lines."""
+
+    def __init__(self, repl: Repl, stdin: TextIO, stdout: TextIO) -> None:
+        super().__init__(stdout)
+        self._repl = repl
+        self._fd = stdin.fileno()
+        self._buffer = b""
+        self._lines: deque[str] = deque()
+        self._wanted: asyncio.Future[str | None] | None = None
+        self._ended = False
+        self._done: asyncio.Future[int] | None = None
+        self._hooks: AskHooks | None = None
+        self._prompted = False
+
+    async def run(self) -> int:
+        """Read lines until `exit` or the end of input."""
+        loop = asyncio.get_running_loop()
+        self._done = loop.create_future()
+        self.commit(
+            banner(self._repl.version, self.size()[1], self._repl.theme, unicode=False,
+                   color=False, attributes=False)
+        )  # fmt: skip
+        loop.add_reader(self._fd, self._readable)
+        loop.add_signal_handler(signal.SIGINT, self._repl.interrupt)
+        self._repl.ready()
+        self._show_prompt()
+        try:
+            return await self._done
+        finally:
+            loop.remove_reader(self._fd)
+            loop.remove_signal_handler(signal.SIGINT)
+
+    def exit(self, status: int) -> None:
+        """Leave."""
+        if self._done is not None and not self._done.done():
+            self._done.set_result(status)
+
+    def commit(self, text: str) -> None:
+        """Write lines; an open prompt is left standing above them."""
+        if self._prompted and text:
+            self._prompted = False
+            text = "\n" + text
+        super().commit(text)
+
+    def refresh(self) -> None:
+        """Show the prompt when there is nothing left to do."""
+        if not self._repl.turns.running and not self._prompted and self._wanted is None:
+            self._show_prompt()
+
+    def echo(self, text: str) -> None:
+        """The terminal has shown it already."""
+
+    def say_below(self, note: str) -> None:
+        """A line of its own."""
+        self.commit(note + "\n")
+
+    def restore(self, text: str) -> None:
+        """A line cannot be given back; show it, so that it can be copied."""
+        if text:
+            self.commit(_("Not sent: {text}").format(text=text) + "\n")
+
+    def restyle(self, theme: Theme) -> None:
+        """Plain lines have no colours."""
+
+    def use_keys(self, keys: str) -> None:
+        """The terminal's own keys are used."""
+
+    def use_hooks(self, hooks: AskHooks) -> None:
+        """Show these with every question."""
+        self._hooks = hooks
+
+    def history_redact(self, redact: Callable[[str], str] | None) -> None:
+        """There is no history here."""
+
+    def make_approver(self, repl: Repl) -> Approver:
+        """The approver that asks line by line."""
+        from kogniterm.ui.ask import LineAsker
+
+        return LineAsker(
+            read_line=self._ask,
+            write=self.commit,
+            size=self.size,
+            flush_input=self._drop_typed,
+            painter=repl.painter,
+            folder=repl.folder_of,
+            hooks=lambda: self._hooks,
+            notify=repl.person_needed,
+        )
+
+    async def recover(self, intent: Intent, output: str) -> Wish:
+        """Ask what to do about a command that may or may not have run."""
+        from kogniterm.approval.display import render
+
+        self.commit(
+            _("KogniTerm was stopped while this command ran; nobody knows how it ended:")
+            + f"\n{render(intent.command)}\n{render(output)}\n"
+        )
+        while True:
+            reply = await self._ask(
+                _("c = let the model check, a = propose it again, g = go on without it: "), ""
+            )
+            match (reply or "g").strip().lower():
+                case "c":
+                    return "check"
+                case "a":
+                    return "again"
+                case "g":
+                    return "skip"
+
+    async def edit_outside(self) -> None:
+        """Not on plain lines."""
+
+    async def show_file(self, path: str) -> None:
+        """Write the end of the file, made safe."""
+        from kogniterm.approval.sanitize import sanitize
+        from kogniterm.ui.clean import without_style
+
+        try:
+            data = await asyncio.to_thread(_end_of, path)
+        except OSError as error:
+            raise UsageError("The file {path} is gone.", path=path) from error
+        self.commit(without_style(sanitize(data).decode("utf-8", "replace")) + "\n")
+
+    # --- pieces ---------------------------------------------------------------------------------
+
+    def _show_prompt(self) -> None:
+        super().commit("> ")
+        self._prompted = True
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._fd, CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            self._ended = True
+            asyncio.get_running_loop().remove_reader(self._fd)
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        if self._ended and self._buffer:
+            lines, self._buffer = [*lines, self._buffer], b""
+        for line in lines:
+            self._take(line.decode("utf-8", "replace").rstrip("\r"))
+        if self._ended:
+            self._end()
+
+    def _take(self, line: str) -> None:
+        self._prompted = False
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(line)
+        else:
+            self._repl.submit(line)
+            self.refresh()
+
+    def _end(self) -> None:
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(None)
+        self._repl.leave_when_done()
+
+    async def _ask(self, prompt: str, prefill: str) -> str | None:
+        if prefill:
+            self.commit(_("now: {text}").format(text=prefill) + "\n")
+        self.commit(prompt)
+        if self._ended:
+            return None
+        self._wanted = asyncio.get_running_loop().create_future()
+        try:
+            return await self._wanted
+        finally:
+            self._wanted = None
+
+    def _drop_typed(self) -> None:
+        self._buffer = b""
+        drop_typed_ahead(self._fd)
+
+
+def _end_of(path: str) -> bytes:
+    with Path(path).open("rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.seek(max(stream.tell() - MOST_SHOWN, 0))
+        return stream.read()

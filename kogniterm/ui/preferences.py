@@ -1,0 +1,77 @@
+"""How a person wants the screen: plain values, so that nothing here reads the environment.
+
+`from_quick` makes them from the few settings that are known before the first prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from kogniterm.settings import QuickSettings
+
+ThemeName = Literal["auto", "dark", "light", "plain"]
+KeysName = Literal["emacs", "vi"]
+NotifyName = Literal["off", "bell", "osc9"]
+
+THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "plain")
+KEYS: tuple[KeysName, ...] = ("emacs", "vi")
+BARE_TERMINALS = frozenset({"", "dumb", "unknown"})
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What the screen may use. `notify_after` is in seconds; `fold` in lines of output.
+
+    `color` False is NO_COLOR: bold and underline stay, colours go. `screen_reader` and bare
+    terminals get plain lines in order: no redraws, no spinner, no keys that need a raw terminal.
+    """
+
+    language: str = "en"
+    theme: ThemeName = "auto"
+    color: bool = True
+    truecolor: bool = False
+    keys: KeysName = "emacs"
+    screen_reader: bool = False
+    term: str = "xterm-256color"
+    colorfgbg: str = ""
+    unicode: bool = True
+    history: Path | None = None
+    editor: Sequence[str] = ("vi",)
+    pager: Sequence[str] = ("less",)
+    notify: NotifyName = "bell"
+    notify_after: float = 20.0
+    title: bool = True
+    progress: bool = True
+    fold: int = 16
+
+    @property
+    def bare(self) -> bool:
+        """Whether the screen is written as plain lines only."""
+        return self.screen_reader or self.term in BARE_TERMINALS
+
+
+def from_quick(quick: QuickSettings, *, tty: bool = True) -> Preferences:
+    """Preferences for the first screen; `tty` says whether the output is a terminal."""
+    color = quick.color == "always" or (quick.color == "auto" and tty)
+    return Preferences(
+        language=quick.language,
+        theme=theme_name(quick.theme),
+        color=color,
+        keys="vi" if quick.keys == "vi" else "emacs",
+        screen_reader=quick.screen_reader,
+        term=quick.term,
+        colorfgbg=quick.colorfgbg,
+        history=quick.paths.history_file,
+    )
+
+
+def theme_name(value: str) -> ThemeName:
+    """The theme called `value`; anything unknown reads as auto."""
+    for name in THEMES:
+        if name == value:
+            return name
+    return "auto"

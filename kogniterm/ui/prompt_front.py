@@ -1,0 +1,205 @@
+"""The REPL in front of a real terminal: the prompt, plus what needs the terminal for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output
+
+from kogniterm.errors import UsageError
+from kogniterm.ui.banner import banner
+from kogniterm.ui.completion import LineCompleter
+from kogniterm.ui.locale import _
+from kogniterm.ui.prompt import PromptFront
+from kogniterm.ui.terminal_io import ASK_BACKGROUND, FilteredInput, make_output
+
+if TYPE_CHECKING:
+    from kogniterm.protocols import Approver
+    from kogniterm.sessions.records import Intent
+    from kogniterm.ui.front import Wish
+    from kogniterm.ui.question import AskHooks
+    from kogniterm.ui.repl import Repl
+
+_QUERY_TERMS = (
+    "xterm",
+    "tmux",
+    "screen",
+    "rxvt",
+    "alacritty",
+    "foot",
+    "kitty",
+    "wezterm",
+    "ghostty",
+)
+
+
+class TerminalFront(PromptFront):
+    """A `Front` on a terminal."""
+
+    def __init__(
+        self,
+        repl: Repl,
+        stdin: TextIO,
+        stdout: TextIO,
+        *,
+        input_: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        preferences = repl.preferences
+        self._filtered: FilteredInput | None = None
+        if input_ is None:
+            input_ = self._filtered = FilteredInput(stdin)
+            self._filtered.on_background = repl.saw_background
+        super().__init__(
+            preferences,
+            repl,
+            theme=repl.theme,
+            input_=input_,
+            output=output or make_output(stdout, preferences),
+            on_ready=self._ready,
+            clock=repl.clock,
+            completer=LineCompleter(repl, repl.files),
+        )
+        self._repl = repl
+        self._hooks: AskHooks | None = None
+        self._pending.append(
+            banner(
+                repl.version,
+                self.size()[1],
+                repl.theme,
+                unicode=preferences.unicode,
+                color=preferences.color,
+            )
+        )
+
+    def echo(self, text: str) -> None:
+        """The sent line, with the prompt's sign."""
+        from rich.text import Text
+
+        from kogniterm.ui.clean import clean
+
+        sign = "› " if self.preferences.unicode else "> "
+        first, *rest = clean(text).split("\n")
+        line = Text.assemble((sign, "prompt"), (first, "bold"))
+        for more in rest:
+            line.append(f"\n  {more}", "bold")
+        self.commit("\n" + self._repl.painter.paint(line, self.size()[1]))
+
+    def use_hooks(self, hooks: AskHooks) -> None:
+        """Show these with every question."""
+        self._hooks = hooks
+        from kogniterm.ui.ask_panel import AskPanel
+
+        if isinstance(self.panel, AskPanel):
+            self.panel.hooks = hooks
+
+    def history_redact(self, redact: Callable[[str], str] | None) -> None:
+        """Keep secrets out of the history."""
+        self.history.redact = redact
+
+    def make_approver(self, repl: Repl) -> Approver:
+        """The ask panel."""
+        from kogniterm.ui.ask_panel import AskPanel
+
+        panel = AskPanel(
+            changed=self.refresh,
+            opened=self._opened,
+            closed=self.question_closed,
+            entry=self.question_entry_opened,
+            stop_turn=repl.stop_turn,
+            folder=repl.folder_of,
+            painter=lambda: repl.painter,
+            hooks=self._hooks,
+        )
+        self.panel = panel
+        return panel
+
+    async def recover(self, intent: Intent, output: str) -> Wish:
+        """Ask what to do about a command that may or may not have run."""
+        from kogniterm.approval.display import render
+        from kogniterm.ui.choice_panel import ChoicePanel, Option
+
+        panel = ChoicePanel(
+            _("KogniTerm was stopped while this command ran; nobody knows how it ended:"),
+            [f"$ {render(intent.command)}", *(f"  {line}" for line in render(output).split("\n"))],
+            [
+                Option("c", _("let the model check what it did"), "check"),
+                Option("a", _("let the model propose it again"), "again"),
+                Option("g", _("go on without it"), "skip"),
+            ],
+            painter=lambda: self._repl.painter,
+            changed=self.refresh,
+        )
+        before = self.panel
+        self.panel = panel
+        self._opened()
+        try:
+            wish = await panel.answer()
+        finally:
+            self.panel = before
+            self.question_closed(panel.transcript())
+        return "check" if wish == "check" else "again" if wish == "again" else "skip"
+
+    async def edit_outside(self) -> None:
+        """Write the line in the person's editor; what was saved becomes the line."""
+        with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
+            file = Path(folder) / "input.md"
+            file.write_text(self.buffer.text, encoding="utf-8")
+            status = await self._run_program([*self.preferences.editor, str(file)])
+            if status == 0:
+                text = file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+                self.buffer.document = Document(text, len(text))
+
+    async def show_file(self, path: str) -> None:
+        """Open a file in the pager, which shows control characters instead of obeying them."""
+        if not Path(path).is_file():
+            raise UsageError("The file {path} is gone.", path=path)
+        await self._run_program([*self.preferences.pager, path])
+
+    @contextlib.asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """The terminal without the prompt on it, in the modes it had before."""
+        with set_app(self.app):
+            async with in_terminal():
+                yield
+
+    async def _run_program(self, command: Sequence[str]) -> int:
+        async with self.lent():
+            try:
+                process = await asyncio.to_thread(subprocess.run, list(command), check=False)
+            except OSError as error:
+                raise UsageError(
+                    "{program} could not be started: {why}",
+                    program=command[0],
+                    why=os.strerror(error.errno or 0),
+                ) from error
+        return process.returncode
+
+    def _opened(self) -> None:
+        self._repl.person_needed()
+        self.question_opened()
+
+    def _ready(self) -> None:
+        preferences = self.preferences
+        known = preferences.term.startswith(_QUERY_TERMS)
+        if (
+            self._filtered is not None
+            and preferences.theme == "auto"
+            and preferences.color
+            and not preferences.colorfgbg
+            and known
+        ):
+            self._filtered.expecting = True
+            self.control(ASK_BACKGROUND)
+        self._repl.ready()

@@ -1,0 +1,255 @@
+"""What an approval question shows, as lines: the same document in the panel and in plain text.
+
+The command comes first and in full, hard-wrapped at the cell, every invisible character made
+visible. `Document.must_see` is the line that has to have been on the screen before approving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rich.cells import chop_cells
+from rich.text import Text
+
+from kogniterm.types import ActionRequest, Decision, Effect, RiskReport, Verdict
+from kogniterm.types import Text as Message
+from kogniterm.ui.clean import one_line
+from kogniterm.ui.diffs import diff, summary, words
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.paint import Painter
+
+BY_PERSON = "person"
+_LABEL_STYLES = {
+    "safe_readonly": "good",
+    "workspace_write": "accent",
+    "needs_approval": "warn",
+    "dangerous": "bad",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A lease that may be granted together with the approval."""
+
+    label: Message
+    grant: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AskHooks:
+    """What other rooms add to a question; each is optional.
+
+    `preview` gives lines about the effects (file counts, what would be overwritten, whether it
+    can be undone), `diff` the unified diff of an edit, `offers` the leases that may be granted.
+    """
+
+    preview: Callable[[ActionRequest, RiskReport], Sequence[Message]] | None = None
+    diff: Callable[[ActionRequest], str | None] | None = None
+    offers: Callable[[ActionRequest, RiskReport], Sequence[Offer]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A question's lines; everything up to `must_see` has to be shown before approving."""
+
+    lines: list[str]
+    must_see: int
+
+
+@dataclass(slots=True)
+class Question:
+    """An action request in front of a person. `original` is the command before they edited it."""
+
+    request: ActionRequest
+    report: RiskReport
+    verdict: Verdict
+    cwd: str
+    hooks: AskHooks = field(default_factory=AskHooks)
+    original: str | None = None
+    explained: bool = False
+
+    @property
+    def editable(self) -> bool:
+        """Only commands can be edited in place; other tools' arguments are data."""
+        return self.request.effect == "command"
+
+    @property
+    def dangerous(self) -> bool:
+        """Whether approving takes the whole word."""
+        return self.report.label == "dangerous"
+
+    def offers(self) -> Sequence[Offer]:
+        """The leases that may be granted."""
+        return self.hooks.offers(self.request, self.report) if self.hooks.offers else ()
+
+    def approve(self) -> Decision:
+        """The decision that runs exactly what was shown."""
+        return Decision("approve", self.request.command, BY_PERSON)
+
+    def edit(self, shown: str) -> Decision | None:
+        """The decision that proposes `shown` (as `render` shows it) in its place; it is judged
+        and asked again. None when nothing changed."""
+        from kogniterm.approval.display import unrender
+
+        command = unrender(shown)
+        if not command.strip() or command == self.request.command:
+            return None
+        return Decision("edit", command, BY_PERSON)
+
+    def reject(self, reason: str = "") -> Decision:
+        """The decision that runs nothing."""
+        return Decision("reject", self.request.command, BY_PERSON, reason.strip())
+
+    def document(self, painter: Painter, width: int) -> Document:
+        """The question at `width` columns."""
+        lines = painter.lines(self._title(), width)
+        lines += self._command_lines(painter, width)
+        change = self._diff()
+        if change:
+            lines += painter.lines(diff(change), width)
+        warnings = self._warnings(painter)
+        for text in warnings:
+            lines += painter.lines(text, width)
+        must_see = len(lines)
+        for text in self._facts(painter):
+            lines += painter.lines(text, width)
+        return Document([line for line in lines if line.strip() or line == ""], must_see)
+
+    def transcript(self, painter: Painter, width: int) -> str:
+        """What stays in the scrollback of a question that was answered: title and command."""
+        lines = painter.lines(self._title(), width) + self._command_lines(painter, width)
+        change = self._diff()
+        if change:
+            lines += painter.lines(diff(change, limit=40), width)
+        return "\n".join(lines) + "\n"
+
+    def _title(self) -> Text:
+        text = Text()
+        questions = {
+            "command": _("Run this command?"),
+            "edit": _("Make this change?"),
+            "network": _("Use the network for this?"),
+            "keystrokes": _("Send these keys?"),
+        }
+        text.append(questions.get(self.request.effect, _("Do this?")), "heading")
+        text.append("  ")
+        text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])
+        if self.original is not None:
+            text.append("  " + _("changed by you"), "accent")
+        return text
+
+    def _command_lines(self, painter: Painter, width: int) -> list[str]:
+        from kogniterm.approval.display import render
+
+        lines = []
+        for number, line in enumerate(render(self.request.command).split("\n")):
+            for part, piece in enumerate(chop_cells(line, max(width - 4, 8)) or [""]):
+                text = Text()
+                text.append(f"{painter.symbol('side')} ", "frame")
+                sign = "$ " if number == 0 and part == 0 and self.editable else "  "
+                text.append("↪ " if part and painter.unicode else sign, "accent")
+                text.append(piece, "command")
+                lines.append(painter.paint(text, width + 4, end=""))
+        return lines
+
+    def _diff(self) -> str | None:
+        if self.hooks.diff is not None:
+            return self.hooks.diff(self.request)
+        given = self.request.arguments.get("diff")
+        return given if isinstance(given, str) else None
+
+    def _warnings(self, painter: Painter) -> list[Text]:
+        from kogniterm.approval.display import warnings
+
+        return [
+            Text.assemble((f"{painter.symbol('warn')} ", "bad"), (translate(text), "bad"))
+            for text in warnings(self.request.command)
+        ]
+
+    def _facts(self, painter: Painter) -> list[Text]:
+        facts = []
+        if self.original is not None:
+            facts += self._changes()
+        if self.request.purpose:
+            facts.append(_fact(_("Purpose"), one_line(self.request.purpose, 400)))
+        facts.append(_fact(_("Folder"), self.cwd))
+        reasons = list(dict.fromkeys([*self.report.reasons, *self.verdict.reasons], None))
+        if reasons:
+            facts.append(_fact(_("Why asked"), "; ".join(translate(text) for text in reasons)))
+        effects = "; ".join(effect_text(effect) for effect in self.report.effects)
+        if effects:
+            facts.append(_fact(_("Effects"), effects))
+        change = self._diff()
+        if change:
+            facts.append(_fact(_("Change"), summary(change)))
+        if self.hooks.preview is not None:
+            preview = self.hooks.preview(self.request, self.report)
+            facts += [Text.assemble((f"{painter.symbol('bullet')} ", "accent"), translate(line))
+                      for line in preview]  # fmt: skip
+        if self.explained:
+            facts += self._explanation(painter)
+        return facts
+
+    def _changes(self) -> list[Text]:
+        from kogniterm.approval.display import render
+
+        old, new = words(render(self.original or ""), render(self.request.command))
+        return [Text.assemble("- ", old), Text.assemble("+ ", new)]
+
+    def _explanation(self, painter: Painter) -> list[Text]:
+        lines = [Text(_("What the rules said:"), "heading")]
+        for trace in self.verdict.trace:
+            sign = painter.symbol("done" if trace.matched else "pending")
+            words = (
+                f"{sign} {trace.origin} {painter.symbol('arrow')} {decision_text(trace.decision)}"
+            )
+            lines.append(
+                Text(f"  {words}: {translate(trace.reason)}", "" if trace.matched else "muted")
+            )
+        if not self.verdict.trace:
+            lines.append(Text("  " + _("No rule spoke; asking is the default."), "muted"))
+        if self.report.programs:
+            lines.append(Text(_("Programs it starts:"), "heading"))
+            from kogniterm.approval.display import render
+
+            lines += [Text("  " + render(" ".join(argv))) for argv in self.report.programs]
+        return lines
+
+
+def _fact(name: str, value: str) -> Text:
+    return Text.assemble((f"{name}: ", "muted"), value)
+
+
+def label_text(label: str) -> str:
+    """A risk label in words."""
+    return {
+        "safe_readonly": _("only reads"),
+        "workspace_write": _("writes in the workspace"),
+        "needs_approval": _("needs approval"),
+        "dangerous": _("dangerous"),
+    }.get(label, label)
+
+
+def decision_text(decision: str) -> str:
+    """A rule's decision in words."""
+    return {"allow": _("allow"), "ask": _("ask"), "deny": _("deny")}.get(decision, decision)
+
+
+def effect_text(effect: Effect) -> str:
+    """One effect in words."""
+    from kogniterm.approval.display import render
+
+    verbs = {
+        "read": _("reads {target}"),
+        "write": _("writes {target}"),
+        "overwrite": _("overwrites {target}"),
+        "delete": _("deletes {target}"),
+        "network": _("uses the network: {target}"),
+        "privilege": _("runs with other privileges: {target}"),
+        "execute": _("runs code: {target}"),
+        "secret": _("may reveal secrets: {target}"),
+        "process": _("acts on processes: {target}"),
+    }
+    text = verbs[effect.kind].format(target=one_line(render(effect.target), 120))
+    return f"{text} {_('(outside the workspace)')}" if effect.outside else text

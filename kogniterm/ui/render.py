@@ -1,0 +1,356 @@
+"""The screen as a sink of the runtime's events: the REPL and one-shot text mode share it.
+
+What is finished is written for good, in order; what is in progress (the open block of an
+answer, a running command, the plan, the status line) is the live region, drawn on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kogniterm.runtime import events as ev
+from kogniterm.types import Answer, Plan, Usage
+from kogniterm.types import Text as Message
+from kogniterm.ui import plan_panel
+from kogniterm.ui.attention import Attention
+from kogniterm.ui.clean import one_line
+from kogniterm.ui.frames import CommandFrame
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.markdown import block, markdown
+from kogniterm.ui.markdown_stream import MarkdownStream
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.status import Retry, Status, usage_text
+from kogniterm.ui.surface import Surface
+
+_LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
+_PLAN_ROWS = 8
+_QUIET_TOOLS = frozenset({"make_plan", "update_plan"})
+
+
+@dataclass(slots=True)
+class Finished:
+    """A command that ended, for `/output`."""
+
+    number: int
+    command: str
+    output_path: str | None
+    text: str
+
+
+@dataclass(slots=True)
+class ScreenOptions:
+    """What a screen shows. `fold` is in lines, `notify_after` in seconds."""
+
+    fold: int = 16
+    live: bool = True
+    thoughts: bool = False
+    notify_after: float = 20.0
+    streamed_answer: bool = True
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What is remembered within one turn."""
+
+    streamed: str = ""
+    thought: bool = False
+    usage: Usage = field(default_factory=Usage)
+
+
+class ScreenSink:
+    """Call it with every event of `kogniterm.runtime.events`, on the loop's thread."""
+
+    def __init__(
+        self,
+        painter: Painter,
+        surface: Surface,
+        *,
+        clock: Callable[[], float],
+        options: ScreenOptions | None = None,
+        attention: Attention | None = None,
+    ) -> None:
+        self.painter = painter
+        self.surface = surface
+        self.options = options or ScreenOptions()
+        self.plan: Plan | None = None
+        self.frame: CommandFrame | None = None
+        self.finished: list[Finished] = []
+        self.running = False
+        self.folders: dict[str, str] = {}
+        self._attention = attention
+        self._clock = clock
+        self._status = Status(clock)
+        self._stream = MarkdownStream()
+        self._turn = _Turn()
+        self._handlers = self._table()
+        surface.attach(self.live)
+
+    def __call__(self, event: object) -> None:
+        """Show `event`. An event this version does not know is no error."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    # --- for the rest of the interface ---------------------------------------------------------
+
+    def write(self, renderable: RenderableType) -> None:
+        """Write something for good, between the events."""
+        self.surface.commit(self.painter.paint(renderable, self._columns()))
+
+    def hint(self, text: str) -> None:
+        """Say something beside the status until the turn ends."""
+        self._status.hint = text
+        self.surface.refresh()
+
+    def settle(self) -> None:
+        """Nothing runs any more, however it ended: leave no spinner and no frame behind."""
+        self._finish_block()
+        self.frame = None
+        if self.running:
+            self._set_running(False)
+
+    def live(self, columns: int, rows: int) -> list[str]:
+        """The live region: at most `rows` lines of at most `columns` cells."""
+        if not self.running and self.frame is None:
+            return []
+        status = [self._status.line(self.painter, columns)] if self.running else []
+        room = rows - len(status)
+        plan: list[str] = []
+        if self.plan is not None and self.running and room >= 6:
+            plan = plan_panel.window(self.plan, self.painter, columns, min(_PLAN_ROWS, room // 2))
+        body = self._body(columns, room - len(plan))
+        return [*body, *plan, *status]
+
+    # --- events --------------------------------------------------------------------------------
+
+    def _table(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            ev.TurnStarted: self._turn_started,
+            ev.ModelCalled: self._model_called,
+            ev.AnswerDelta: self._answer_delta,
+            ev.ThoughtDelta: self._thought_delta,
+            ev.ModelRetried: self._model_retried,
+            ev.ModelAnswered: self._model_answered,
+            ev.PlanChanged: self._plan_changed,
+            ev.ToolRan: self._tool_ran,
+            ev.ActionProposed: self._action_proposed,
+            ev.ActionDecided: self._action_decided,
+            ev.CommandStarted: self._command_started,
+            ev.CommandOutput: self._command_output,
+            ev.CommandWaiting: self._command_waiting,
+            ev.CommandEnded: self._command_ended,
+            ev.ActionEnded: self._action_ended,
+            ev.Notice: self._notice,
+            ev.TurnEnded: self._turn_ended,
+        }
+
+    def _turn_started(self, event: ev.TurnStarted) -> None:
+        self._turn = _Turn()
+        self.plan = None
+        self._status.start()
+        self._status.now(_("Thinking"))
+        self._set_running(True)
+
+    def _model_called(self, event: ev.ModelCalled) -> None:
+        self._turn.streamed = ""
+        planning = event.purpose == "create_plan"
+        self._status.now(_("Understanding the task") if planning else _("Thinking"))
+        self.surface.refresh()
+
+    def _answer_delta(self, event: ev.AnswerDelta) -> None:
+        self._turn.streamed += event.text
+        for source in self._stream.feed(event.text):
+            self.write(block(source, self.painter.theme))
+        self._status.activity = _("Writing")
+        self.surface.refresh()
+
+    def _thought_delta(self, event: ev.ThoughtDelta) -> None:
+        if self.options.thoughts:
+            self.write(Text(one_line(event.text), "muted"))
+
+    def _model_retried(self, event: ev.ModelRetried) -> None:
+        self._finish_block()
+        due = self._clock() + event.wait
+        self._status.retry = Retry(event.attempt, event.of, due, event.reason)
+        line = Text()
+        line.append(f"{self.painter.symbol('warn')} ", "warn")
+        line.append(one_line(translate(event.reason)), "muted")
+        wait = _("trying again in {left} ({attempt} of {of})").format(
+            left=f"{event.wait:.0f} s", attempt=event.attempt, of=event.of
+        )
+        line.append(f" {wait}", "muted")
+        self.write(line)
+
+    def _model_answered(self, event: ev.ModelAnswered) -> None:
+        self._finish_block()
+        self._turn.usage = self._turn.usage + event.usage
+        self._status.usage = self._turn.usage
+        self._status.retry = None
+        self.surface.refresh()
+
+    def _plan_changed(self, event: ev.PlanChanged) -> None:
+        previous, self.plan = self.plan or event.previous, event.plan
+        if previous is None or not plan_panel.same_steps(previous, event.plan):
+            self.write(plan_panel.whole(event.plan, self.painter))
+        else:
+            for line in plan_panel.changes(previous, event.plan, self.painter):
+                self.write(line)
+        self.surface.refresh()
+
+    def _tool_ran(self, event: ev.ToolRan) -> None:
+        if event.name in _QUIET_TOOLS and not event.failed:
+            return
+        self.write(self._tool_line(event.name, event.arguments, event.observation, event.failed))
+
+    def _action_proposed(self, event: ev.ActionProposed) -> None:
+        self.folders[event.request.id] = event.cwd
+        if event.verdict.kind != "deny":
+            return
+        from kogniterm.approval.display import render
+
+        line = Text()
+        line.append(f"{self.painter.symbol('failed')} ", "bad")
+        line.append(_("Refused by policy: "), "bad")
+        line.append(render(event.request.command), "command")
+        reasons = [Text(f"  {translate(reason)}", "muted") for reason in event.verdict.reasons]
+        self.write(Group(line, *reasons))
+
+    def _action_decided(self, event: ev.ActionDecided) -> None:
+        if event.decision.kind != "reject" or event.decision.by != "person":
+            return
+        line = Text()
+        line.append(f"{self.painter.symbol('failed')} ", "bad")
+        line.append(_("You rejected it"), "bad")
+        if event.decision.reason:
+            line.append(f": {one_line(event.decision.reason)}", "muted")
+        self.write(line)
+
+    def _command_started(self, event: ev.CommandStarted) -> None:
+        self._finish_block()
+        own = not self.running
+        self.frame = CommandFrame(
+            event.command, event.cwd, self._clock(), clock=self._clock, own=own
+        )
+        self._status.now(_("Running the command"))
+        if own:
+            self.surface.animate(self.options.live)
+        self.surface.refresh()
+
+    def _command_output(self, event: ev.CommandOutput) -> None:
+        if self.frame is not None:
+            self.frame.output.feed(event.data)
+            self.surface.refresh()
+
+    def _command_waiting(self, event: ev.CommandWaiting) -> None:
+        if self.frame is not None:
+            self.frame.waiting = event.waiting
+            self.surface.refresh()
+
+    def _command_ended(self, event: ev.CommandEnded) -> None:
+        result = event.result
+        started = self._clock() - result.duration
+        frame = self.frame or CommandFrame(result.command, result.cwd, started, clock=self._clock)
+        self.frame = None
+        number = len(self.finished) + 1
+        self.finished.append(Finished(number, result.command, result.output_path, result.text))
+        drawn = frame.ended(result, self.painter, self.options.fold, self._columns(), number)
+        self._status.now(_("Thinking"))
+        if not self.running:
+            self.surface.animate(False)
+        self.surface.commit(drawn)
+
+    def _action_ended(self, event: ev.ActionEnded) -> None:
+        self.write(self._tool_line(event.tool, "", event.observation, event.failed))
+
+    def _notice(self, event: ev.Notice) -> None:
+        self._finish_block()
+        self.notice(event.text, event.level)
+
+    def notice(self, text: Message, level: str = "info") -> None:
+        """Write a sentence for the person."""
+        style = _LEVELS.get(level, "muted")
+        line = Text()
+        line.append(f"{self.painter.symbol('warn' if style != 'muted' else 'bullet')} ", style)
+        line.append(translate(text), style)
+        self.write(line)
+
+    def _turn_ended(self, event: ev.TurnEnded) -> None:
+        streamed = self._turn.streamed.strip()
+        self._finish_block()
+        answer = event.answer
+        self.plan = None
+        self._set_running(False)
+        if answer.text.strip() and answer.text.strip() != streamed:
+            self.write(markdown(answer.text, self.painter.theme))
+        self.write(self._last_line(answer))
+        seconds = self._status.turn_seconds
+        if self._attention is not None and seconds >= self.options.notify_after:
+            self._attention.call(_("KogniTerm: the turn is over"))
+
+    # --- pieces --------------------------------------------------------------------------------
+
+    def _last_line(self, answer: Answer) -> Text:
+        line = Text()
+        if answer.stop != "done":
+            sign = "warn" if answer.stop in ("interrupted", "plan_only") else "failed"
+            line.append(f"{self.painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
+            reason = translate(answer.reason) if answer.reason else stop_text(answer.stop)
+            line.append(f"{one_line(reason, 400)}\n", "warn" if sign == "warn" else "bad")
+        usage = answer.usage if answer.usage.calls else self._turn.usage
+        line.append(usage_text(usage, self._status.turn_seconds), "muted")
+        return line
+
+    def _tool_line(self, name: str, arguments: str, observation: str, failed: bool) -> Text:
+        line = Text()
+        sign = "failed" if failed else "bullet"
+        line.append(f"{self.painter.symbol(sign)} ", "bad" if failed else "accent")
+        line.append(name)
+        if arguments:
+            line.append(f" {one_line(arguments, 120)}", "muted")
+        if failed or not arguments:
+            line.append(f": {one_line(observation, 160)}", "bad" if failed else "muted")
+        return line
+
+    def _finish_block(self) -> None:
+        rest = self._stream.finish()
+        if rest:
+            self.write(block(rest, self.painter.theme))
+
+    def _body(self, columns: int, rows: int) -> list[str]:
+        if rows <= 0:
+            return []
+        if self.frame is not None:
+            return self.frame.live(self.painter, columns, rows)
+        source = self._stream.open_tail(rows)
+        if not source.strip():
+            return []
+        lines = self.painter.lines(markdown(source, self.painter.theme), columns)
+        while lines and not lines[-1].strip():
+            lines.pop()
+        return lines[-rows:]
+
+    def _set_running(self, on: bool) -> None:
+        self.running = on
+        self.surface.animate(on and self.options.live)
+        if self._attention is not None:
+            self._attention.working(on)
+
+    def _columns(self) -> int:
+        return self.surface.size()[1]
+
+
+def stop_text(stop: str) -> str:
+    """Why a turn ended, where the runtime gave no reason of its own."""
+    return {
+        "not_done": _("The task is not done."),
+        "refused": _("An action was refused."),
+        "budget": _("A budget ran out."),
+        "model_failed": _("The model failed."),
+        "interrupted": _("You stopped the turn."),
+        "plan_only": _("This is the plan; nothing was run."),
+    }.get(stop, _("The turn ended early."))

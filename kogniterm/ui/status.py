@@ -1,0 +1,94 @@
+"""The status line under a running turn: what happens now, for how long, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from kogniterm.types import Text as Message
+from kogniterm.types import Usage
+from kogniterm.ui.clean import one_line
+from kogniterm.ui.format import duration, tokens
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.paint import ASCII_SPINNER, SPINNER, Painter
+
+_FRAME_SECONDS = 0.125
+
+
+@dataclass(slots=True)
+class Retry:
+    """A call that failed and is made again at `due` (monotonic seconds)."""
+
+    attempt: int
+    of: int
+    due: float
+    reason: Message
+
+
+class Status:
+    """What the turn is doing; drawn as one line."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._since = self._started
+        self.activity = ""
+        self.retry: Retry | None = None
+        self.usage = Usage()
+        self.hint = ""
+
+    def start(self) -> None:
+        """A turn begins."""
+        self._started = self._since = self._clock()
+        self.retry, self.hint = None, ""
+        self.usage = Usage()
+
+    def now(self, activity: str) -> None:
+        """Something else is happening; the elapsed time starts again."""
+        self.activity, self._since, self.retry = activity, self._clock(), None
+
+    @property
+    def turn_seconds(self) -> float:
+        """Seconds since the turn began."""
+        return self._clock() - self._started
+
+    def line(self, painter: Painter, width: int) -> str:
+        """The line as drawn now."""
+        text = Text()
+        frames = SPINNER if painter.unicode else ASCII_SPINNER
+        frame = frames[int(self._clock() / _FRAME_SECONDS) % len(frames)]
+        text.append(f"{frame} ", "accent")
+        if self.retry is None:
+            text.append(f"{self.activity} ", "")
+            text.append(duration(self._clock() - self._since), "muted")
+        else:
+            text.append(self._retry_text(self.retry), "warn")
+        used = self.usage.input + self.usage.output
+        if used:
+            text.append(f" · {_('{count} tokens').format(count=tokens(used))}", "muted")
+        if self.hint:
+            text.append(f" · {self.hint}", "muted")
+        text.truncate(width, overflow="ellipsis")
+        return painter.lines(text, width)[0]
+
+    def _retry_text(self, retry: Retry) -> str:
+        left = max(retry.due - self._clock(), 0)
+        again = _("trying again in {left} ({attempt} of {of})").format(
+            left=f"{left:.0f} s", attempt=retry.attempt, of=retry.of
+        )
+        return f"{one_line(translate(retry.reason))} {again}"
+
+
+def usage_text(usage: Usage, seconds: float) -> str:
+    """What a turn cost, in one line."""
+    parts = [duration(seconds)]
+    if usage.input or usage.output:
+        spent = _("{input} tokens in, {output} out").format(
+            input=tokens(usage.input), output=tokens(usage.output)
+        )
+        if usage.cached:
+            spent += " " + _("({cached} from the cache)").format(cached=tokens(usage.cached))
+        parts.append(spent)
+    return " · ".join(parts)

@@ -1,0 +1,162 @@
+"""Where drawing goes: lines that stay, and a live region at the bottom that is redrawn.
+
+`Surface` is the seam. `LineSurface` writes lines in order and nothing else (pipes, TERM=dumb,
+screen readers). `LiveSurface` keeps a live region under the lines on a terminal that nobody
+types into (one-shot runs). The REPL's own surface lives with its prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+FRAME_SECONDS = 0.06
+TICK_SECONDS = 0.125
+
+LiveRegion = Callable[[int, int], list[str]]
+
+
+class Surface(Protocol):
+    """A place to draw."""
+
+    def size(self) -> tuple[int, int]:
+        """(rows, columns) now."""
+
+    def commit(self, text: str) -> None:
+        """Write `text` for good, above the live region."""
+
+    def refresh(self) -> None:
+        """The live region changed; it is drawn again soon, many calls at once."""
+
+    def animate(self, on: bool) -> None:
+        """Whether the live region moves by itself (spinner, elapsed time)."""
+
+    def control(self, sequence: str) -> None:
+        """Send a sequence that shows nothing: title, bell, progress."""
+
+    def attach(self, live: LiveRegion) -> None:
+        """Set what draws the live region: (columns, rows) → lines."""
+
+
+def stream_size(stream: TextIO) -> tuple[int, int]:
+    """(rows, columns) of the terminal behind `stream`; 24 by 80 where there is none."""
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 24, 80
+    return size.lines or 24, size.columns or 80
+
+
+class LineSurface:
+    """Lines in order; the live region is never drawn."""
+
+    def __init__(self, stream: TextIO, columns: int | None = None) -> None:
+        self._stream = stream
+        self._columns = columns
+
+    def size(self) -> tuple[int, int]:
+        """The terminal's size, or 80 columns for a file."""
+        rows, columns = stream_size(self._stream)
+        return rows, self._columns or columns
+
+    def commit(self, text: str) -> None:
+        """Write and flush at once, so that a reader on a pipe follows."""
+        self._stream.write(text)
+        self._stream.flush()
+
+    def refresh(self) -> None:
+        """Nothing to redraw."""
+
+    def animate(self, on: bool) -> None:
+        """Nothing moves."""
+
+    def control(self, sequence: str) -> None:
+        """Plain lines carry no control sequences."""
+
+    def attach(self, live: LiveRegion) -> None:
+        """The live region is not shown."""
+
+
+class LiveSurface:
+    """A live region under the lines, for a terminal that only shows.
+
+    Every frame is one write: cursor to the region's top, erase down, new lines, new region.
+    Needs a running event loop for redraws; commits work without.
+    """
+
+    def __init__(self, stream: TextIO, size: Callable[[], tuple[int, int]] | None = None) -> None:
+        self._stream = stream
+        self._size = size or (lambda: stream_size(stream))
+        self._live: LiveRegion | None = None
+        self._drawn = 0
+        self._due: asyncio.TimerHandle | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+        self._hidden = False
+
+    def size(self) -> tuple[int, int]:
+        """(rows, columns) now."""
+        return self._size()
+
+    def commit(self, text: str) -> None:
+        """Write above the region and draw the region again, in one write."""
+        self._write(text)
+
+    def refresh(self) -> None:
+        """Draw the region again within one frame time."""
+        if self._due is None and not self._hidden:
+            self._due = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._redraw)
+
+    def animate(self, on: bool) -> None:
+        """Redraw by the clock while `on`."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+        if on:
+            self._tick()
+        else:
+            self._write("")
+
+    def control(self, sequence: str) -> None:
+        """Send `sequence` as it is."""
+        self._stream.write(sequence)
+        self._stream.flush()
+
+    def attach(self, live: LiveRegion) -> None:
+        """Draw `live` from now on."""
+        self._live = live
+
+    def hide(self) -> None:
+        """Take the region away while something else owns the terminal."""
+        self._hidden = True
+        self._write("")
+
+    def show(self) -> None:
+        """Bring the region back."""
+        self._hidden = False
+        self._write("")
+
+    def _tick(self) -> None:
+        self._ticker = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+        if not self._hidden:
+            self._write("")
+
+    def _redraw(self) -> None:
+        self._due = None
+        if not self._hidden:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        rows, columns = self._size()
+        live = [] if self._live is None or self._hidden else self._live(columns - 1, rows - 1)
+        up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
+        erase = f"\r{up}\x1b[J" if self._drawn else ""
+        frame = erase + text + "\n".join(live)
+        self._drawn = len(live)
+        if frame:
+            self._stream.write(frame)
+            self._stream.flush()

@@ -1,0 +1,91 @@
+"""The terminal's two ends for prompt_toolkit, told everything by parameters.
+
+The output can hold its flushes, so that erasing the prompt, writing lines above it and drawing
+it again reach the terminal as one write: nothing flickers. It never asks for the cursor's
+position. The input takes the terminal's answer about its background out of the keys.
+"""
+
+from __future__ import annotations
+
+import termios
+from collections.abc import Callable
+from typing import TextIO
+
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.surface import stream_size
+from kogniterm.ui.theme import Background, split_osc11
+
+ASK_BACKGROUND = "\x1b]11;?\x1b\\"
+
+
+class HeldOutput(Vt100_Output):
+    """A VT100 output whose flushes can be held back."""
+
+    held = False
+
+    def flush(self) -> None:
+        """Write what is buffered, unless held."""
+        if not self.held:
+            super().flush()
+
+
+class FilteredInput(Vt100Input):
+    """A VT100 input that hands the background's answer to `on_background`, not to the keys."""
+
+    on_background: Callable[[Background | None], None] | None = None
+    expecting = False
+    _part = ""
+
+    def read_keys(self) -> list[KeyPress]:
+        """Keys typed since the last call."""
+        data = self.stdin_reader.read()
+        if self.expecting or self._part:
+            data = self._take_answer(self._part + data)
+        self.vt100_parser.feed(data)
+        keys, self._buffer = self._buffer, []
+        return keys
+
+    def _take_answer(self, data: str) -> str:
+        rest, background = split_osc11(data)
+        self._part = ""
+        if rest != data:
+            self.expecting = False
+            if self.on_background is not None:
+                self.on_background(background)
+            return rest
+        start = data.find("\x1b]11;")
+        if start >= 0 and len(data) - start < 64:
+            self._part = data[start:]
+            return data[:start]
+        return data
+
+
+def make_output(stream: TextIO, preferences: Preferences) -> HeldOutput:
+    """The output on `stream`, in the colours that the preferences allow."""
+
+    def size() -> Size:
+        rows, columns = stream_size(stream)
+        return Size(rows=rows, columns=columns)
+
+    depth = ColorDepth.DEPTH_8_BIT
+    if preferences.truecolor:
+        depth = ColorDepth.DEPTH_24_BIT
+    if not preferences.color:
+        depth = ColorDepth.DEPTH_1_BIT
+    return HeldOutput(
+        stream, size, term=preferences.term, default_color_depth=depth, enable_cpr=False
+    )
+
+
+def drop_typed_ahead(fd: int) -> None:
+    """Empty the terminal's input queue; does nothing where `fd` is no terminal."""
+    try:
+        termios.tcflush(fd, termios.TCIFLUSH)
+    except (termios.error, OSError, ValueError):
+        return

@@ -1,0 +1,115 @@
+"""What the REPL works on: a queue of inputs, one of them running as a task on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kogniterm.types import UserInput
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One entry of the queue: an input, a command of the person's own (`shell`), or neither:
+    go on with the turn that was open when the session was resumed."""
+
+    input: UserInput | None = None
+    shell: str | None = None
+
+    @property
+    def text(self) -> str:
+        """As the person typed it."""
+        if self.shell is not None:
+            return f"!{self.shell}"
+        return self.input.text if self.input is not None else ""
+
+
+class Turns:
+    """Runs the queue, one entry at a time, once it is told that it may begin.
+
+    `run` does one entry and never raises anything but `CancelledError`; `changed` is called
+    whenever something starts, ends or is queued.
+    """
+
+    def __init__(self, run: Callable[[Work], Awaitable[None]], changed: Callable[[], None]) -> None:
+        self.queue: list[Work] = []
+        self.current: Work | None = None
+        self._run = run
+        self._changed = changed
+        self._task: asyncio.Task[None] | None = None
+        self._open = False
+
+    @property
+    def running(self) -> bool:
+        """Whether an entry is being worked on."""
+        return self._task is not None
+
+    def begin(self) -> None:
+        """From now on the queue is worked on."""
+        self._open = True
+        self._next()
+
+    def pause(self) -> None:
+        """Start nothing new; what runs goes on."""
+        self._open = False
+
+    def add(self, work: Work) -> None:
+        """Put `work` at the end of the queue."""
+        self.queue.append(work)
+        self._next()
+        self._changed()
+
+    def take_back(self) -> str | None:
+        """The text of the last entry, which is queued no longer."""
+        if not self.queue:
+            return None
+        work = self.queue.pop()
+        self._changed()
+        return work.text
+
+    def stop(self) -> str:
+        """Stop the running entry and empty the queue.
+
+        Returns what the person should get back on the input line: the queued texts, or the
+        text of the entry that was stopped.
+        """
+        waiting = [work.text for work in self.queue]
+        self.queue.clear()
+        own = self.current.text if self.current is not None else ""
+        self.cancel()
+        self._changed()
+        return "\n".join(waiting) or own
+
+    def cancel(self) -> None:
+        """Stop the running entry; the next one starts when it has ended."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def settle(self) -> None:
+        """Wait until nothing runs."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+            await asyncio.sleep(0)
+
+    async def drained(self) -> None:
+        """Wait until the queue is empty and nothing runs."""
+        while self._task is not None or (self._open and self.queue):
+            await self.settle()
+
+    def _next(self) -> None:
+        if not self._open or self._task is not None or not self.queue:
+            return
+        self.current = self.queue.pop(0)
+        self._task = asyncio.get_running_loop().create_task(self._run_one(self.current))
+        self._task.add_done_callback(self._ended)
+
+    async def _run_one(self, work: Work) -> None:
+        await self._run(work)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task, self.current = None, None
+        if not task.cancelled():
+            task.result()
+        self._next()
+        self._changed()
