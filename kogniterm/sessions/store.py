@@ -61,7 +61,7 @@ class SessionStore:
         self.backend = backend
         self.version = version
         self.outputs = outputs
-        self._now = now
+        self.now = now
         self._fault = fault
         self._holder = holder
         self._heartbeat = heartbeat
@@ -85,7 +85,7 @@ class SessionStore:
         parent_seq: int | None = None,
     ) -> None:
         """Make the row that a session's records hang on."""
-        moment = self._now() if created is None else created
+        moment = self.now() if created is None else created
         values = (storable(folder), storable(model), moment, moment, parent, parent_seq)
         try:
             self.backend.execute(
@@ -120,7 +120,7 @@ class SessionStore:
             self.backend,
             session_id,
             state,
-            now=self._now,
+            now=self.now,
             fault=self._fault,
             damaged=damaged,
             lease=lease,
@@ -129,7 +129,7 @@ class SessionStore:
     def _journal(self, session_id: str, state: SessionState) -> SessionJournal:
         lease = self._lease(session_id)
         return SessionJournal(
-            self.backend, session_id, state, now=self._now, fault=self._fault, lease=lease
+            self.backend, session_id, state, now=self.now, fault=self._fault, lease=lease
         )
 
     def _lease(self, session_id: str) -> Lease:
@@ -221,20 +221,24 @@ class SessionStore:
             paths = [path for info in infos for path in self._files(info.id)]
             with self.backend.transaction(durable=True):
                 for info in infos:
-                    for table, column in (
-                        ("turn_texts", "session_id"),
-                        ("records", "session_id"),
-                        ("sessions", "id"),
-                    ):
-                        self.backend.execute(f"DELETE FROM {table} WHERE {column} = ?", (info.id,))
+                    self.forget_row(info.id)
         files.remove(paths)
         if infos:
             self.backend.scrub()
         return infos
 
+    def forget_row(self, session_id: str) -> None:
+        """Delete a session's rows; `delete` also sees to what deleted rows leave behind."""
+        for table, column in (
+            ("turn_texts", "session_id"),
+            ("records", "session_id"),
+            ("sessions", "id"),
+        ):
+            self.backend.execute(f"DELETE FROM {table} WHERE {column} = ?", (session_id,))
+
     def expire(self, days: float) -> list[SessionInfo]:
         """Delete the sessions not used for `days` days, except those that are open."""
-        before = self._now() - days * 86_400
+        before = self.now() - days * 86_400
         rows = self.backend.execute(
             f"SELECT {_COLUMNS} FROM sessions WHERE updated < ? AND id NOT IN "
             "(SELECT session_id FROM leases) ORDER BY updated",

@@ -1,0 +1,284 @@
+"""Sessions as JSON Lines: export, import, and the fork that starts from a copy.
+
+A file is a header line, one line for each record, and a closing line with the SHA-256 of all
+lines before it. Everything is in canonical JSON, so that exporting an imported session gives
+the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kogniterm.errors import UsageError
+from kogniterm.sessions import codec, search
+from kogniterm.sessions.fold import Note
+from kogniterm.sessions.journal import load_state, save_snapshot
+from kogniterm.sessions.records import RecordBody, SessionOpened
+from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
+from kogniterm.sessions.stored import StoredRecord, chained, insert, new_row, stored_records
+from kogniterm.sessions.texts import storable
+
+FORMAT = "kogniterm.session"
+VERSION = 1
+_RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
+
+
+# --- export ----------------------------------------------------------------------------------
+
+
+def export_lines(store: SessionStore, reference: str) -> Iterator[str]:
+    """The lines of the file, without line ends."""
+    info = store.find(reference)
+    ((draft,),) = store.backend.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": info.id,
+        "created": info.created,
+        "parent": info.parent,
+        "parent_seq": info.parent_seq,
+        "draft": draft,
+    }
+    count, digest = 0, hashlib.sha256()
+    for line in _with_records(codec.dumps(header), store, info.id):
+        digest.update(line.encode() + b"\n")
+        count += 1
+        yield line
+    yield codec.dumps({"records": count - 1, "sha256": digest.hexdigest()})
+
+
+def _with_records(header: str, store: SessionStore, session_id: str) -> Iterator[str]:
+    yield header
+    for stored in stored_records(store.backend, session_id):
+        yield _line(stored)
+
+
+def _line(stored: StoredRecord) -> str:
+    """One record; a payload that is not our canonical JSON (damaged) goes as it is, as text."""
+    line: dict[str, Any] = {name: getattr(stored, name) for name in _RECORD_FIELDS}
+    line = {name: value for name, value in line.items() if value is not None}
+    try:
+        payload = json.loads(stored.payload)
+    except ValueError:
+        payload = None
+    if payload is not None and codec.dumps(payload) == stored.payload:
+        return codec.dumps(line | {"payload": payload})
+    return codec.dumps(line | {"raw": stored.payload})
+
+
+# --- import ----------------------------------------------------------------------------------
+
+
+def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = False) -> SessionInfo:
+    """Take in an exported session; with `as_new` under another id.
+
+    Importing what is there already changes nothing. Raises `UsageError` for a file that is cut,
+    changed or of a newer format, naming the line, and when another session has its id.
+    """
+    header, rows = _parse(lines)
+    session_id = new_id() if as_new else str(header["id"])
+    present = store.info(session_id)
+    if present is not None:
+        if list(stored_records(store.backend, session_id)) == rows:
+            return present
+        raise UsageError(
+            "Another session with the id {session} is here already; import with --as-new.",
+            session=session_id,
+        )
+    with store.backend.transaction(durable=True):
+        store.add_row(
+            session_id,
+            folder="",
+            model="",
+            created=float(header["created"]),
+            parent=header.get("parent"),
+            parent_seq=header.get("parent_seq"),
+        )
+        for row in rows:
+            insert(store.backend, session_id, row)
+        store.save_draft(session_id, str(header.get("draft", "")))
+        refresh_row(store, session_id)
+    search.add_missing(store.backend, session_id)
+    return store.find(session_id)
+
+
+def _parse(lines: Iterable[str]) -> tuple[dict[str, Any], list[StoredRecord]]:
+    header: dict[str, Any] | None = None
+    rows: list[StoredRecord] = []
+    digest, previous = hashlib.sha256(), b""
+    number, closing = 0, None
+    for number, text in enumerate(lines, 1):
+        line = text.rstrip("\r\n")
+        if closing is not None:
+            raise _unusable(number, "there is text after the end")
+        digest.update(previous)
+        previous = line.encode() + b"\n"
+        try:
+            value = json.loads(line)
+            if header is None:
+                header = _header(value, number)
+            elif "sha256" in value:
+                closing = value
+            else:
+                rows.append(_row(value))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise _unusable(number, str(error) or type(error).__name__) from error
+    if header is None or closing is None:
+        raise _unusable(number, "the file ends too early")
+    if closing != {"records": len(rows), "sha256": digest.hexdigest()}:
+        raise _unusable(number, "its checksum does not fit: the file was changed or damaged")
+    return header, rows
+
+
+def _header(value: Any, number: int) -> dict[str, Any]:
+    if value["format"] != FORMAT:
+        raise _unusable(number, f"the format is {value['format']}, not {FORMAT}")
+    if value["version"] > VERSION:
+        raise _unusable(number, "it was written by a newer KogniTerm; update KogniTerm")
+    return dict(value)
+
+
+def _row(value: dict[str, Any]) -> StoredRecord:
+    payload = value["raw"] if "raw" in value else codec.dumps(value["payload"])
+    fields = {name: value.get(name) for name in _RECORD_FIELDS}
+    return StoredRecord(payload=payload, **fields)  # type: ignore[arg-type]  # checked by its hash
+
+
+def _unusable(number: int, detail: str) -> UsageError:
+    return UsageError(
+        "This is not a session that can be imported (line {line}): {detail}.",
+        line=number,
+        detail=detail,
+    )
+
+
+def refresh_row(store: SessionStore, session_id: str) -> None:
+    """Make a session's row and snapshot again from its records alone."""
+    backend = store.backend
+    backend.execute("UPDATE sessions SET snapshot = NULL WHERE id = ?", (session_id,))
+    state, _ = load_state(backend, session_id)
+    ((last,),) = backend.execute(
+        "SELECT max(time) FROM records WHERE session_id = ?", (session_id,)
+    )
+    backend.execute(
+        "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, "
+        "updated = coalesce(?, updated) WHERE id = ?",
+        (
+            storable(state.folder),
+            storable(state.title),
+            storable(state.model),
+            state.turn,
+            last,
+            session_id,
+        ),
+    )
+    if state.seq:
+        save_snapshot(backend, session_id, state)
+
+
+# --- fork ------------------------------------------------------------------------------------
+
+
+def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> SessionInfo:
+    """A new session that starts as a copy of `reference` up to the end of `turn` (or of all).
+
+    Its first record names the parent and the last record taken over; the rest keep their
+    numbers, times and contents in a chain of their own.
+    """
+    info = store.find(reference)
+    rows = list(_until(store, info, turn))
+    session_id, moment = new_id(), store.now()
+    state, _ = load_state(store.backend, info.id)
+    parent_seq = rows[-1].seq if rows else 1
+    opened = SessionOpened(
+        session_id, state.folder, store.version, state.model, info.id, parent_seq
+    )
+    with store.backend.transaction(durable=True):
+        store.add_row(
+            session_id,
+            folder=state.folder,
+            model=state.model,
+            created=moment,
+            parent=info.id,
+            parent_seq=parent_seq,
+        )
+        last = new_row(opened, 0, rows[0].time if rows else moment, "")
+        insert(store.backend, session_id, last)
+        for row in rows[1:]:
+            last = chained(
+                row.kind, row.payload, last.seq, row.time, last.hash, request_id=row.request_id
+            )
+            insert(store.backend, session_id, last)
+        body: RecordBody = Note.TITLE.record(f"{info.title} (fork)")
+        insert(store.backend, session_id, new_row(body, last.seq, moment, last.hash))
+        refresh_row(store, session_id)
+    search.add_missing(store.backend, session_id)
+    return store.find(session_id)
+
+
+def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator[StoredRecord]:
+    """The rows up to the end of `turn`: all before the next turn's input."""
+    if turn is not None and not 0 <= turn <= info.turns:
+        raise UsageError(
+            "Session {session} has {count} turns; there is no turn {turn}.",
+            session=info.id,
+            count=info.turns,
+            turn=turn,
+        )
+    for stored in stored_records(store.backend, info.id):
+        if (
+            turn is not None
+            and stored.kind == "input"
+            and json.loads(stored.payload)["turn"] > turn
+        ):
+            return
+        yield stored
+
+
+# --- moving between databases ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What a copy did: ids of sessions copied, there already, and kept because they differ."""
+
+    copied: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+
+def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
+    """Copy every session to another database; can be repeated.
+
+    A session that has grown since it was copied is brought up to date. One that went on in both
+    places is a conflict: it is left as it is, in both.
+    """
+    copied, present, conflicts = [], [], []
+    for info in source.sessions(limit=1_000_000):
+        if target.info(info.id) is not None:
+            ours = list(stored_records(source.backend, info.id))
+            theirs = list(stored_records(target.backend, info.id))
+            if ours == theirs:
+                present.append(info.id)
+                continue
+            if ours[: len(theirs)] != theirs:
+                conflicts.append(info.id)
+                continue
+            target.forget_row(info.id)
+        import_lines(target, export_lines(source, info.id))
+        copied.append(info.id)
+    return CopyReport(tuple(copied), tuple(present), tuple(conflicts))
+
+
+def differences(source: SessionStore, target: SessionStore) -> list[str]:
+    """The ids of sessions of `source` that `target` does not hold record for record."""
+    return [
+        info.id
+        for info in source.sessions(limit=1_000_000)
+        if list(stored_records(source.backend, info.id))
+        != list(stored_records(target.backend, info.id))
+    ]

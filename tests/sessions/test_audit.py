@@ -1,0 +1,114 @@
+"""The chain proves the journal or names the first record that is broken."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from kogniterm.sessions.audit import trail, verify
+from kogniterm.sessions.records import Decided, Judged, NodeRan, Outcome, Requested
+from kogniterm.sessions.store import SessionStore
+from kogniterm.types import Decision, RiskReport, Text, Verdict
+from tests.support.conversation import command_turn, write
+
+
+@pytest.fixture
+def session(store: SessionStore) -> str:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1) + command_turn(2))
+    journal.close()
+    return journal.state.session_id
+
+
+def test_an_untouched_journal_holds(store: SessionStore, session: str) -> None:
+    report = verify(store.backend, session)
+    assert report.intact
+    assert report.records == 19
+    assert len(report.head) == 64
+
+
+@pytest.mark.parametrize(
+    ("tampering", "broken", "reason"),
+    [
+        ("UPDATE records SET payload = replace(payload, 'wc', 'vc') WHERE seq = 7", 7, "fit"),
+        ("UPDATE records SET time = time + 1 WHERE seq = 4", 4, "fit"),
+        ("UPDATE records SET kind = 'decision' WHERE seq = 5", 5, "fit"),
+        ("UPDATE records SET salt = 'a' WHERE seq = 1", 1, "fit"),
+        ("UPDATE records SET hash = previous WHERE seq = 6", 6, "fit"),
+        ("DELETE FROM records WHERE seq = 6", 6, "records 6 to 6 are missing"),
+        ("DELETE FROM records WHERE seq < 3", 1, "records 1 to 2 are missing"),
+        ("DELETE FROM records WHERE seq > 12", 13, "the end of the journal is missing"),
+        ("UPDATE records SET previous = hash WHERE seq = 9", 9, "follow"),
+    ],
+)
+def test_tampering_is_found_where_it_happened(
+    store: SessionStore, session: str, tampering: str, broken: int, reason: str
+) -> None:
+    store.backend.execute(tampering)
+    report = verify(store.backend, session)
+    assert report.broken == broken
+    assert reason in str(report.reason)
+
+
+def test_replacing_content_under_its_old_hash_needs_a_record_that_says_so(
+    store: SessionStore, session: str
+) -> None:
+    """The way content is forgotten, used by somebody who only wants to change it."""
+    from kogniterm.sessions.codec import payload_digest
+
+    ((salt, payload),) = store.backend.execute("SELECT salt, payload FROM records WHERE seq = 7")
+    store.backend.execute(
+        "UPDATE records SET amended = ?, payload = ? WHERE seq = 7",
+        (payload_digest(salt, payload), payload.replace("wc", "vc")),
+    )
+    report = verify(store.backend, session)
+    assert report.broken == 7
+    assert "no record says" in str(report.reason)
+
+
+def test_the_trail_tells_each_request_from_proposal_to_exit(
+    store: SessionStore, session: str
+) -> None:
+    first, second = trail(store.backend, session)
+    assert (first.request_id, first.turn, second.turn) == ("r1", 1, 2)
+    assert (first.proposed, first.command) == ("ls | wc -l", "ls | wc -l")
+    assert (first.label, first.verdict) == ("safe_readonly", "allow")
+    assert (first.decision, first.decided_by) == ("approve", "policy")
+    assert (first.status, first.exit_code) == ("finished", 0)
+    assert first.cwd == "/home/ana/project"
+    assert first.output_digest == hashlib.sha256(b"7\n").hexdigest()
+    assert first.started is not None
+    assert first.ended is not None
+    assert first.ended > first.started
+
+
+def test_the_trail_of_a_rejection(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    _, node, requested, _, _, _, outcome, *_ = command_turn(1, command="rm -r /")
+    assert isinstance(node, NodeRan)
+    assert isinstance(requested, Requested)
+    assert isinstance(outcome, Outcome)
+    write(
+        journal,
+        [
+            node,
+            requested,
+            Judged(
+                "r1",
+                RiskReport("rm -r /", "dangerous", (Text("deletes {x}", {"x": "/"}),)),
+                Verdict("ask"),
+            ),
+            Decided("r1", Decision("reject", "rm -r /", "ana", "are you mad")),
+            Outcome("r1", "refused", outcome.message),
+        ],
+    )
+    (entry,) = trail(store.backend, journal.state.session_id)
+    journal.close()
+    assert (entry.decision, entry.decided_by, entry.decision_reason) == (
+        "reject",
+        "ana",
+        "are you mad",
+    )
+    assert [str(risk) for risk in entry.risks] == ["deletes /"]
+    assert (entry.command, entry.started, entry.status) == ("", None, "refused")

@@ -1,0 +1,170 @@
+"""Export, import, fork and copy: nothing lost, nothing made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import UsageError
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.markdown import markdown
+from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.transfer import copy_all, differences, export_lines, fork, import_lines
+from tests.support.conversation import command_turn, write
+
+
+@pytest.fixture
+def session(store: SessionStore) -> str:
+    """A session of three turns, closed."""
+    journal = store.create(folder="/home/ana/niño", model="scripted:a")
+    for turn in (1, 2, 3):
+        write(journal, command_turn(turn, f"Tarea número {turn}: ¿cuántos?", output="ñ\x00\n"))
+    journal.close()
+    store.save_draft(journal.state.session_id, "half a senten")
+    return journal.state.session_id
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> SessionStore:
+    """Another, empty database."""
+    return SessionStore(SqliteBackend(tmp_path / "other.db"), version="1.0")
+
+
+def test_an_imported_session_exports_to_the_same_bytes(
+    store: SessionStore, other: SessionStore, session: str
+) -> None:
+    lines = list(export_lines(store, session))
+    imported = import_lines(other, [line + "\n" for line in lines])
+    assert list(export_lines(other, imported.id)) == lines
+    assert other.info(session) == store.info(session)
+    assert load_state(other.backend, session) == load_state(store.backend, session)
+    assert other.search("cuantos tarea")[0][1].session_id == session
+    other.close()
+
+
+def test_importing_again_changes_nothing(store: SessionStore, session: str) -> None:
+    lines = list(export_lines(store, session))
+    assert import_lines(store, lines).id == session
+    assert len(store.sessions()) == 1
+    copy = import_lines(store, lines, as_new=True)
+    assert copy.id != session
+    assert copy.title == store.find(session).title
+    assert verify(store.backend, copy.id).intact
+
+
+def test_another_session_with_the_same_id_is_not_overwritten(
+    store: SessionStore, session: str
+) -> None:
+    lines = list(export_lines(store, session))
+    store.rename(session, "gone on")
+    with pytest.raises(UsageError, match="--as-new"):
+        import_lines(store, lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], "ends too early"),
+        (lambda lines: [], "ends too early"),
+        (lambda lines: lines[:3] + lines[4:], "checksum"),
+        (lambda lines: [*lines, "{}"], "line 31.*after the end"),
+        (lambda lines: [lines[0].replace('"version":1', '"version":9'), *lines[1:]], "newer"),
+        (lambda lines: ['{"format":"zip"}', *lines[1:]], "the format is zip"),
+        (lambda lines: ["not json", *lines[1:]], "line 1"),
+        (lambda lines: [lines[0], "[]", *lines[1:]], "line 2"),
+        (lambda lines: [line.replace("wc -l", "wc -c") for line in lines], "checksum"),
+    ],
+)
+def test_a_file_that_was_cut_or_changed_is_refused(
+    store: SessionStore, other: SessionStore, session: str, change: object, message: str
+) -> None:
+    assert callable(change)
+    lines = list(export_lines(store, session))
+    with pytest.raises(UsageError, match=message):
+        import_lines(other, change(lines))
+    assert other.sessions() == []
+    other.close()
+
+
+def test_a_fork_starts_from_a_copy_and_names_its_parent(store: SessionStore, session: str) -> None:
+    branch = fork(store, session, turn=2)
+    assert (branch.parent, branch.turns) == (session, 2)
+    assert branch.title.endswith("(fork)")
+    state, damaged = load_state(store.backend, branch.id)
+    parent, _ = load_state(store.backend, session)
+    assert damaged == ()
+    assert tuple(state.messages) == tuple(parent.messages)[:8]
+    assert verify(store.backend, branch.id).intact
+    journal = store.open(branch.id)
+    write(journal, command_turn(3, "Another way"))
+    journal.close()
+    assert store.find(session).turns == 3
+    assert verify(store.backend, session).intact
+
+
+@pytest.mark.parametrize("turn", [-1, 4])
+def test_a_fork_at_a_turn_that_was_not(store: SessionStore, session: str, turn: int) -> None:
+    with pytest.raises(UsageError, match="3 turns"):
+        fork(store, session, turn=turn)
+
+
+def test_a_fork_before_the_first_turn_is_an_empty_session(
+    store: SessionStore, session: str
+) -> None:
+    state, _ = load_state(store.backend, fork(store, session, turn=0).id)
+    assert len(state.messages) == 0
+    assert state.folder == "/home/ana/niño"
+
+
+def test_copying_a_database_and_bringing_the_copy_up_to_date(
+    store: SessionStore, other: SessionStore, session: str
+) -> None:
+    assert copy_all(store, other).copied == (session,)
+    assert differences(store, other) == []
+    assert copy_all(store, other).present == (session,)
+    journal = store.open(session)
+    write(journal, command_turn(4))
+    journal.close()
+    assert differences(store, other) == [session]
+    assert copy_all(store, other).copied == (session,)
+    assert differences(store, other) == []
+    assert list(export_lines(other, session)) == list(export_lines(store, session))
+    store.rename(session, "here")
+    other.rename(session, "there")
+    assert copy_all(store, other).conflicts == (session,)
+    assert other.find(session).title == "there"
+    other.close()
+
+
+def test_copying_back_gives_the_same_bytes(
+    store: SessionStore, other: SessionStore, session: str, tmp_path: Path
+) -> None:
+    copy_all(store, other)
+    third = SessionStore(SqliteBackend(tmp_path / "third.db"), version="1.0")
+    copy_all(other, third)
+    assert list(export_lines(third, session)) == list(export_lines(store, session))
+    third.close()
+    other.close()
+
+
+def test_markdown_reads_as_a_conversation(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1, "Show\nme", "cat a.md", "```\ncode\n```", "It is code."))
+    journal.close()
+    text = "".join(markdown(store, journal.state.session_id))
+    assert text.startswith("# Show\n")
+    assert "> Show\n> me\n" in text
+    assert "```sh\ncat a.md\n```" in text
+    assert "````\n```\ncode\n```\n````" in text
+    assert "*finished, exit code 0*" in text
+    assert text.rstrip().endswith("It is code.")
+
+
+def test_every_line_is_json_on_its_own(store: SessionStore, session: str) -> None:
+    lines = [json.loads(line) for line in export_lines(store, session)]
+    assert lines[0]["format"] == "kogniterm.session"
+    assert [line["seq"] for line in lines[1:-1]] == list(range(1, lines[-1]["records"] + 1))
