@@ -10,6 +10,7 @@ from pydantic import Field
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.edit import MAX_BYTES, FileVersions
 from kogniterm.types import EffectClass
 
 MAX_LINES = 1_000
@@ -26,7 +27,10 @@ class ReadArguments(Arguments):
 
 
 def read_file(
-    cwd: Callable[[], str], workspace: str, is_secret: Callable[[str], bool]
+    cwd: Callable[[], str],
+    workspace: str,
+    is_secret: Callable[[str], bool],
+    versions: FileVersions,
 ) -> SchemaTool[ReadArguments]:
     """The tool, reading below `workspace` freely; elsewhere and secrets only after approval."""
 
@@ -39,7 +43,11 @@ def read_file(
         return "none" if inside and not is_secret(str(real)) else "read"
 
     async def run(arguments: ReadArguments) -> str:
-        return read_lines(place(arguments), arguments.start, arguments.lines)
+        text = read_lines(place(arguments), arguments.start, arguments.lines)
+        real = place(arguments).resolve()
+        if real.stat().st_size <= MAX_BYTES:
+            versions.saw(real, real.read_bytes())
+        return text
 
     return SchemaTool(
         "read_file",
