@@ -1,1 +1,12 @@
-"""Memory: facts with provenance that can be recalled, contradicted and forgotten."""
+"""Memory: facts about the person and the project, found by words, forgotten for good.
+
+`open_memory` is the stable face (see docs/memory.md). Uses the standard library only; numpy,
+onnxruntime and psycopg are loaded when vectors or PostgreSQL are asked for.
+"""
+
+from __future__ import annotations
+
+from kogniterm.memory.memory import Memory, open_memory
+from kogniterm.memory.records import Fact, Origin, Recall
+
+__all__ = ["Fact", "Memory", "Origin", "Recall", "open_memory"]

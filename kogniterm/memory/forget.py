@@ -1,0 +1,257 @@
+"""Forgetting that is real: every store is purged, then the raw bytes are searched for proof.
+
+Other rooms take part by handing in a `Forgettable` for what they store (journal, outputs,
+history, logs, caches); this room does its own tables. The receipt says what was removed, where
+the words were still found, and what cannot be reached from here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kogniterm.memory.records import Fact
+from kogniterm.memory.repository import FactRepository
+from kogniterm.memory.tombstones import Tombstones
+from kogniterm.protocols import Clock
+from kogniterm.types import Text
+
+SHORTEST_TERM = 4
+"""Characters a term must have to be purged elsewhere; shorter ones would tear other texts up."""
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What one store did: how many records it removed or blanked, and what it cannot reach."""
+
+    place: Text
+    removed: int
+    unreachable: tuple[Text, ...] = ()
+
+
+class Forgettable(Protocol):
+    """A store that can forget. Each room hands in its own."""
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Remove or blank everything that holds one of `terms`, literally, in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What forgetting did. `found` are files that still hold one of the terms: no proof then."""
+
+    facts: tuple[int, ...]
+    parts: tuple[Purged, ...]
+    scanned_files: int
+    scanned_bytes: int
+    found: tuple[Path, ...]
+    unreachable: tuple[Text, ...]
+
+    @property
+    def proved(self) -> bool:
+        """Whether every file was read and none holds the terms any more."""
+        return not self.found
+
+
+class Forgetter:
+    """Forgets facts of one repository and what other stores hold of them."""
+
+    def __init__(
+        self,
+        repository: FactRepository,
+        tombstones: Tombstones,
+        clock: Clock,
+        *,
+        stores: Sequence[Forgettable] = (),
+        paths: Sequence[Path] = (),
+    ) -> None:
+        self._repository = repository
+        self._tombstones = tombstones
+        self._clock = clock
+        self._stores = tuple(stores)
+        self._paths = tuple(paths)
+
+    def forget(
+        self, facts: Iterable[Fact], *, words: Sequence[str] = (), who: str = "person"
+    ) -> Receipt:
+        """Remove `facts` with everything they superseded, and every trace of `words`."""
+        doomed = self._with_chain(facts)
+        terms = _terms(doomed, words)
+        marks: list[str | bytes] = [*terms, *self._hidden_marks(doomed)]
+        now = self._clock.now()
+        with self._repository.transaction():
+            self._tombstones.bury([*terms, *words], now)
+            self._repository.delete([fact.id for fact in doomed], now=now, who=who)
+            own = purge_tables(self._repository, terms)
+        parts = [own, *(store.purge(terms) for store in self._stores)]
+        self._repository.sql.scrub()
+        files, read, found = scan(self._paths, marks)
+        return Receipt(
+            facts=tuple(fact.id for fact in doomed),
+            parts=tuple(parts),
+            scanned_files=files,
+            scanned_bytes=read,
+            found=found,
+            unreachable=(
+                *_unreachable(self._repository),
+                *(u for p in parts for u in p.unreachable),
+            ),
+        )
+
+    def _with_chain(self, facts: Iterable[Fact]) -> list[Fact]:
+        chain: dict[int, Fact] = {}
+        for fact in facts:
+            chain[fact.id] = fact
+            chain.update((one.id, one) for one in self._repository.predecessors(fact.id))
+        return list(chain.values())
+
+    def _hidden_marks(self, facts: Sequence[Fact]) -> list[bytes]:
+        """Vectors and stored terms: copies of the text that no reader would recognise."""
+        marks: list[bytes] = []
+        for fact in facts:
+            rows = self._repository.sql.all(
+                "SELECT vector FROM fact_vectors WHERE user_id = ? AND fact_id = ?",
+                (self._repository.user, fact.id),
+            )
+            marks.extend(bytes(row[0]) for row in rows)
+            row = self._repository.sql.one(
+                "SELECT terms FROM facts WHERE user_id = ? AND id = ?",
+                (self._repository.user, fact.id),
+            )
+            if row and len(row[0]) >= 3 * SHORTEST_TERM:
+                marks.append(str(row[0]).encode())
+        return marks
+
+
+def purge_tables(repository: FactRepository, terms: Sequence[str]) -> Purged:
+    """Delete rows of this room that hold one of `terms`, other than facts that were not named."""
+    removed = 0
+    for table, columns, has_project in (
+        ("preferences", ("value",), True),
+        ("outcomes", ("task", "shape", "note"), True),
+        ("memory_sessions", ("entities", "intents", "variables"), True),
+        ("project_profiles", ("profile",), True),
+        ("store_items", ("value", "indexed"), False),
+    ):
+        scope = "user_id = ?" + (" AND project_id IN ('', ?)" if has_project else "")
+        bound = (repository.user, repository.project) if has_project else (repository.user,)
+        condition = " OR ".join(f"lower({column}) LIKE ? ESCAPE '!'" for column in columns)
+        for pattern in _patterns(terms):
+            removed += repository.sql.run(
+                f"DELETE FROM {table} WHERE {scope} AND ({condition})",
+                (*bound, *[pattern] * len(columns)),
+            )
+    quotes = 0
+    for pattern in _patterns(terms):
+        quotes += repository.sql.run(
+            "UPDATE facts SET quote = '' WHERE user_id = ? AND project_id IN ('', ?) "
+            "AND lower(quote) LIKE ? ESCAPE '!'",
+            (repository.user, repository.project, pattern),
+        )
+    return Purged(Text("memory"), removed + quotes)
+
+
+def scan(paths: Iterable[Path], marks: Sequence[str | bytes]) -> tuple[int, int, tuple[Path, ...]]:
+    """Read every regular file at or below `paths`; (files, bytes, files that hold a mark).
+
+    Looks for UTF-8 in any case of ASCII letters, and for the same text escaped as in JSON.
+    """
+    needles = _needles(marks)
+    if not needles:
+        return 0, 0, ()
+    files = read = 0
+    found: list[Path] = []
+    for file in _files(paths):
+        size, hit = _search_file(file, needles)
+        files += 1
+        read += size
+        if hit:
+            found.append(file)
+    return files, read, tuple(found)
+
+
+def _needles(marks: Sequence[str | bytes]) -> list[bytes]:
+    needles: dict[bytes, None] = {}
+    for mark in marks:
+        if isinstance(mark, bytes):
+            needles[mark.lower()] = None
+            continue
+        needles[mark.encode().lower()] = None
+        needles[json.dumps(mark)[1:-1].encode().lower()] = None
+        needles[json.dumps(mark, ensure_ascii=False)[1:-1].encode().lower()] = None
+    return [needle for needle in needles if needle]
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            for folder, _, names in os.walk(path):
+                yield from (
+                    file for name in sorted(names) if _is_regular(file := Path(folder) / name)
+                )
+        elif _is_regular(path):
+            yield path
+            # What SQLite keeps beside its file belongs to it.
+            yield from (
+                beside
+                for ending in ("-wal", "-shm", "-journal")
+                if _is_regular(beside := path.with_name(path.name + ending))
+            )
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _search_file(path: Path, needles: Sequence[bytes]) -> tuple[int, bool]:
+    overlap = max(len(needle) for needle in needles) - 1
+    size = 0
+    tail = b""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            size += len(chunk)
+            window = (tail + chunk).lower()
+            if any(needle in window for needle in needles):
+                return size, True
+            tail = window[-overlap:] if overlap else b""
+    return size, False
+
+
+def _terms(facts: Sequence[Fact], words: Sequence[str]) -> list[str]:
+    found: dict[str, None] = {}
+    for text in (*words, *(fact.text for fact in facts), *(fact.origin.quote for fact in facts)):
+        if len(text.strip()) >= SHORTEST_TERM:
+            found[text.strip()] = None
+    return list(found)
+
+
+def _patterns(terms: Sequence[str]) -> list[str]:
+    patterns: dict[str, None] = {}
+    for term in terms:
+        for written in (term, json.dumps(term)[1:-1]):
+            escaped = written.lower()
+            for special in "!%_":
+                escaped = escaped.replace(special, "!" + special)
+            patterns[f"%{escaped}%"] = None
+    return list(patterns)
+
+
+def _unreachable(repository: FactRepository) -> tuple[Text, ...]:
+    places = [
+        Text("backups and snapshots made before now"),
+        Text("what was sent to a model provider"),
+        Text("copies on your clipboard, in your terminal's scrollback, and exports"),
+    ]
+    if repository.sql.is_postgres:
+        places.append(Text("the PostgreSQL server's write-ahead log, archives and replicas"))
+    return tuple(places)

@@ -1,0 +1,201 @@
+"""The word index: BM25 over short facts, in memory, the same for SQLite and PostgreSQL.
+
+A person has hundreds of facts, a heavy user ten thousand; at that size an index in memory is
+built in well under a second, answers in a few milliseconds, ranks alike on every backend, and
+leaves no words of a forgotten fact in a database index.
+
+Scoring is BM25 with Lucene's never negative idf, k1 = 0.9 and b = 0.4 (the values Anserini uses
+for short passages). A question word is a concept: its own stem counts fully, the stem in the
+other language too, and related words, words of the same root and near spellings count for less;
+of the alternatives that a fact holds, the best one counts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from itertools import pairwise
+
+from kogniterm.memory import words
+from kogniterm.memory.stemming import english, root, spanish
+
+K1 = 0.9
+B = 0.4
+RELATED = 0.35
+SAME_ROOT = 0.6
+NEAR_SPELLING = 0.6
+KEYWORD = 0.6
+ADJACENT = 0.15
+NAME = 2.5
+"""Weights of what is not the word itself; `ADJACENT` is the part added for a kept word pair."""
+
+_REORDERED = 100
+_NAME = re.compile(r"(?<=[^.?!¿¡]\s)[^\W\d_a-z][^\W\d_]+")
+"""A word with a capital that does not begin a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the index keeps of a fact: its terms in order, and terms of less weight beside them."""
+
+    terms: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+
+
+class WordIndex:
+    """Finds facts by words. Not thread-safe; its owner serialises access."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+        self._postings: dict[str, dict[int, float]] = {}
+        self._impacts: dict[str, dict[int, float]] = {}
+        self._roots: dict[str, set[str]] = {}
+        self._shapes: dict[tuple[str, int], set[str]] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, fact_id: int) -> bool:
+        return fact_id in self._entries
+
+    def add(self, fact_id: int, entry: Entry) -> None:
+        """Index a fact, or index it anew."""
+        self.remove(fact_id)
+        self._entries[fact_id] = entry
+        self._impacts.clear()
+        self._length += len(entry.terms)
+        for term, frequency in _frequencies(entry).items():
+            posting = self._postings.get(term)
+            if posting is None:
+                posting = self._postings[term] = {}
+                self._roots.setdefault(root(term), set()).add(term)
+                self._shapes.setdefault((term[0], len(term)), set()).add(term)
+            posting[fact_id] = frequency
+
+    def remove(self, fact_id: int) -> None:
+        """Take a fact out; unknown ids are ignored."""
+        entry = self._entries.pop(fact_id, None)
+        if entry is None:
+            return
+        self._length -= len(entry.terms)
+        self._impacts.clear()
+        for term in _frequencies(entry):
+            posting = self._postings[term]
+            del posting[fact_id]
+            if not posting:
+                del self._postings[term]
+                self._roots[root(term)].discard(term)
+                self._shapes[(term[0], len(term))].discard(term)
+
+    def search(self, question: str) -> dict[int, float]:
+        """The score of every fact that shares a concept with `question`."""
+        if not self._entries:
+            return {}
+        asked = words.tokens(question)
+        names = {name for match in _NAME.findall(question) for name in words.raw_words(match)}
+        scores: dict[int, float] = {}
+        for word, count, concept in self._concepts(asked):
+            boost = (1 + math.log(count)) * (NAME if word in names else 1.0)
+            for fact_id, score in self._score(concept).items():
+                scores[fact_id] = scores.get(fact_id, 0.0) + boost * score
+        pairs = {(one.stem, two.stem) for one, two in pairwise(asked)}
+        for fact_id in nlargest(_REORDERED, scores, key=scores.__getitem__):
+            scores[fact_id] *= self._adjacency(fact_id, pairs)
+        return scores
+
+    def _concepts(self, asked: Sequence[words.Token]) -> list[tuple[str, int, Mapping[str, float]]]:
+        """For each different question word, the indexed terms that answer it, with weights."""
+        counts = Counter(token.word for token in asked)
+        stems = {token.word: token.stem for token in asked}
+        return [
+            (word, count, self._alternatives(word, stems[word])) for word, count in counts.items()
+        ]
+
+    def _alternatives(self, word: str, stem: str) -> dict[str, float]:
+        found: dict[str, float] = {}
+        lemma = words.irregular_forms().get(word, word)
+        exact = {stem, english(lemma), spanish(word)}
+        for term in exact:
+            if term in self._postings:
+                found[term] = 1.0
+        for term in exact:
+            for other in self._roots.get(root(term), ()):
+                found.setdefault(other, SAME_ROOT)
+        for term in exact:
+            for other in words.related_stems().get(term, ()):
+                if other in self._postings:
+                    found.setdefault(other, RELATED)
+        if not found and len(word) >= 5 and word.isalpha():
+            found.update(dict.fromkeys(self._near(stem), NEAR_SPELLING))
+        return found
+
+    def _near(self, stem: str) -> Iterable[str]:
+        """Indexed terms one edit away that start with the same letter: spelling mistakes."""
+        for length in (len(stem) - 1, len(stem), len(stem) + 1):
+            for term in self._shapes.get((stem[0], length), ()):
+                if _one_edit_apart(stem, term):
+                    yield term
+
+    def _score(self, concept: Mapping[str, float]) -> dict[int, float]:
+        total = len(self._entries)
+        best: dict[int, float] = {}
+        for term, weight in concept.items():
+            impacts = self._impacts_of(term)
+            holding = len(impacts)
+            rarity = weight * math.log(1 + (total - holding + 0.5) / (holding + 0.5)) * (K1 + 1)
+            if not best:
+                best = {fact_id: rarity * impact for fact_id, impact in impacts.items()}
+                continue
+            for fact_id, impact in impacts.items():
+                if rarity * impact > best.get(fact_id, 0.0):
+                    best[fact_id] = rarity * impact
+        return best
+
+    def _impacts_of(self, term: str) -> dict[int, float]:
+        """BM25's saturated frequency of `term` in each fact; kept until the index changes."""
+        impacts = self._impacts.get(term)
+        if impacts is None:
+            average = self._length / len(self._entries) or 1.0
+            entries = self._entries
+            impacts = self._impacts[term] = {
+                fact_id: frequency
+                / (frequency + K1 * (1 - B + B * len(entries[fact_id].terms) / average))
+                for fact_id, frequency in self._postings[term].items()
+            }
+        return impacts
+
+    def _adjacency(self, fact_id: int, pairs: set[tuple[str, str]]) -> float:
+        """More than 1 when words that stand side by side in the question do so in the fact."""
+        if not pairs:
+            return 1.0
+        held = self._entries[fact_id].terms
+        kept = sum(pair in pairs for pair in pairwise(held))
+        return 1.0 + ADJACENT * min(kept, 2)
+
+
+def _frequencies(entry: Entry) -> dict[str, float]:
+    frequencies: dict[str, float] = {}
+    for term in entry.terms:
+        frequencies[term] = frequencies.get(term, 0.0) + 1.0
+    for term in entry.extra:
+        frequencies[term] = frequencies.get(term, 0.0) + KEYWORD
+    return frequencies
+
+
+def _one_edit_apart(one: str, two: str) -> bool:
+    """Whether one insertion, deletion, replacement or swap of neighbours makes them equal."""
+    if len(one) > len(two):
+        one, two = two, one
+    start = 0
+    while start < len(one) and one[start] == two[start]:
+        start += 1
+    if len(one) < len(two):
+        return one[start:] == two[start + 1 :]
+    rest, other = one[start:], two[start:]
+    swapped = rest[:2] == other[1::-1] and rest[2:] == other[2:] if len(rest) > 1 else False
+    return rest[1:] == other[1:] or swapped

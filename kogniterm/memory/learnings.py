@@ -1,0 +1,142 @@
+"""How commands and plans ended, good and bad, to be offered when a similar task comes.
+
+A command is kept as its shape: the program, its subcommand and its options, without the
+operands, so that one lesson serves the next file too and no file name is kept.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+
+from kogniterm.memory import words
+from kogniterm.memory.index import Entry, WordIndex
+from kogniterm.memory.records import Lesson
+from kogniterm.memory.sql import Row, Sql
+from kogniterm.protocols import Clock
+
+MOST_KEPT = 500
+"""Lessons per project; the oldest go first, those that went well before those that failed."""
+
+_SUBCOMMANDS = re.compile(
+    r"git|docker|podman|kubectl|helm|npm|pnpm|yarn|pip|pipx|uv|cargo|go|make|apt|apt-get|dnf|brew|"
+    r"systemctl|poetry|python[\d.]*|node|npx|terraform|ansible|gh|conda"
+)
+"""Programs whose first operand says what they do."""
+
+_COLUMNS = "id, task, shape, ok, exit_code, seconds, note, created, times"
+
+
+class Learnings:
+    """The lessons of one user in one project."""
+
+    def __init__(self, sql: Sql, project: str, clock: Clock, redact: Callable[[str], str]) -> None:
+        self._sql = sql
+        self._clock = clock
+        self._redact = redact
+        self._bound = (sql.user, project)
+
+    def record(
+        self,
+        task: str,
+        command: str,
+        *,
+        ok: bool,
+        exit_code: int | None = None,
+        seconds: float = 0.0,
+        note: str = "",
+        session_id: str = "",
+    ) -> None:
+        """Keep how `command` ended on the way to `task`; the same ending again is counted."""
+        task = _short(self._redact(task), 300)
+        shape = _short(self._redact(command_shape(command)), 200)
+        note = _short(self._redact(note), 500)
+        with self._sql.transaction():
+            touched = self._sql.run(
+                "UPDATE outcomes SET times = times + 1, created = ?, seconds = ?, note = ? "
+                "WHERE user_id = ? AND project_id = ? AND task = ? AND shape = ? AND ok = ?",
+                (self._clock.now(), seconds, note, *self._bound, task, shape, int(ok)),
+            )
+            if not touched:
+                self._sql.run(
+                    "INSERT INTO outcomes (user_id, project_id, task, shape, ok, exit_code, "
+                    "seconds, note, created, session_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (*self._bound, task, shape, int(ok), exit_code, seconds, note,
+                     self._clock.now(), session_id),
+                )  # fmt: skip
+                self._trim()
+
+    def similar(self, task: str, limit: int = 3) -> list[Lesson]:
+        """Lessons from tasks like `task`, best first; failures before successes of equal score."""
+        lessons = {lesson.id: lesson for lesson in self.all()}
+        index = WordIndex()
+        for lesson in lessons.values():
+            index.add(
+                lesson.id,
+                Entry(tuple(words.terms(lesson.task)), tuple(words.terms(lesson.shape))),
+            )
+        found = index.search(task)
+        best = sorted(found, key=lambda one: (-found[one], lessons[one].ok, -lessons[one].created))
+        asked = {token.stem for token in words.tokens(task)}
+        return [
+            lessons[one]
+            for one in best
+            # One common word does not make a task similar.
+            if len(asked & set(words.terms(lessons[one].task + " " + lessons[one].shape)))
+            >= min(2, len(asked))
+        ][:limit]
+
+    def all(self) -> list[Lesson]:
+        """Every lesson of this project, oldest first."""
+        rows = self._sql.all(
+            f"SELECT {_COLUMNS} FROM outcomes WHERE user_id = ? AND project_id = ? ORDER BY id",
+            self._bound,
+        )
+        return [_lesson(row) for row in rows]
+
+    def _trim(self) -> None:
+        self._sql.run(
+            "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND id IN ("
+            "SELECT id FROM outcomes WHERE user_id = ? AND project_id = ? "
+            "ORDER BY ok ASC, created DESC LIMIT 1000000 OFFSET ?)",
+            (*self._bound, *self._bound, MOST_KEPT),
+        )
+
+
+def command_shape(command: str) -> str:
+    """`git commit -m 'x'` → `git commit -m`; pipelines keep every part. Operands are left out."""
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;")
+        lexer.whitespace_split = True
+        parts = list(lexer)
+    except ValueError:
+        parts = command.split()
+    shape: list[str] = []
+    program = ""
+    subcommand = False
+    for part in parts:
+        if part and set(part) <= set("|&;"):
+            shape.append(part)
+            program = ""
+        elif not program and "=" in part.split("/", maxsplit=1)[0]:
+            continue
+        elif not program:
+            program = part.rsplit("/", maxsplit=1)[-1]
+            shape.append(program)
+            subcommand = _SUBCOMMANDS.fullmatch(program) is not None
+        elif part.startswith("-"):
+            shape.append(part.split("=", maxsplit=1)[0])
+        elif subcommand:
+            shape.append(part)
+            subcommand = False
+    return " ".join(shape)
+
+
+def _lesson(row: Row) -> Lesson:
+    return Lesson(row[0], row[1], row[2], bool(row[3]), *row[4:])
+
+
+def _short(text: str, longest: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"

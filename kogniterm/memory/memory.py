@@ -1,0 +1,226 @@
+"""The face of memory: one object, bound to one user and one project.
+
+with open_memory("~/notes", user="ana", project="/home/ana/shop") as memory:
+    memory.add("Ana deploys on Fridays only", category="constraint")
+    memory.search("when may I deploy?", 5)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from kogniterm import database
+from kogniterm.errors import UsageError
+from kogniterm.memory import sensitive
+from kogniterm.memory.forget import Forgettable, Forgetter, Receipt
+from kogniterm.memory.learnings import Learnings
+from kogniterm.memory.preferences import Preferences
+from kogniterm.memory.records import (
+    AuditEntry,
+    Category,
+    Change,
+    Fact,
+    Origin,
+    Recall,
+    Source,
+    Status,
+    fact_id,
+)
+from kogniterm.memory.repository import FactRepository
+from kogniterm.memory.search import Searcher
+from kogniterm.memory.sql import Sql, database_file, open_sql
+from kogniterm.memory.tombstones import Tombstones, read_key
+from kogniterm.memory.update import Candidate, Updater
+from kogniterm.memory.vectors import Embedder, MiniLM
+from kogniterm.protocols import Clock
+
+Scope = Literal["project", "everywhere"]
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+
+class Memory:
+    """What is remembered for one user in one project. Made by `open_memory`; thread-safe."""
+
+    def __init__(
+        self,
+        sql: Sql,
+        *,
+        project: str,
+        key: bytes | None,
+        clock: Clock,
+        redact: Callable[[str], str],
+        embedder: Embedder | None = None,
+        stores: Sequence[Forgettable] = (),
+        paths: Sequence[Path] = (),
+    ) -> None:
+        self.sql = sql
+        self.clock = clock
+        self.redact = redact
+        self.repository = FactRepository(sql, project)
+        self.tombstones = Tombstones(
+            self.repository, key if key is not None else self.repository.salt().encode()
+        )
+        self.updater = Updater(self.repository, self.tombstones, clock, redact)
+        self.searcher = Searcher(self.repository, clock, embedder)
+        self.preferences = Preferences(sql, project, clock, redact)
+        self.learnings = Learnings(sql, project, clock, redact)
+        self.forgetter = Forgetter(
+            self.repository, self.tombstones, clock, stores=stores, paths=paths
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def add(
+        self,
+        text: str,
+        *,
+        category: Category = "fact",
+        slot: str | None = None,
+        created: datetime | float | None = None,
+        scope: Scope = "project",
+        confidence: float = 1.0,
+        source: Source = "explicit",
+        keywords: Sequence[str] = (),
+        pinned: bool = False,
+        origin: Origin | None = None,
+    ) -> int:
+        """Remember `text` durably and return its id.
+
+        A text that is known already is confirmed and keeps its id; a `slot` that is taken in
+        the same scope is superseded. `created` (when it was said) is now unless given; a
+        datetime without zone is UTC. Raises `UsageError` for what cannot be a fact.
+        """
+        change = self.remember(
+            Candidate(
+                text=text,
+                category=category,
+                slot=slot,
+                confidence=confidence,
+                source=source,
+                keywords=" ".join(keywords),
+                project=self.project if scope == "project" else "",
+                created=_epoch(created),
+                pinned=pinned,
+                origin=origin or Origin(),
+            )
+        )
+        if change.fact is None:
+            raise UsageError("This cannot be remembered: {reason}.", reason=str(change.reason))
+        return change.fact.id
+
+    def remember(self, candidate: Candidate, *, who: str = "person") -> Change:
+        """Like `add`, telling what became of it."""
+        change = self.updater.remember(candidate, who=who)
+        self.searcher.noticed()
+        return change
+
+    def search(self, query: str, k: int = 10) -> list[Recall]:
+        """The `k` facts that best answer `query`, best first."""
+        return self.searcher.search(query, k)
+
+    def get(self, identifier: int | str) -> Fact:
+        """The fact called `identifier` (7 or "m7"). Raises `UsageError` if there is none."""
+        found = self.repository.get(fact_id(identifier))
+        if found is None:
+            raise UsageError("There is no fact {id} here.", id=identifier)
+        return found
+
+    def facts(self, *statuses: Status) -> list[Fact]:
+        """Facts in id order; all statuses unless some are given."""
+        return self.repository.facts(*statuses)
+
+    def audit(self, limit: int = 100) -> list[AuditEntry]:
+        """What was done to facts, newest first, without their texts."""
+        return self.repository.audit(limit)
+
+    def forget(self, identifier: int | str) -> Receipt:
+        """Remove a fact for good, with what it superseded, and prove it. Raises `UsageError`."""
+        return self.forgetter.forget([self.get(identifier)])
+
+    @property
+    def user(self) -> str:
+        """Whose memory this is."""
+        return self.repository.user
+
+    @property
+    def project(self) -> str:
+        """The project it is bound to; "" for none."""
+        return self.repository.project
+
+    def close(self) -> None:
+        """Release the database."""
+        self.sql.close()
+
+
+def open_memory(
+    location: str | Path,
+    *,
+    user: str,
+    project: str | None = None,
+    vectors: bool = False,
+    clock: Clock | None = None,
+    redact: Callable[[str], str] = sensitive.mask,
+    key_file: Path | None = None,
+    stores: Sequence[Forgettable] = (),
+    paths: Sequence[Path] = (),
+) -> Memory:
+    """Open the memory of `user` in `project` (None: only what holds everywhere).
+
+    `location` is a folder, a `.db` file, or a PostgreSQL address. `vectors` adds search by
+    meaning and needs the extra `kogniterm[vectors]`. `redact` cleans every text before it is
+    stored. `key_file` holds the key of the tombstones; beside a SQLite file it is made by
+    default. `stores` and `paths` take part in forgetting: what else to purge, and which files to
+    search for proof besides the database. Raises `StorageError` and `UsageError` kinds.
+    """
+    if not user:
+        raise UsageError("Memory belongs to somebody; give a user.")
+    embedder = MiniLM() if vectors else None
+    key = None
+    if not database.is_postgres(location):
+        file = database_file(location)
+        paths = (file, *paths)
+        key_file = key_file or file.with_suffix(".memory-key")
+    if key_file is not None:
+        key = read_key(key_file)
+    sql = open_sql(location, user)
+    return Memory(
+        sql,
+        project=project or "",
+        key=key,
+        clock=clock or SystemClock(),
+        redact=redact,
+        embedder=embedder,
+        stores=stores,
+        paths=paths,
+    )
+
+
+def _epoch(moment: datetime | float | None) -> float | None:
+    if isinstance(moment, datetime):
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return moment

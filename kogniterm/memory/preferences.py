@@ -1,0 +1,125 @@
+"""Typed settings and stated wishes of the person, everywhere or in one project.
+
+A project's value wins over the one that holds everywhere. Values are what JSON can say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from kogniterm.errors import UsageError
+from kogniterm.memory.records import Preference, Source
+from kogniterm.memory.sql import Sql
+from kogniterm.memory.words import raw_words
+from kogniterm.protocols import Clock
+
+KNOWN: Mapping[str, type | tuple[str, ...]] = {
+    "language": str,
+    "verbosity": ("short", "normal", "long"),
+    "explain_commands": bool,
+    "editor": str,
+    "package_manager": str,
+    "test_command": str,
+    "build_command": str,
+    "units": ("metric", "imperial"),
+    "emoji": bool,
+    "name": str,
+}
+"""Settings with a type: a Python type, or the words allowed. Any other key takes any JSON."""
+
+
+class Preferences:
+    """The preferences of one user, seen from one project."""
+
+    def __init__(self, sql: Sql, project: str, clock: Clock, redact: Callable[[str], str]) -> None:
+        self._sql = sql
+        self._project = project
+        self._clock = clock
+        self._redact = redact
+
+    def set(
+        self,
+        key: str,
+        value: object,
+        *,
+        scope: Literal["project", "everywhere"] = "everywhere",
+        source: Source = "explicit",
+    ) -> Preference:
+        """Store `value`; inferred values never replace what a person said. `UsageError` if bad."""
+        name = "_".join(raw_words(key))
+        value = _checked(name, self._redact(value) if isinstance(value, str) else value)
+        project = self._project if scope == "project" else ""
+        with self._sql.transaction():
+            known = {one.key: one for one in self._stored() if one.project == project}.get(name)
+            if known and known.source == "explicit" and source != "explicit":
+                return known
+            preference = Preference(name, value, project, source, self._clock.now())
+            self._write(preference)
+        return preference
+
+    def take_over(self, preference: Preference) -> bool:
+        """Store an imported preference unless the key has a value here; whether it was stored."""
+        if any(
+            (one.key, one.project) == (preference.key, preference.project) for one in self._stored()
+        ):
+            return False
+        value = preference.value
+        clean = _checked(preference.key, self._redact(value) if isinstance(value, str) else value)
+        self._write(replace(preference, value=clean))
+        return True
+
+    def _write(self, one: Preference) -> None:
+        self._sql.run(
+            "INSERT INTO preferences (user_id, project_id, key, value, source, updated) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, project_id, key) DO UPDATE SET "
+            "value = excluded.value, source = excluded.source, updated = excluded.updated",
+            (self._sql.user, one.project, one.key, json.dumps(one.value), one.source, one.updated),
+        )
+
+    def all(self) -> dict[str, Preference]:
+        """What holds here: the project's preferences over those that hold everywhere."""
+        return {one.key: one for one in sorted(self._stored(), key=lambda one: one.project)}
+
+    def stored(self) -> list[Preference]:
+        """Every preference of this scope, those that are overridden too."""
+        return self._stored()
+
+    def remove(self, key: str) -> int:
+        """Drop `key` in both scopes; returns how many values went."""
+        return self._sql.run(
+            "DELETE FROM preferences WHERE user_id = ? AND project_id IN ('', ?) AND key = ?",
+            (self._sql.user, self._project, "_".join(raw_words(key))),
+        )
+
+    def _stored(self) -> list[Preference]:
+        rows = self._sql.all(
+            "SELECT key, value, project_id, source, updated FROM preferences "
+            "WHERE user_id = ? AND project_id IN ('', ?) ORDER BY project_id, key",
+            (self._sql.user, self._project),
+        )
+        return [Preference(row[0], json.loads(row[1]), *row[2:]) for row in rows]
+
+
+def _checked(name: str, value: object) -> object:
+    kind = KNOWN.get(name)
+    if not name:
+        raise UsageError("A preference needs a name.")
+    if isinstance(kind, tuple) and value not in kind:
+        raise UsageError(
+            "{name} is one of {choices}, not {value}.",
+            name=name,
+            choices=", ".join(kind),
+            value=value,
+        )
+    if isinstance(kind, type) and not isinstance(value, kind):
+        raise UsageError(
+            "{name} takes a {kind}, not {value}.", name=name, kind=kind.__name__, value=value
+        )
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError("{name} cannot hold this value.", name=name) from error
+    return value

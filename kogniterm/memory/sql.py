@@ -1,0 +1,112 @@
+"""One small door to both databases: the same SQL text, `?` for values, transactions that nest."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kogniterm import database
+from kogniterm.memory import schema
+
+Row = tuple[Any, ...]
+
+
+class Sql:
+    """A connection bound to one user. Safe to share between threads: calls take turns."""
+
+    def __init__(self, connection: database.Connection, place: str, user: str) -> None:
+        self._connection = connection
+        self._postgres = not isinstance(connection, sqlite3.Connection)
+        self._lock = threading.RLock()
+        self._depth = 0
+        self.place = place
+        self.user = user
+
+    @property
+    def is_postgres(self) -> bool:
+        """Whether rows live on a PostgreSQL server."""
+        return self._postgres
+
+    def all(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Every row that `statement` returns; an empty list for one that returns none."""
+        with self._lock, database.storage_errors(self.place):
+            cursor = self._run(statement, values)
+            return list(cursor.fetchall()) if cursor.description is not None else []
+
+    def one(self, statement: str, values: Sequence[object] = ()) -> Row | None:
+        """The first row, or None."""
+        rows = self.all(statement, values)
+        return rows[0] if rows else None
+
+    def run(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Execute and tell how many rows were touched."""
+        with self._lock, database.storage_errors(self.place):
+            return int(self._run(statement, values).rowcount)
+
+    def _run(self, statement: str, values: Sequence[object]) -> Any:
+        if self._postgres:
+            statement = statement.replace("?", "%s")
+        execute: Any = self._connection.execute
+        return execute(statement, tuple(values))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; nested blocks join the outer one."""
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            with database.storage_errors(self.place), database.transaction(self._connection):
+                self._depth = 1
+                try:
+                    if self._postgres:
+                        # A pooled connection could carry another user's setting: say it anew.
+                        self._run("SELECT set_config('kogniterm.user_id', ?, true)", (self.user,))
+                    yield
+                finally:
+                    self._depth = 0
+
+    def scrub(self) -> None:
+        """Leave no deleted byte in the file or its write-ahead log (SQLite), as far as SQL can."""
+        with self._lock, database.storage_errors(self.place):
+            if isinstance(self._connection, sqlite3.Connection):
+                database.scrub(self._connection)
+            else:
+                for table in schema.TABLES:
+                    self._run(f"VACUUM (FULL) {table}", ())
+
+    def close(self) -> None:
+        """Release the connection."""
+        with self._lock:
+            self._connection.close()
+
+
+def open_sql(location: str | Path, user: str) -> Sql:
+    """Open `location` (a `.db` file, a folder, or a PostgreSQL address) with its schema current."""
+    connection: database.Connection
+    if database.is_postgres(location):
+        connection = database.open_postgres(str(location), user=user)
+        place, dialect = database.without_password(str(location)), "postgres"
+    else:
+        path = database_file(location)
+        connection = database.open_sqlite(path)
+        place, dialect = str(path), "sqlite"
+    try:
+        with database.storage_errors(place):
+            database.migrate(connection, schema.ROOM, schema.migrations(dialect))
+    except BaseException:
+        connection.close()
+        raise
+    return Sql(connection, place, user)
+
+
+def database_file(location: str | Path) -> Path:
+    """The SQLite file meant by `location`: itself, or `kogniterm.db` in the folder it names."""
+    path = Path(location).expanduser()
+    if path.is_dir() or not path.suffix:
+        return path / "kogniterm.db"
+    return path

@@ -1,0 +1,294 @@
+"""Writing facts: what becomes of a new statement beside what is already known.
+
+Similarity cannot tell a correction from a repetition (contradictions look more alike than
+restatements), so the relation comes from a model, or, without one, from equal texts and equal
+slots alone. What follows from a relation is decided here, in `judge`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from kogniterm.errors import UsageError
+from kogniterm.memory import decay, words
+from kogniterm.memory.records import Category, Change, Fact, Origin, Source
+from kogniterm.memory.repository import FactRepository
+from kogniterm.memory.tombstones import Tombstones
+from kogniterm.protocols import Clock
+from kogniterm.types import Text
+
+Relation = Literal["same", "update", "detail", "other"]
+Action = Literal["confirm", "add", "supersede", "pend"]
+
+_COMMANDS = re.compile(
+    r"\b(?:run|execute|always use|sudo|rm|install|deploy|push|commit|skip|disable|approve|confirm|"
+    r"ejecuta\w*|instala\w*|despliega\w*|aprueba\w*|confirma\w*)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A statement that may become a fact. `project` "" means: holds everywhere."""
+
+    text: str
+    category: Category = "fact"
+    slot: str | None = None
+    confidence: float = 1.0
+    source: Source = "explicit"
+    keywords: str = ""
+    project: str = ""
+    created: float | None = None
+    pinned: bool = False
+    origin: Origin = field(default_factory=Origin)
+
+
+def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
+    """What a new statement does to the known fact it stands in `relation` to."""
+    if relation == "same":
+        return "confirm"
+    if relation in ("detail", "other"):
+        return "add"
+    if new.source == "explicit":
+        return "supersede"
+    if old.source == "explicit" or old.pinned:
+        return "pend"
+    return "supersede" if new.confidence >= decay.effective_confidence(old, now) else "pend"
+
+
+def starts_pending(candidate: Candidate) -> bool:
+    """Whether a person has to confirm it first: inferred, and it would steer what is done."""
+    if candidate.source != "inferred":
+        return False
+    return candidate.category == "constraint" or _COMMANDS.search(candidate.text) is not None
+
+
+class Updater:
+    """The one writer of facts of a repository: redacts, decides, stores."""
+
+    def __init__(
+        self,
+        repository: FactRepository,
+        tombstones: Tombstones,
+        clock: Clock,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._repository = repository
+        self._tombstones = tombstones
+        self._clock = clock
+        self._redact = redact
+
+    def remember(
+        self,
+        candidate: Candidate,
+        *,
+        known: Fact | None = None,
+        relation: Relation | None = None,
+        who: str = "person",
+    ) -> Change:
+        """Store `candidate`, one transaction; `relation` is to `known` where a model has said so.
+
+        Raises `UsageError` for a text that is empty or too long.
+        """
+        candidate = self._cleaned(candidate)
+        if candidate.source == "explicit":
+            self._tombstones.lift(candidate.text)
+        elif self._tombstones.holds(candidate.text) or self._buried_quote(candidate):
+            return Change("rejected", None, Text("it was forgotten on request"))
+        with self._repository.transaction():
+            if known is None or relation is None:
+                known, relation = self._relate(candidate)
+            now = self._clock.now()
+            action = judge(relation, candidate, known, now) if known else "add"
+            return self._apply(action, candidate, known, now, who)
+
+    def _buried_quote(self, candidate: Candidate) -> bool:
+        return bool(candidate.origin.quote) and self._tombstones.holds(candidate.origin.quote)
+
+    def _cleaned(self, candidate: Candidate) -> Candidate:
+        text = " ".join(self._redact(candidate.text).split())
+        origin = replace(candidate.origin, quote=self._redact(candidate.origin.quote))
+        keywords = " ".join(self._redact(candidate.keywords).split())
+        slot = "_".join(words.raw_words(candidate.slot)) if candidate.slot else None
+        cleaned = replace(candidate, text=text, origin=origin, keywords=keywords, slot=slot or None)
+        try:
+            _new_fact(cleaned, 0.0)
+        except ValueError as error:
+            raise UsageError("This cannot be remembered: {reason}.", reason=str(error)) from error
+        return cleaned
+
+    def _relate(self, candidate: Candidate) -> tuple[Fact | None, Relation]:
+        """Without a model: equal text is the same, an equal slot is an update."""
+        same = self._repository.same_text(candidate.text, candidate.project)
+        if same is not None:
+            return same, "same"
+        if candidate.slot:
+            taken = self._repository.in_slot(candidate.slot, candidate.project)
+            if taken is not None:
+                return taken, "update"
+        return None, "other"
+
+    def _apply(
+        self, action: Action, candidate: Candidate, known: Fact | None, now: float, who: str
+    ) -> Change:
+        if action == "confirm" and known is not None:
+            return self._confirmed(candidate, known, now, who)
+        fact = _new_fact(candidate, now)
+        if action == "pend" or starts_pending(candidate):
+            stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
+            return Change("pending", stored, Text("it waits for your word"), known)
+        if action == "supersede" and known is not None:
+            return self._superseded(fact, known, now, who)
+        taken = self._repository.in_slot(fact.slot, fact.project) if fact.slot else None
+        if taken is not None:
+            # A detail beside the fact that holds the slot: both stay, the slot stays with the old.
+            fact = replace(fact, slot=None)
+        stored = self._repository.insert(fact, now=now, who=who)
+        return Change("added", stored, Text("it is new"))
+
+    def _confirmed(self, candidate: Candidate, known: Fact, now: float, who: str) -> Change:
+        explicit = candidate.source == "explicit"
+        changes: dict[str, object] = {
+            "last_confirmed": max(now, known.last_confirmed),
+            "confidence": max(known.confidence, candidate.confidence),
+        }
+        if explicit:
+            changes["source"] = "explicit"
+            free = not known.slot or self._repository.in_slot(known.slot, known.project) is None
+            if known.status == "pending" and free:
+                changes["status"] = "active"
+        if candidate.pinned:
+            changes["pinned"] = True
+        confirmed = self._repository.change(known, changes, now=now, who=who, operation="confirm")
+        return Change("confirmed", confirmed, Text("it was known already"))
+
+    def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> Change:
+        repository = self._repository
+        repository.change(
+            known,
+            {"status": "superseded", "valid_to": now},
+            now=now,
+            who=who,
+            operation="supersede",
+        )
+        stored = repository.insert(replace(fact, slot=fact.slot or known.slot), now=now, who=who)
+        old = repository.change(
+            known, {"superseded_by": stored.id}, now=now, who=who, operation="link"
+        )
+        reason = Text("it takes the place of [{old}]", {"old": old.label})
+        return Change("superseded", stored, reason, old)
+
+    # --- what a person does to a fact ---
+
+    def edit(self, fact: Fact, text: str, *, who: str = "person") -> Fact:
+        """Replace the words of `fact`; the old words are kept as superseded, for undo."""
+        candidate = self._cleaned(
+            Candidate(
+                text=text,
+                category=fact.category,
+                slot=fact.slot,
+                keywords="",
+                project=fact.project,
+                pinned=fact.pinned,
+                origin=fact.origin,
+            )
+        )
+        with self._repository.transaction():
+            change = self._superseded(
+                _new_fact(candidate, self._clock.now()), fact, self._clock.now(), who
+            )
+        return change.fact or fact
+
+    def confirm(self, fact: Fact, *, who: str = "person") -> Fact:
+        """Say that `fact` still holds; what was pending becomes active."""
+        now = self._clock.now()
+        with self._repository.transaction():
+            if fact.status == "pending" and fact.slot:
+                taken = self._repository.in_slot(fact.slot, fact.project)
+                if taken is not None:
+                    self._repository.change(
+                        taken,
+                        {"status": "superseded", "valid_to": now, "superseded_by": fact.id},
+                        now=now,
+                        who=who,
+                        operation="supersede",
+                    )
+            return self._repository.change(
+                fact,
+                {
+                    "last_confirmed": now,
+                    "relevance_count": fact.relevance_count + 1,
+                    "status": "active" if fact.status == "pending" else fact.status,
+                },
+                now=now,
+                who=who,
+                operation="confirm",
+            )
+
+    def pin(self, fact: Fact, pinned: bool, *, who: str = "person") -> Fact:
+        """Pin or unpin: a pinned fact never fades and goes into every prompt."""
+        operation = "pin" if pinned else "unpin"
+        return self._repository.change(
+            fact, {"pinned": pinned}, now=self._clock.now(), who=who, operation=operation
+        )
+
+    def undo(self, fact: Fact, *, who: str = "person") -> Fact:
+        """Restore a superseded fact; given its successor, the fact that it had superseded.
+
+        The successor becomes superseded in turn, so that undo can itself be undone. Raises
+        `UsageError` when there is nothing to restore.
+        """
+        repository = self._repository
+        if fact.status != "superseded":
+            earlier = [one for one in repository.predecessors(fact.id) if one.id != fact.id]
+            if not earlier:
+                raise UsageError("{label} has not replaced anything.", label=fact.label)
+            fact = max(earlier, key=lambda one: (one.valid_to or 0.0, one.id))
+        now = self._clock.now()
+        with repository.transaction():
+            successor = repository.get(fact.superseded_by) if fact.superseded_by else None
+            holder = repository.in_slot(fact.slot, fact.project) if fact.slot else None
+            for one in {two.id: two for two in (successor, holder) if two}.values():
+                if one.status == "active":
+                    repository.change(
+                        one,
+                        {"status": "superseded", "valid_to": now, "superseded_by": fact.id},
+                        now=now,
+                        who=who,
+                        operation="supersede",
+                    )
+            return repository.change(
+                fact,
+                {
+                    "status": "active",
+                    "valid_to": None,
+                    "superseded_by": None,
+                    "last_confirmed": now,
+                },
+                now=now,
+                who=who,
+                operation="undo",
+            )
+
+
+def _new_fact(candidate: Candidate, now: float) -> Fact:
+    created = candidate.created if candidate.created is not None else now
+    return Fact(
+        id=0,
+        text=candidate.text,
+        category=candidate.category,
+        project=candidate.project,
+        slot=candidate.slot,
+        keywords=candidate.keywords,
+        language=words.language(candidate.text),
+        confidence=candidate.confidence,
+        source=candidate.source,
+        created=created,
+        last_confirmed=created,
+        pinned=candidate.pinned,
+        valid_from=created,
+        origin=candidate.origin,
+    )

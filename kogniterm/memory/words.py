@@ -1,0 +1,124 @@
+"""From text to the terms that are indexed and compared, for both backends alike.
+
+Lower case, no accents, possessives and stopwords gone, irregular forms led back to their lemma,
+then a stem. Whether a text is Spanish or English is told by its function words; scripts without
+spaces give pairs of characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from kogniterm.memory.stemming import english, spanish
+
+Language = Literal["en", "es"]
+
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
+_UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]+")
+_LEXICON = Path(__file__).parent / "lexicon"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word as it stood in a text: normalised, and its stem in the text's language."""
+
+    word: str
+    stem: str
+
+
+def plain(text: str) -> str:
+    """`text` in lower case, without accents and compatibility forms; for comparison only."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+
+
+@lru_cache(maxsize=16)
+def raw_words(text: str) -> tuple[str, ...]:
+    """Every word of `text`, normalised, stopwords included, in order."""
+    found: list[str] = []
+    for word in _TOKEN.findall(plain(text)):
+        if word.isascii() and word.isalpha():
+            found.append(word)
+        elif word[0].isdigit():
+            found.append(word.replace(",", ""))
+        elif len(word) > 1 and _UNSPACED.fullmatch(word):
+            found.extend(word[start : start + 2] for start in range(len(word) - 1))
+        else:
+            found.append(word.replace("’", "'").partition("'")[0])
+    return tuple(found)
+
+
+def language(text: str) -> Language:
+    """English unless the function words of Spanish are more."""
+    found = raw_words(text)
+    marks = function_words()
+    spanish_words = sum(word in marks["es"] for word in found)
+    marked = 1 if re.search("[¿¡ñáéíóú]", text.casefold()) else 0
+    return "es" if spanish_words + marked > sum(word in marks["en"] for word in found) else "en"
+
+
+def stem(word: str, spoken: Language) -> str:
+    """The stem of the normalised `word` in a text of language `spoken`."""
+    if spoken == "es":
+        return spanish(word)
+    return english(irregular_forms().get(word, word))
+
+
+def tokens(text: str, spoken: Language | None = None) -> list[Token]:
+    """The telling words of `text`, in order, with their stems."""
+    spoken = spoken or language(text)
+    dropped = stopwords()
+    return [
+        Token(word, stem(word, spoken))
+        for word in raw_words(text)
+        if word not in dropped and (len(word) > 1 or word.isdigit())
+    ]
+
+
+def terms(text: str) -> list[str]:
+    """The stems of the telling words of `text`, in order."""
+    return [token.stem for token in tokens(text)]
+
+
+@cache
+def stopwords() -> frozenset[str]:
+    """Words that are never indexed, of both languages."""
+    return frozenset(word for line in _lines("stopwords") for word in line)
+
+
+@cache
+def function_words() -> Mapping[Language, frozenset[str]]:
+    """The words by which a language is told, without those that both have."""
+    english_words, spanish_words = (frozenset(line) for line in _lines("languages"))
+    both = english_words & spanish_words
+    return {"en": english_words - both, "es": spanish_words - both}
+
+
+@cache
+def irregular_forms() -> Mapping[str, str]:
+    """Irregular English form → lemma."""
+    return {form: line[0] for line in _lines("irregular") for form in line[1:]}
+
+
+@cache
+def related_stems() -> Mapping[str, frozenset[str]]:
+    """Stem → stems that answer for it, over both languages."""
+    groups: dict[str, set[str]] = {}
+    for line in _lines("related"):
+        stems = {stem(word, "en") for word in line} | {spanish(word) for word in line}
+        for one in stems:
+            groups.setdefault(one, set()).update(stems)
+    return {one: frozenset(others - {one}) for one, others in groups.items()}
+
+
+def _lines(name: str) -> list[list[str]]:
+    text = (_LEXICON / f"{name}.txt").read_text(encoding="utf-8")
+    return [line.split() for line in text.splitlines() if line and not line.startswith("#")]

