@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -22,11 +23,17 @@ def _forget_working_folder() -> None:
     """Keep modules of the working folder from being imported.
 
     `python -m` and empty entries of PYTHONPATH put it on the module path, where a hostile
-    project's `rich.py` would run as soon as ours is imported.
+    project's `rich.py` would run as soon as ours is imported. The folders that this code, its
+    libraries and Python itself come from stay.
     """
-    if __name__ == "__main__" and not sys.flags.safe_path and sys.path:
-        del sys.path[0]
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", ".")]
+    try:
+        here = os.getcwd()  # noqa: PTH109  # pathlib would double the time of --version
+    except OSError:
+        here = ""
+    own = __file__.rpartition("/kogniterm/")[0]
+    if here in (own, os.__file__.rpartition("/")[0]) or here.endswith("-packages"):
+        return
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", ".", here)]
 
 
 if __name__ == "__main__":

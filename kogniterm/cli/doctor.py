@@ -182,7 +182,7 @@ def _storage(settings: Settings, paths: Paths) -> Iterator[Finding]:
 def _folders(paths: Paths) -> Iterator[Finding]:
     for folder in (paths.config, paths.data, paths.cache):
         nearest = next(f for f in (folder, *folder.parents) if f.exists())
-        if not os.access(nearest, os.W_OK | os.X_OK):
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             yield Finding(
                 "bad" if folder == paths.data else "note",
                 _("{folder} cannot be written").format(folder=folder),

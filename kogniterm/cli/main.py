@@ -36,12 +36,15 @@ def main(argv: Sequence[str]) -> int:
         try:
             _choose_language(argv)
             status = _dispatch(argv)
-            sys.stdout.flush()
+        except SystemExit as leaving:  # --help, or a signal
+            status = leaving.code if isinstance(leaving.code, int) else 0
         except KognitermError as error:
             if debug:
                 raise
             complain(error.text)
             status = error.exit_code
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         status = _reader_gone()
     except KeyboardInterrupt:

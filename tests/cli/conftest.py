@@ -1,0 +1,81 @@
+"""The real console script, started in folders of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+KOGNITERM = Path(sys.executable).with_name("kogniterm")
+PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A person with a home of their own, standing in an empty project."""
+
+    home: Path
+    project: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "KOGNITERM_CONFIG_DIR": str(self.config),
+            "KOGNITERM_DATA_DIR": str(self.data),
+            "KOGNITERM_CACHE_DIR": str(self.home / "cache"),
+        }
+
+    @property
+    def config(self) -> Path:
+        return self.home / "config"
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    def run(
+        self,
+        *words: str | bytes,
+        stdin: bytes | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        command: tuple[str | Path, ...] = (KOGNITERM,),
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `kogniterm WORDS` to its end; without `stdin` it reads from /dev/null."""
+        result = subprocess.run(
+            [*command, *words],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            env={**self.environ, **(environ or {})},
+            cwd=cwd or self.project,
+            timeout=PATIENCE,
+        )
+        return subprocess.CompletedProcess(
+            result.args,
+            result.returncode,
+            result.stdout.decode("utf-8"),
+            result.stderr.decode("utf-8"),
+        )
+
+    def script(self, text: str) -> str:
+        """A scripted model's name, answering as `text` says."""
+        file = self.home / "script.yaml"
+        file.write_text(text, encoding="utf-8")
+        return f"scripted:{file}"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    home, project = tmp_path / "home", tmp_path / "project"
+    (home / "config").mkdir(parents=True)
+    project.mkdir()
+    return Shell(home, project)

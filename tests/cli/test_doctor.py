@@ -1,0 +1,76 @@
+"""`kogniterm doctor`: a true report, an exit status to script with, and never a key."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+from tests.cli.conftest import Shell
+
+KEY = "AIzaSyDUMMYDUMMYDUMMYDUMMYDUMMYDUMMY123"
+
+
+def findings(text: str) -> dict[str, dict[str, Any]]:
+    return {row["what"]: row for row in json.loads(text)["findings"]}
+
+
+def test_a_configured_provider_makes_it_well(shell: Shell) -> None:
+    result = shell.run("doctor", environ={"GOOGLE_API_KEY": KEY})
+    assert result.returncode == 0, result.stdout
+    assert "model google_genai:" in result.stdout
+    assert "Gemini: configured by environment GOOGLE_API_KEY" in result.stdout
+    assert KEY not in result.stdout + result.stderr
+
+
+def test_a_password_in_a_url_is_not_shown(shell: Shell) -> None:
+    environ = {
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_BASE_URL": "http://user:hunter2pass@127.0.0.1:9/v1?key=abcdefgh",
+        "KOGNITERM_DATABASE_URL": "postgresql://me:hunter2pass@127.0.0.1:9/db",
+        "KOGNITERM_MODEL": "openai:x",
+    }
+    result = shell.run("doctor", "--online", environ=environ)
+    assert "hunter2pass" not in result.stdout + result.stderr
+    assert "abcdefgh" not in result.stdout
+
+
+def test_wrong_settings_are_reported_and_the_rest_still_is(shell: Shell) -> None:
+    (shell.config / "config.toml").write_text("plan = 3\n")
+    result = shell.run("doctor")
+    assert result.returncode == 1
+    assert "line 1: plan is 3, but must be one of auto, always, never." in result.stdout
+    assert "bash: " in result.stdout
+
+
+def test_reachability_is_asked_for_and_told(shell: Shell) -> None:
+    environ = {"KOGNITERM_MODEL": "openai:x", "OPENAI_API_KEY": KEY}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        url = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
+        offline = shell.run("doctor", "--json", environ=environ | url)
+        online = shell.run("doctor", "--json", "--online", environ=environ | url)
+    assert not [what for what in findings(offline.stdout) if "reached" in what]
+    assert findings(online.stdout)[f"OpenAI: 127.0.0.1:{port} can be reached"]["state"] == "ok"
+    gone = shell.run("doctor", "--json", "--online", environ=environ | url)
+    assert gone.returncode == 1
+    assert any(
+        row["state"] == "bad" and "cannot be reached" in what
+        for what, row in findings(gone.stdout).items()
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_bad(shell: Shell) -> None:
+    shell.data.write_text("a file in the way")
+    result = shell.run("doctor", environ={"GOOGLE_API_KEY": KEY})
+    assert result.returncode == 1
+    assert f"{shell.data} cannot be written" in result.stdout
+
+
+def test_keys_that_others_can_read_are_mentioned(shell: Shell) -> None:
+    file = shell.config / ".env"
+    file.write_text(f"GOOGLE_API_KEY={KEY}\n")
+    file.chmod(0o644)
+    assert f"chmod 600 {file}" in shell.run("doctor").stdout
+    file.chmod(0o600)
+    assert "chmod" not in shell.run("doctor").stdout

@@ -1,0 +1,159 @@
+"""The outermost frame: help, version, verbs, sentences for mistakes, and exit statuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kogniterm import __version__
+from kogniterm.cli import verbs
+from kogniterm.cli.main import build_parser
+from tests.cli.conftest import KOGNITERM, Shell
+
+LOADED = (
+    "import sys, runpy, contextlib, io\n"
+    "sys.argv = ['kogniterm', *sys.argv[1:]]\n"
+    "before = set(sys.modules)\n"
+    "from kogniterm.__main__ import main\n"
+    "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+    "    main()\n"
+    "new = {m.partition('.')[0] for m in set(sys.modules) - before}\n"
+    "print(sorted(new - set(sys.stdlib_module_names) - {'kogniterm'}))\n"
+)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["-V"]])
+def test_version(shell: Shell, words: list[str]) -> None:
+    result = shell.run(*words)
+    assert (result.stdout, result.returncode) == (f"kogniterm {__version__}\n", 0)
+
+
+def test_version_works_after_other_options(shell: Shell) -> None:
+    assert shell.run("--debug", "--version").stdout == f"kogniterm {__version__}\n"
+
+
+def test_help_names_every_verb_and_option(shell: Shell) -> None:
+    result = shell.run("--help")
+    assert result.returncode == 0
+    for verb in verbs.VERBS:
+        assert verb.name in result.stdout
+    for option in ("--model", "--plan", "--auto-approve", "--cwd", "--timeout", "--max-steps"):
+        assert option in result.stdout
+
+
+@pytest.mark.parametrize("verb", verbs.VERBS, ids=lambda verb: verb.name)
+def test_every_verb_explains_itself(shell: Shell, verb: verbs.Verb) -> None:
+    result = shell.run(verb.name, "--help")
+    assert result.returncode == 0
+    assert f"kogniterm {verb.name}" in result.stdout
+
+
+def test_help_speaks_spanish(shell: Shell) -> None:
+    english = shell.run("run", "--help").stdout
+    assert shell.run("--lang", "es", "run", "--help").returncode == 0
+    assert english == shell.run("run", "--help", environ={"LANG": "fr_FR.UTF-8"}).stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["run", "--help"], ["config", "path"], ["nonsense"]]
+)
+def test_the_light_path_loads_no_third_party_package(shell: Shell, words: list[str]) -> None:
+    result = shell.run(*words, command=(sys.executable, "-c", LOADED))
+    assert result.stdout == "[]\n"
+
+
+def test_an_unknown_verb_suggests_the_nearest(shell: Shell) -> None:
+    result = shell.run("modles")
+    assert result.returncode == 2
+    assert result.stderr == "kogniterm: There is no command modles; did you mean models?\n"
+
+
+def test_a_task_without_the_verb_is_told_how(shell: Shell) -> None:
+    result = shell.run("list the files here")
+    assert result.returncode == 2
+    assert 'to give a task: kogniterm run "…"' in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["--nonsense"], ["run", "x", "--model"], ["config"], ["config", "shwo"]]
+)
+def test_wrong_use_is_one_sentence_and_status_2(shell: Shell, words: list[str]) -> None:
+    result = shell.run(*words)
+    assert result.returncode == 2
+    assert result.stderr.startswith("kogniterm: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_the_prompt_needs_a_terminal(shell: Shell) -> None:
+    result = shell.run()
+    assert result.returncode == 2
+    assert "needs a terminal" in result.stderr
+
+
+def test_options_mean_the_same_before_and_after_the_verb() -> None:
+    verb = verbs.find("run")
+    before = build_parser(verb).parse_args(["--model", "local", "--debug", "run", "x"])
+    after = build_parser(verb).parse_args(["run", "x", "--model", "local", "--debug"])
+    assert vars(before) == vars(after)
+
+
+def test_without_home_there_is_a_sentence(shell: Shell) -> None:
+    result = subprocess.run(
+        [KOGNITERM, "config", "path"],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("kogniterm: HOME is not set")
+
+
+def test_debug_shows_the_traceback_and_nothing_else_does(shell: Shell) -> None:
+    (shell.config / "config.toml").write_text("nonsense = 1\n")
+    assert "Traceback" not in shell.run("config", "show").stderr
+    assert "Traceback" in shell.run("--debug", "config", "show").stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["config", "show"], ["config", "path"]])
+def test_a_reader_that_leaves_is_no_error(shell: Shell, words: list[str]) -> None:
+    process = subprocess.Popen(
+        [KOGNITERM, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=shell.environ,
+        cwd=shell.project,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _out, err = process.communicate()
+    assert err == b""
+    assert process.returncode in (0, 141)
+
+
+def test_a_hostile_folder_cannot_replace_modules(shell: Shell) -> None:
+    """`python -m` and an empty PYTHONPATH entry would put the folder first on the path."""
+    witness = shell.home / "witness"
+    for name in ("rich", "pydantic", "pydantic_settings", "dotenv", "prompt_toolkit", "yaml"):
+        evil = shell.project / f"{name}.py"
+        evil.write_text(f"open({str(witness)!r}, 'w').close()\nraise SystemExit(99)\n")
+    for environ in ({}, {"PYTHONPATH": ":"}):
+        result = shell.run(
+            "config", "show", command=(sys.executable, "-m", "kogniterm"), environ=environ
+        )
+        assert result.returncode == 0, result.stderr
+        result = shell.run("config", "show", environ=environ)
+        assert result.returncode == 0, result.stderr
+    assert not witness.exists()
+
+
+def test_importing_the_entry_point_has_no_effect(tmp_path: Path) -> None:
+    program = "import sys; p = list(sys.path); import kogniterm.__main__; print(p == sys.path)"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    assert result.stdout == "True\n"

@@ -1,0 +1,196 @@
+"""The JSON sinks: complete, parseable line by line, redacted, and stable by version."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, get_args
+
+import pytest
+
+from kogniterm.cli.output import JsonSink, StreamJsonSink, failure, kind_of
+from kogniterm.errors import BudgetError, ModelAuthError, RefusedError, UsageError
+from kogniterm.runtime import events as ev
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    CommandResult,
+    Decision,
+    Plan,
+    PlanStep,
+    RiskReport,
+    Text,
+    Usage,
+    Verdict,
+)
+
+REQUEST = ActionRequest("r1", "c1", "execute_command", "echo hi", purpose="greet")
+RESULT = CommandResult("echo hi", "exited", 0, "hi\n", 0.01234, "/p", output_bytes=4)
+PLAN = Plan("greet", (PlanStep("1", "say hi"),))
+
+
+def play(
+    sink: JsonSink | StreamJsonSink, answer: Answer, *, decision: Decision | None = None
+) -> None:
+    decision = decision or Decision("approve", REQUEST.command, "person")
+    for event in (
+        ev.TurnStarted("s1", 1, "scripted:x", "/p"),
+        ev.ModelCalled("create_plan", 1),
+        ev.AnswerDelta("Hel"),
+        ev.ModelAnswered("create_plan", Usage(10, 2, 0, 1), Usage(10, 2, 0, 1)),
+        ev.PlanChanged(PLAN),
+        ev.ActionProposed(
+            REQUEST, RiskReport("echo hi", "safe_readonly"), Verdict("ask", (Text("why"),)), "/p"
+        ),
+        ev.ActionDecided(REQUEST, decision),
+    ):
+        sink(event)
+    if decision.kind != "reject":
+        sink(ev.CommandStarted("r1", "echo hi", "/p"))
+        sink(ev.CommandOutput("r1", "¡hi".encode()[:1]))
+        sink(ev.CommandOutput("r1", "¡hi".encode()[1:] + b"\xff\n\xc3"))
+        sink(ev.CommandEnded("r1", RESULT))
+    sink(ev.Notice(Text("look {there}", {"there": "here"})))
+    sink(ev.TurnEnded(answer))
+    sink.finish(answer)
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_json_is_one_object_with_everything() -> None:
+    stream = io.StringIO()
+    play(JsonSink(stream), Answer("It said hi.", usage=Usage(10, 2, 0, 1)))
+    (result,) = lines(stream)
+    assert result == {
+        "version": ev.VERSION,
+        "type": "result",
+        "answer": "It said hi.",
+        "stop": "done",
+        "exit_code": 0,
+        "reason": None,
+        "session_id": "s1",
+        "model": "scripted:x",
+        "folder": "/p",
+        "usage": {"input": 10, "output": 2, "cached": 0, "calls": 1},
+        "plan": result["plan"],
+        "commands": [
+            {
+                "id": "r1",
+                "tool": "execute_command",
+                "command": "echo hi",
+                "purpose": "greet",
+                "status": "exited",
+                "risk": "safe_readonly",
+                "decided_by": "person",
+                "exit_code": 0,
+                "signal": None,
+                "output": "hi\n",
+                "output_bytes": 4,
+                "omitted_bytes": 0,
+                "output_path": None,
+                "duration": 0.012,
+                "cwd": "/p",
+            }
+        ],
+        "actions": [],
+        "notices": ["look here"],
+    }
+    assert result["plan"]["steps"][0]["what"] == "say hi"
+
+
+def test_a_refusal_and_an_edit_show_in_the_commands() -> None:
+    stream = io.StringIO()
+    play(
+        JsonSink(stream),
+        Answer("", "refused", 3, Text("no")),
+        decision=Decision("reject", "echo hi", "policy", "needs a person"),
+    )
+    (result,) = lines(stream)
+    assert (result["stop"], result["exit_code"], result["reason"]) == ("refused", 3, "no")
+    (command,) = result["commands"]
+    assert (command["status"], command["reason"]) == ("refused", "needs a person")
+    assert "exit_code" not in command
+
+    stream = io.StringIO()
+    play(JsonSink(stream), Answer("x"), decision=Decision("edit", "echo ho", "person"))
+    (command,) = lines(stream)[0]["commands"]
+    assert (command["proposed"], command["command"]) == ("echo hi", "echo ho")
+
+
+def test_the_stream_has_every_event_and_ends_with_the_result() -> None:
+    stream = io.StringIO()
+    play(StreamJsonSink(stream), Answer("It said hi."))
+    items = lines(stream)
+    assert [item["type"] for item in items] == [
+        "turn_started",
+        "model_called",
+        "answer_delta",
+        "model_answered",
+        "plan_changed",
+        "action_proposed",
+        "action_decided",
+        "command_started",
+        "command_output",
+        "command_output",
+        "command_ended",
+        "notice",
+        "turn_ended",
+        "result",
+    ]
+    assert {item["version"] for item in items} == {ev.VERSION}
+    proposed = items[5]
+    assert (proposed["verdict"]["kind"], proposed["verdict"]["reasons"]) == ("ask", ["why"])
+
+
+def test_characters_are_never_split_and_bad_bytes_are_replaced() -> None:
+    stream = io.StringIO()
+    play(StreamJsonSink(stream), Answer("x"))
+    texts = [item["text"] for item in lines(stream) if item["type"] == "command_output"]
+    assert "".join(texts) == "¡hi\ufffd\n\ufffd"
+
+
+@pytest.mark.parametrize("kind", [JsonSink, StreamJsonSink])
+def test_secrets_are_redacted_everywhere(kind: type[JsonSink] | type[StreamJsonSink]) -> None:
+    stream = io.StringIO()
+    play(kind(stream, lambda text: text.replace("hi", "[gone]")), Answer("It said hi."))
+    assert "said hi" not in stream.getvalue()
+    assert "echo hi" not in stream.getvalue()
+    assert "[gone]" in stream.getvalue()
+
+
+def test_lone_surrogates_do_not_break_the_output() -> None:
+    stream = io.StringIO()
+    JsonSink(stream).finish(Answer("file \udcff"))
+    assert lines(stream)[0]["answer"] == "file \udcff"
+    stream.getvalue().encode("ascii")
+
+
+def test_every_event_has_a_name_of_its_own_and_is_documented() -> None:
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "json-output.md").read_text(encoding="utf-8")
+    kinds = [kind_of(kind.__new__(kind)) for kind in get_args(ev.Event)]
+    assert len(set(kinds)) == len(kinds)
+    for kind in (*kinds, "result"):
+        assert f"`{kind}`" in page, kind
+    assert f"version {ev.VERSION}" in page
+
+
+@pytest.mark.parametrize(
+    ("error", "stop"),
+    [
+        (UsageError("no"), "not_done"),
+        (RefusedError("no"), "refused"),
+        (BudgetError("no"), "budget"),
+        (ModelAuthError("no"), "model_failed"),
+    ],
+)
+def test_a_task_that_could_not_start_still_has_a_result(
+    error: UsageError | RefusedError | BudgetError | ModelAuthError, stop: str
+) -> None:
+    stream = io.StringIO()
+    JsonSink(stream).finish(failure(error))
+    (result,) = lines(stream)
+    assert (result["stop"], result["exit_code"], result["reason"]) == (stop, error.exit_code, "no")
