@@ -1,0 +1,158 @@
+"""`web_fetch` and `web_search`: pages as text, marked as untrusted."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote_plus
+
+from pydantic import Field
+
+from kogniterm.errors import ToolError
+from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.net import NetClient, Page, untrusted
+
+MAX_CHARS = 20_000
+BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
+TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
+
+
+class FetchArguments(Arguments):
+    """Which page."""
+
+    url: str
+    start: int = Field(default=0, ge=0, description="character to go on from")
+    purpose: str = Field(default="", description="one sentence for the person")
+
+
+class SearchArguments(Arguments):
+    """What to search the web for."""
+
+    query: str = Field(min_length=1, max_length=400)
+    count: int = Field(default=5, ge=1, le=20)
+    purpose: str = Field(default="", description="one sentence for the person")
+
+
+def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:
+    """The tool that reads a page."""
+
+    async def run(arguments: FetchArguments) -> str:
+        page = await client.get(arguments.url)
+        text = page_text(page)
+        piece = text[arguments.start : arguments.start + MAX_CHARS]
+        end = arguments.start + len(piece)
+        rest = f"\n[more from character {end}]" if end < len(text) else ""
+        return f"[{page.status} {page.url}]\n{untrusted(page.url, piece)}{rest}"
+
+    return SchemaTool(
+        "web_fetch",
+        "Fetch a web page or file as text.",
+        FetchArguments,
+        run,
+        effect="network",
+        describe=lambda arguments: (f"fetch {arguments.url}", arguments.purpose),
+    )
+
+
+def web_search(client: NetClient, key: str, url: str = BRAVE_URL) -> SchemaTool[SearchArguments]:
+    """The tool that searches with Brave; offered only when there is a key."""
+
+    async def run(arguments: SearchArguments) -> str:
+        address = f"{url}?q={quote_plus(arguments.query)}&count={arguments.count}"
+        headers = {"X-Subscription-Token": key, "Accept": "application/json"}
+        page = await client.get(address, headers)
+        if page.status in (401, 403):
+            raise ToolError("The search service refused the key; set brave_api_key.")
+        if page.status == 429:
+            raise ToolError("The search service's rate limit is reached; wait a while.")
+        if page.status != 200:
+            raise ToolError("The search service answered {status}.", status=page.status)
+        return untrusted("web search", _results(page.body))
+
+    return SchemaTool(
+        "web_search",
+        "Search the web.",
+        SearchArguments,
+        run,
+        effect="network",
+        describe=lambda arguments: (f"search the web: {arguments.query}", arguments.purpose),
+    )
+
+
+def _results(body: bytes) -> str:
+    try:
+        found = json.loads(body)["web"]["results"]
+        entries = [
+            f"{n}. {item['title']}\n{item['url']}\n{_plain(item.get('description', ''))}"
+            for n, item in enumerate(found, 1)
+        ]
+    except (ValueError, KeyError, TypeError):
+        return "no results"
+    return "\n\n".join(entries) or "no results"
+
+
+def page_text(page: Page) -> str:
+    """The readable text of a page. Raises `ToolError` for what is no text."""
+    kind = page.headers.get("content-type", "text/plain").lower()
+    if not kind.startswith(TEXT_TYPES) and "+json" not in kind and "+xml" not in kind:
+        raise ToolError("{url} is {kind}, not text.", url=page.url, kind=kind.partition(";")[0])
+    match = re.search(r"charset=[\"']?([\w-]+)", kind)
+    try:
+        text = page.body.decode(match[1] if match else "utf-8", "replace")
+    except LookupError:
+        text = page.body.decode("utf-8", "replace")
+    if "html" in kind:
+        text = _html_text(text)
+    return text + ("\n[the rest was too large]" if page.cut else "")
+
+
+class _Reader(HTMLParser):
+    """Keeps text, headings, lists and links; drops what is no content."""
+
+    SILENT = frozenset({"script", "style", "noscript", "template", "svg", "head"})
+    BLOCKS = frozenset({"p", "div", "section", "article", "br", "tr", "pre", "ul", "ol", "table"})
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._silent = 0
+        self._links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self.SILENT:
+            self._silent += 1
+        elif tag in self.BLOCKS:
+            self.parts.append("\n")
+        elif re.fullmatch(r"h[1-6]", tag):
+            self.parts.append(f"\n\n{'#' * int(tag[1])} ")
+        elif tag == "li":
+            self.parts.append("\n- ")
+        elif tag == "a":
+            self._links.append(dict(attrs).get("href") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.SILENT:
+            self._silent = max(0, self._silent - 1)
+        elif tag == "a" and self._links:
+            target = self._links.pop()
+            if target.startswith(("http://", "https://")):
+                self.parts.append(f" ({target})")
+        elif tag in self.BLOCKS or re.fullmatch(r"h[1-6]", tag):
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.parts.append(data)
+
+
+def _html_text(html: str) -> str:
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    lines = [" ".join(line.split()) for line in "".join(reader.parts).splitlines()]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _plain(text: str) -> str:
+    return _html_text(text) if "<" in text else text
