@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class Caller:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = random.random
 
-    async def call(self, attempt: Attempt) -> AsyncIterator[ModelEvent]:
+    async def call(self, attempt: Attempt) -> AsyncGenerator[ModelEvent, None]:
         """The events of one call. Raises the last attempt's error when tries or time run out."""
         deadline = asyncio.get_running_loop().time() + self.options.deadline
         waited = 0.0

@@ -25,25 +25,23 @@ from kogniterm.types import TextDelta, ThoughtDelta, Usage
 KEPT_METADATA = ("model_provider", "model_name", "finish_reason", "stop_reason", "done_reason")
 """Response metadata that later calls or people need; the rest is provider noise, some of it
 in enums that no journal should hold."""
-THOUGHT_BLOCKS = {"thinking": "thinking", "reasoning": "reasoning"}
+THOUGHT_BLOCKS = frozenset({"thinking", "reasoning"})
+"""Types of content blocks that hold thinking, in a field of the same name."""
 
 
 def deltas(chunk: AIMessageChunk) -> Iterator[TextDelta | ThoughtDelta]:
     """What a chunk adds to the answer and to the model's thinking."""
-    if isinstance(chunk.content, str):
-        if chunk.content:
-            yield TextDelta(chunk.content)
-        return
-    for block in chunk.content:
+    blocks = [chunk.content] if isinstance(chunk.content, str) else chunk.content
+    for block in blocks:
         if isinstance(block, str):
             if block:
-                yield TextDelta(block)
+                yield TextDelta(whole(block))
             continue
-        kind = block.get("type")
+        kind = str(block.get("type"))
         if kind == "text" and block.get("text"):
-            yield TextDelta(block["text"])
-        elif kind in THOUGHT_BLOCKS and block.get(THOUGHT_BLOCKS[kind]):
-            yield ThoughtDelta(block[THOUGHT_BLOCKS[kind]])
+            yield TextDelta(whole(block["text"]))
+        elif kind in THOUGHT_BLOCKS and block.get(kind):
+            yield ThoughtDelta(whole(block[kind]))
 
 
 def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
@@ -57,7 +55,32 @@ def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
     if not isinstance(message, AIMessage) or not isinstance(merged, AIMessageChunk):
         raise TypeError(f"a model streamed a {type(message).__name__}")
     calls, invalid = _strict_calls(merged)
-    return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": invalid})
+    update = {
+        "content": _whole_content(message.content),
+        "tool_calls": calls,
+        "invalid_tool_calls": invalid,
+    }
+    return message.model_copy(update=update)
+
+
+def whole(text: str) -> str:
+    """`text` without halves of characters, which JSON can hold and no file or terminal takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _whole_content(content: str | list[Any]) -> str | list[Any]:
+    if isinstance(content, str):
+        return whole(content)
+    return [
+        {key: whole(value) if isinstance(value, str) else value for key, value in block.items()}
+        if isinstance(block, dict)
+        else whole(block)
+        for block in content
+    ]
 
 
 def _strict_calls(merged: AIMessageChunk) -> tuple[list[ToolCall], list[InvalidToolCall]]:
@@ -93,6 +116,10 @@ def _arguments(raw: str) -> tuple[dict[str, Any] | None, str | None]:
         return None, f"the arguments are not JSON: {error}"
     if not isinstance(value, dict):
         return None, f"the arguments are a JSON {type(value).__name__}, not an object"
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return None, "the arguments hold half of a character"
     return value, None
 
 

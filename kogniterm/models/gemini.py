@@ -5,13 +5,14 @@ Light to import; the client (about a second of CPU) is loaded by `preload` or th
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from kogniterm.errors import ModelAuthError
+from kogniterm.models.addresses import checked_url, host_of
 from kogniterm.models.calling import Caller
 from kogniterm.models.options import ModelOptions
 from kogniterm.models.schemas import tool_form
@@ -41,7 +42,7 @@ class GeminiModel:
         self._key = key
         self._options = options
         # An explicit address also keeps a tracing gateway in the environment out of the way.
-        self._url = options.base_urls.get(info.provider) or DEFAULT_URL
+        self._url = checked_url(options.base_urls.get(info.provider) or DEFAULT_URL, "Gemini")
         self._caller = caller or Caller(info.name, options)
         self._lock = Lock()
         self._client: ChatGoogleGenerativeAI | None = None
@@ -64,7 +65,7 @@ class GeminiModel:
             from kogniterm.models.tracing import silence_tracing
 
             silence_tracing()
-            self._wire = Wire()
+            wire = self._wire = Wire()
             self._client = ChatGoogleGenerativeAI(
                 model=self._info.name.partition(":")[2],
                 api_key=SecretStr(self._key),
@@ -76,12 +77,22 @@ class GeminiModel:
                 temperature=self._options.temperature,
                 max_output_tokens=self._options.max_output,
                 include_thoughts=True if self._options.thoughts else None,
-                client_args={"transport": self._wire},
+                # `verify` and `ssl` keep the client from loading certificates twice more.
+                client_args={
+                    "transport": wire,
+                    "verify": wire.certificates,
+                    "ssl": wire.certificates,
+                },
             )
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask; see `protocols.Model`."""
-        return self._caller.call(lambda: self._attempt(request))
+        if self._client is None:
+            # On a thread, so that the loop stays alive, and before the deadline starts.
+            await asyncio.to_thread(self.preload)
+        async with aclosing(self._caller.call(lambda: self._attempt(request))) as events:
+            async for event in events:
+                yield event
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -112,8 +123,9 @@ class GeminiModel:
             ValueError,
             TypeError,
         ) as error:
-            host = urlsplit(self._url).netloc or self._url
-            raise gemini_errors.from_exception(error, model=self.info.name, host=host) from error
+            raise gemini_errors.from_exception(
+                error, model=self.info.name, host=host_of(self._url)
+            ) from error
         failure = gemini_errors.unusable(message, model=self.info.name)
         if failure is not None:
             raise failure
@@ -123,7 +135,6 @@ class GeminiModel:
         """The client's chunks for `request`, its connection left when they are left."""
         from kogniterm.models.gemini_wire import CALL_HEADER, WireChangedError
 
-        self.preload()
         assert self._client is not None
         assert self._wire is not None
         for _ in range(2):

@@ -7,14 +7,15 @@ import; a client's package is loaded by `preload` or the first call.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
+from kogniterm.models.addresses import checked_url, host_of
 from kogniterm.models.calling import Caller
 from kogniterm.models.catalog import provider_called
 from kogniterm.models.options import ModelOptions
@@ -48,7 +49,8 @@ class LangChainModel:
     def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
         self._info = info
         self._options = options
-        self._url = options.base_urls.get(info.provider) or DEFAULT_URLS[info.provider]
+        url = options.base_urls.get(info.provider) or DEFAULT_URLS[info.provider]
+        self._url = checked_url(url, self._title)
         self._caller = caller or Caller(info.name, options)
         self._lock = Lock()
         self._client: Client | None = None
@@ -63,9 +65,14 @@ class LangChainModel:
         """Import and construct the client; safe to call from any thread, more than once."""
         self._open()
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask; see `protocols.Model`."""
-        return self._caller.call(lambda: self._attempt(request))
+        if self._client is None:
+            # On a thread, so that the loop stays alive, and before the deadline starts.
+            await asyncio.to_thread(self.preload)
+        async with aclosing(self._caller.call(lambda: self._attempt(request))) as events:
+            async for event in events:
+                yield event
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -88,9 +95,8 @@ class LangChainModel:
         from kogniterm.models.chunks import cleaned, deltas, joined, usage_of
 
         names = {"model": self._info.name, "provider": self._title}
-        host = urlsplit(self._url).netloc or self._url
+        host = host_of(self._url)
         chunks: list[AIMessageChunk] = []
-        self._open()
         try:
             async with aclosing(self._chunks(request)) as stream:
                 async for chunk in stream:

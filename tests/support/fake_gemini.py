@@ -18,9 +18,12 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import select
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,7 +56,8 @@ class Answer:
     chunks: tuple[bytes, ...] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    ending: str = "done"  # done · cut · hang
+    ending: str = "done"  # done · cut · hang · trickle
+    every: float = 0.0
 
 
 def event(payload: object) -> bytes:
@@ -146,6 +150,15 @@ class FakeGemini:
         body = json.dumps({"error": error}).encode()
         self.queue(Answer((body,), status=status, headers=headers))
 
+    def raw_failure(self, status: int, body: object) -> None:
+        """An error with a body of one's own: a JSON error object, or text of a proxy."""
+        data = body if isinstance(body, str) else json.dumps({"error": body})
+        self.queue(Answer((data.encode(),), status=status))
+
+    def trickle(self, chunk: bytes, every: float) -> None:
+        """The same chunk again and again, `every` so many seconds, until the client leaves."""
+        self.queue(Answer((chunk,), ending="trickle", every=every))
+
     def cut(self, after: int, *texts: str) -> None:
         """Stream `after` chunks of `texts`, then drop the connection."""
         self.queue(Answer(text_answer(*texts).chunks[:after], ending="cut"))
@@ -171,13 +184,18 @@ class FakeGemini:
         error = {"code": 400, "message": "the fake Gemini has no answer queued"}
         return Answer((json.dumps({"error": error}).encode(),), status=400)
 
-    def wait_until_left(self, connection: socket.socket) -> None:
-        """Block until the peer closes `connection` or the server stops."""
+    def wait_until_left(self, connection: socket.socket, longest: float = math.inf) -> bool:
+        """Block until the peer closes `connection`, the server stops, or `longest` seconds."""
+        deadline = time.monotonic() + longest
         while not self._closing.is_set():
-            readable, _, _ = select.select([connection], [], [], 0.02)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            readable, _, _ = select.select([connection], [], [], min(left, 0.02))
             if readable and not connection.recv(1, socket.MSG_PEEK):
                 self.gone.set()
-                return
+                break
+        return True
 
     def close(self) -> None:
         self._closing.set()
@@ -196,6 +214,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     # Test processes end with keep-alive connections open; their threads must not hold them up.
     block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that leaves in the middle is an everyday thing here."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def text_answer(
@@ -266,14 +289,21 @@ def _handler(fake: FakeGemini) -> type[BaseHTTPRequestHandler]:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             for chunk in answer.chunks:
-                self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
-                self.wfile.flush()
+                self._write(chunk)
+            while answer.ending == "trickle" and not fake.wait_until_left(
+                self.connection, answer.every
+            ):
+                self._write(answer.chunks[-1])
             if answer.ending == "hang":
                 fake.wait_until_left(self.connection)
             if answer.ending == "done":
                 self.wfile.write(b"0\r\n\r\n")
             else:
                 self.close_connection = True
+
+        def _write(self, chunk: bytes) -> None:
+            self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+            self.wfile.flush()
 
         def log_message(self, format: str, *args: object) -> None:
             pass

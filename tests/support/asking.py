@@ -1,0 +1,117 @@
+"""Asking a model in tests: collect its events, make its pauses instant and visible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from kogniterm.models.calling import Caller
+from kogniterm.models.gemini import GeminiModel
+from kogniterm.models.options import ModelOptions
+from kogniterm.protocols import Model
+from kogniterm.types import (
+    ModelEvent,
+    ModelRequest,
+    Reply,
+    RetryNotice,
+    TextDelta,
+    ThoughtDelta,
+    ToolSpec,
+)
+
+OpenGemini = Callable[..., GeminiModel]
+
+EXECUTE = ToolSpec(
+    "execute_command",
+    "Run a shell command.",
+    {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "shell text"},
+            "purpose": {"type": "string"},
+        },
+        "required": ["command"],
+    },
+    effect="command",
+)
+READ = ToolSpec(
+    "read_file",
+    "Read a file.",
+    {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "lines": {"type": "array", "items": {"type": "integer"}},
+            "mode": {"type": "string", "enum": ["text", "hex"]},
+        },
+        "required": ["path"],
+    },
+)
+TOOLS = (EXECUTE, READ)
+
+
+@dataclass
+class Pauses:
+    """Stands for the clock between tries: remembers the pauses instead of making them."""
+
+    taken: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.taken.append(seconds)
+
+    def caller(self, name: str, options: ModelOptions, jitter: float = 1.0) -> Caller:
+        return Caller(name, options, sleep=self.sleep, jitter=lambda: jitter)
+
+
+@dataclass
+class Heard:
+    """The events of one call."""
+
+    events: list[ModelEvent]
+
+    @property
+    def reply(self) -> Reply:
+        assert isinstance(self.events[-1], Reply)
+        assert sum(isinstance(event, Reply) for event in self.events) == 1
+        return self.events[-1]
+
+    @property
+    def message(self) -> AIMessage:
+        return self.reply.message
+
+    @property
+    def text(self) -> str:
+        return "".join(e.text for e in self.events if isinstance(e, TextDelta))
+
+    @property
+    def thoughts(self) -> str:
+        return "".join(e.text for e in self.events if isinstance(e, ThoughtDelta))
+
+    @property
+    def retries(self) -> list[RetryNotice]:
+        return [event for event in self.events if isinstance(event, RetryNotice)]
+
+
+def request(
+    *messages: BaseMessage | str, tools: Sequence[ToolSpec] = (), **more: Any
+) -> ModelRequest:
+    """A request of these messages; plain strings are a person's."""
+    listed = tuple(HumanMessage(m) if isinstance(m, str) else m for m in messages)
+    return ModelRequest(listed, tuple(tools), **more)
+
+
+async def ask(model: Model, *messages: BaseMessage | str, **more: Any) -> Heard:
+    """All events of one call."""
+    return await hear(model, request(*(messages or ("hello",)), **more), [])
+
+
+async def hear(model: Model, asked: ModelRequest, into: list[ModelEvent]) -> Heard:
+    """All events of one call, put `into` a list that survives an error."""
+    async with aclosing(model.stream(asked)) as events:  # type: ignore[type-var]
+        async for event in events:
+            into.append(event)
+    return Heard(into)
