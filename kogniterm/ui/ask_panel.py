@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
+from rich.text import Text
+
 from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import Painter
@@ -71,6 +73,8 @@ class AskPanel:
                 request, report, verdict, self._folder(request), self.hooks, original=original
             )
             self.mode, self.offset, self.seen_end, self.note = "choose", 0, False, ""
+            # A question that cannot be drawn must fail here, not while the screen is drawn.
+            self._document(self._columns)
             self.armed = False
             self._answer = asyncio.get_running_loop().create_future()
             self._opened()
@@ -91,12 +95,15 @@ class AskPanel:
         if self.question is None:
             return []
         document = self._document(columns)
-        self._room, self._columns = max(rows - 1, 3), columns
+        painter = self._painter()
+        keys = painter.lines(Text(self._keys_line(document), "key"), columns)
+        self._room, self._columns = max(rows - len(keys), 3), columns
         self.offset = max(0, min(self.offset, len(document.lines) - self._room))
         shown = document.lines[self.offset : self.offset + self._room]
         if self.offset + len(shown) >= document.must_see:
             self.seen_end = True
-        return [*shown, *self._painter().lines(self._keys_line(document), columns)]
+            keys = painter.lines(Text(self._keys_line(document), "key"), columns)
+        return [*shown, *keys]
 
     def _document(self, columns: int) -> Document:
         assert self.question is not None
@@ -244,4 +251,12 @@ class AskPanel:
         self.armed = False
         self.mode = "choose"
         if question is not None:
-            self._closed(question.transcript(self._painter(), self._columns))
+            runs = self._answer is not None and self._answer.done() and not self._rejected()
+            framed = runs and question.editable
+            # A command that runs gets a frame of its own, which shows it again.
+            text = "" if framed else question.transcript(self._painter(), self._columns)
+            self._closed(text)
+
+    def _rejected(self) -> bool:
+        answer = self._answer
+        return answer is None or answer.cancelled() or answer.result().kind == "reject"

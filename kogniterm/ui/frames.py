@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kogniterm.types import CommandResult, Waiting
+from kogniterm.ui.command_text import command_lines
 from kogniterm.ui.format import duration, size
 from kogniterm.ui.locale import _, plural
 from kogniterm.ui.paint import Painter
@@ -21,7 +22,8 @@ HEAD_BYTES = 16 * 1024
 TAIL_BYTES = 64 * 1024
 LIVE_BYTES = 8 * 1024
 LIVE_ROWS = 8
-_COMMAND_ROWS = 12
+COMMAND_ROWS = 12
+LIVE_COMMAND_ROWS = 4
 _MOVES_CURSOR = re.compile(rb"\x1b\[[0-9;?]*[A-HJLMPSTXdfhlr]|\x08")
 
 
@@ -100,30 +102,20 @@ class CommandFrame:
         """Seconds since the start."""
         return self._clock() - self._started
 
-    def header(self, painter: Painter) -> RenderableType:
-        """The command as approved, every invisible character visible, with a gutter."""
-        from kogniterm.approval.display import render
-
-        lines = render(self.command).split("\n")
-        text = Text()
-        sign = "! " if self.own else "$ "
-        for index, line in enumerate(lines[:_COMMAND_ROWS]):
-            gutter = painter.symbol("top" if index == 0 else "side")
-            text.append(f"{gutter} ", "frame")
-            text.append(sign if index == 0 else "  ", "accent")
-            text.append(line, "command")
-            text.append("\n")
-        hidden = len(lines) - _COMMAND_ROWS
-        if hidden > 0:
-            self._gutter(text, painter)
-            text.append(plural("{count} more line", "{count} more lines", hidden), "muted")
-            text.append("\n")
-        text.rstrip()
-        return text
+    def header(self, painter: Painter, width: int, rows: int = COMMAND_ROWS) -> list[str]:
+        """The command as approved, in at most `rows` lines."""
+        lines = command_lines(self.command, painter, width, top=True)
+        hidden = len(lines) - rows
+        if hidden <= 0:
+            return lines
+        note = Text()
+        self._gutter(note, painter)
+        note.append(plural("{count} more line", "{count} more lines", hidden + 1), "muted")
+        return [*lines[: rows - 1], *painter.lines(note, width)]
 
     def live(self, painter: Painter, width: int, rows: int) -> list[str]:
         """The frame while the command runs, in at most `rows` lines."""
-        lines = painter.lines(self.header(painter), width)[: max(rows - 2, 1)]
+        lines = self.header(painter, width, max(min(LIVE_COMMAND_ROWS, rows - 2), 1))
         room = max(min(rows - len(lines) - 1, LIVE_ROWS), 0)
         shown = screen_lines(self.output.tail(LIVE_BYTES))[-room:] if room else []
         hidden = self.output.newlines - len(shown)
@@ -139,12 +131,16 @@ class CommandFrame:
     ) -> str:
         """The frame for good: header, folded output, how it ended."""
         shown, hidden = self._folded(result, fold)
-        parts = [painter.paint(self.header(painter), width)]
+        whole = self.output.bytes >= result.output_bytes
+        folded = plural("{count} line folded", "{count} lines folded", hidden)
+        if not whole:
+            # A flood is not handed to the screen whole: lines cannot be counted, bytes can.
+            folded = _("most of {size} folded").format(size=size(result.output_bytes))
+        parts = [f"{line}\n" for line in self.header(painter, width)]
         for index, line in enumerate(shown):
             if hidden and index == fold // 4:
                 note = Text()
                 self._gutter(note, painter)
-                folded = plural("{count} line folded", "{count} lines folded", hidden)
                 note.append(f"{painter.symbol('more')} {folded} · /output {number}", "muted")
                 parts.append(painter.paint(note, width))
             parts.append(self._output_line(line, painter, width) + "\n")

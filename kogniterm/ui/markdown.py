@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
-from rich.text import Text
 
 from kogniterm.ui.clean import clean
 from kogniterm.ui.theme import Theme
@@ -65,8 +64,6 @@ class Answer(Markdown):
 
 def markdown(source: str, theme: Theme) -> Any:
     """A renderable of `source`; links show their address, control characters are gone."""
-    if theme.name == "plain" and not source.strip():
-        return Text("")
     return Answer(
         clean(source),
         code_theme=theme.code,
@@ -74,8 +71,3 @@ def markdown(source: str, theme: Theme) -> Any:
         inline_code_theme=None,
         style="none",
     )
-
-
-def block(source: str, theme: Theme) -> Any:
-    """A finished block with the blank line that separates it from the next."""
-    return Group(markdown(source, theme), Text(""))

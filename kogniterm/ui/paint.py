@@ -32,6 +32,12 @@ _MARKDOWN = {
 ColorSystem = Literal["standard", "256", "truecolor"]
 
 
+class _Page(io.StringIO):
+    """What rich draws on; its encoding decides whether boxes are lines or ASCII."""
+
+    encoding = "utf-8"
+
+
 @dataclass(frozen=True, slots=True)
 class Painter:
     """Draws renderables. Styles are named by role (`theme.ROLES`): "[muted]…[/muted]".
@@ -72,7 +78,8 @@ class Painter:
 
     def paint(self, renderable: RenderableType, width: int, *, end: str = "\n") -> str:
         """`renderable` at `width` columns, with escape sequences as allowed."""
-        file = io.StringIO()
+        file = _Page()
+        file.encoding = "utf-8" if self.unicode else "ascii"
         self.console(width, file).print(renderable, end=end)
         return _TRAILING.sub(r"\1", file.getvalue())
 

@@ -59,7 +59,6 @@ class PlainFront(LineSurface):
         loop.add_reader(self._fd, self._readable)
         loop.add_signal_handler(signal.SIGINT, self._repl.interrupt)
         self._repl.ready()
-        self._show_prompt()
         try:
             return await self._done
         finally:
@@ -80,7 +79,8 @@ class PlainFront(LineSurface):
 
     def refresh(self) -> None:
         """Show the prompt when there is nothing left to do."""
-        if not self._repl.turns.running and not self._prompted and self._wanted is None:
+        idle = self._repl.opened and not self._repl.turns.running
+        if idle and not self._prompted and self._wanted is None:
             self._show_prompt()
 
     def echo(self, text: str) -> None:
@@ -88,7 +88,8 @@ class PlainFront(LineSurface):
 
     def say_below(self, note: str) -> None:
         """A line of its own."""
-        self.commit(note + "\n")
+        if note:
+            self.commit(note + "\n")
 
     def restore(self, text: str) -> None:
         """A line cannot be given back; show it, so that it can be copied."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from kogniterm.types import Evidence, Plan, PlanStep
@@ -14,16 +16,21 @@ from kogniterm.ui.paint import Painter
 _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "skipped": "muted"}
 
 
-def whole(plan: Plan, painter: Painter) -> Text:
+def whole(plan: Plan, painter: Painter) -> RenderableType:
     """The plan as it is written once, when it is made or rewritten."""
-    text = Text()
+    head = Text()
     title = _("Plan") if plan.revision == 1 else _("Plan, revision {n}").format(n=plan.revision)
-    text.append(title, "heading")
-    text.append(f" {painter.symbol('arrow')} {one_line(plan.goal)}\n", "muted")
-    for line in _lines(plan, painter):
-        text.append_text(line)
-        text.append("\n")
-    return text
+    head.append(title, "heading")
+    head.append(f" {painter.symbol('arrow')} {one_line(plan.goal)}", "muted")
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(no_wrap=True)
+    rows.add_column()
+    for number, step in walk(plan):
+        indent = " " * (2 * number.count(".") + 1)
+        sign = Text.assemble(indent, (painter.symbol(step.status), _STYLES[step.status]))
+        sign.append(f" {number}.", "muted")
+        rows.add_row(sign, _words(step, painter))
+    return Group(head, rows, Text(""))
 
 
 def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
@@ -78,6 +85,12 @@ def _step_line(number: str, step: PlanStep, painter: Painter, indent: int = 0) -
     line = Text(" " * indent)
     line.append(painter.symbol(step.status), _STYLES[step.status])
     line.append(f" {number}. ", "muted")
+    line.append_text(_words(step, painter))
+    return line
+
+
+def _words(step: PlanStep, painter: Painter) -> Text:
+    line = Text()
     line.append(one_line(step.what), "" if step.status != "skipped" else "muted")
     if step.evidence and step.status in ("done", "failed"):
         line.append(f" {painter.symbol('arrow')} {evidence_text(step.evidence[-1])}", "muted")

@@ -150,7 +150,8 @@ class PromptFront:
 
     def commit(self, text: str) -> None:
         """Write `text` above the prompt with the next frame."""
-        self._pending.append(text if text.endswith("\n") or not text else text + "\n")
+        if text:
+            self._pending.append(text if text.endswith("\n") else text + "\n")
         self.app.invalidate()
 
     def refresh(self) -> None:
@@ -187,9 +188,11 @@ class PromptFront:
         self.app.editing_mode = EditingMode.VI if keys == "vi" else EditingMode.EMACS
 
     def restore(self, text: str) -> None:
-        """Put `text` back on the input line if nothing else is there."""
-        if text and not self.buffer.text:
-            self.buffer.document = Document(text, len(text))
+        """Put `text` back on the input line, before what stands there."""
+        if text:
+            draft = self.buffer.text
+            whole = f"{text}\n{draft}" if draft else text
+            self.buffer.document = Document(whole, len(whole))
             self.app.invalidate()
 
     def say_below(self, note: str) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rich.cells import chop_cells
 from rich.text import Text
 
 from kogniterm.types import ActionRequest, Decision, Effect, RiskReport, Verdict
 from kogniterm.types import Text as Message
 from kogniterm.ui.clean import one_line
+from kogniterm.ui.command_text import command_lines
 from kogniterm.ui.diffs import diff, summary, words
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import Painter
@@ -140,18 +140,7 @@ class Question:
         return text
 
     def _command_lines(self, painter: Painter, width: int) -> list[str]:
-        from kogniterm.approval.display import render
-
-        lines = []
-        for number, line in enumerate(render(self.request.command).split("\n")):
-            for part, piece in enumerate(chop_cells(line, max(width - 4, 8)) or [""]):
-                text = Text()
-                text.append(f"{painter.symbol('side')} ", "frame")
-                sign = "$ " if number == 0 and part == 0 and self.editable else "  "
-                text.append("↪ " if part and painter.unicode else sign, "accent")
-                text.append(piece, "command")
-                lines.append(painter.paint(text, width + 4, end=""))
-        return lines
+        return command_lines(self.request.command, painter, width, dollar=self.editable)
 
     def _diff(self) -> str | None:
         if self.hooks.diff is not None:
@@ -174,9 +163,9 @@ class Question:
         if self.request.purpose:
             facts.append(_fact(_("Purpose"), one_line(self.request.purpose, 400)))
         facts.append(_fact(_("Folder"), self.cwd))
-        reasons = list(dict.fromkeys([*self.report.reasons, *self.verdict.reasons], None))
+        reasons = [translate(text) for text in (*self.report.reasons, *self.verdict.reasons)]
         if reasons:
-            facts.append(_fact(_("Why asked"), "; ".join(translate(text) for text in reasons)))
+            facts.append(_fact(_("Why asked"), "; ".join(dict.fromkeys(reasons))))
         effects = "; ".join(effect_text(effect) for effect in self.report.effects)
         if effects:
             facts.append(_fact(_("Effects"), effects))

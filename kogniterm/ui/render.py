@@ -21,7 +21,7 @@ from kogniterm.ui.attention import Attention
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.frames import CommandFrame
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.markdown import block, markdown
+from kogniterm.ui.markdown import markdown
 from kogniterm.ui.markdown_stream import MarkdownStream
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.status import Retry, Status, usage_text
@@ -110,7 +110,10 @@ class ScreenSink:
     def settle(self) -> None:
         """Nothing runs any more, however it ended: leave no spinner and no frame behind."""
         self._finish_block()
-        self.frame = None
+        if self.frame is not None:
+            lines = self.frame.header(self.painter, self._columns())
+            self.frame = None
+            self.surface.commit("\n".join(lines) + "\n")
         if self.running:
             self._set_running(False)
 
@@ -165,7 +168,7 @@ class ScreenSink:
     def _answer_delta(self, event: ev.AnswerDelta) -> None:
         self._turn.streamed += event.text
         for source in self._stream.feed(event.text):
-            self.write(block(source, self.painter.theme))
+            self._write_block(source)
         self._status.activity = _("Writing")
         self.surface.refresh()
 
@@ -286,7 +289,7 @@ class ScreenSink:
         self.plan = None
         self._set_running(False)
         if answer.text.strip() and answer.text.strip() != streamed:
-            self.write(markdown(answer.text, self.painter.theme))
+            self._write_block(answer.text)
         self.write(self._last_line(answer))
         seconds = self._status.turn_seconds
         if self._attention is not None and seconds >= self.options.notify_after:
@@ -319,7 +322,21 @@ class ScreenSink:
     def _finish_block(self) -> None:
         rest = self._stream.finish()
         if rest:
-            self.write(block(rest, self.painter.theme))
+            self._write_block(rest)
+
+    def _write_block(self, source: str) -> None:
+        """A finished piece of Markdown, with one blank line after it."""
+        lines = self._markdown_lines(source, self._columns())
+        if lines:
+            self.surface.commit("\n".join(lines) + "\n\n")
+
+    def _markdown_lines(self, source: str, columns: int) -> list[str]:
+        lines = self.painter.lines(markdown(source, self.painter.theme), columns)
+        while lines and not lines[-1].strip():
+            lines.pop()
+        while lines and not lines[0].strip():
+            lines.pop(0)
+        return lines
 
     def _body(self, columns: int, rows: int) -> list[str]:
         if rows <= 0:
@@ -329,10 +346,7 @@ class ScreenSink:
         source = self._stream.open_tail(rows)
         if not source.strip():
             return []
-        lines = self.painter.lines(markdown(source, self.painter.theme), columns)
-        while lines and not lines[-1].strip():
-            lines.pop()
-        return lines[-rows:]
+        return self._markdown_lines(source, columns)[-rows:]
 
     def _set_running(self, on: bool) -> None:
         self.running = on

@@ -126,6 +126,7 @@ class Repl:
     async def run(self) -> int:
         """Show the prompt, load behind it, leave cleanly."""
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_failure)
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, partial(self._leave_with, 128 + number))
         try:
@@ -198,7 +199,7 @@ class Repl:
             self.theme,
             color=prefs.color,
             attributes=not prefs.bare,
-            unicode=prefs.unicode and not prefs.screen_reader,
+            unicode=prefs.unicode and not prefs.bare,
             system="truecolor" if prefs.truecolor else "256",
         )
 
@@ -309,6 +310,11 @@ class Repl:
         if self._session is None:
             raise UsageError("The session is still being opened; try again in a moment.")
         return self._session
+
+    @property
+    def opened(self) -> bool:
+        """Whether a session is open."""
+        return self._session is not None
 
     @property
     def painter(self) -> Painter:
@@ -436,6 +442,7 @@ class Repl:
             self._fail(Text("Something went wrong inside KogniTerm; the log file has the details."))
         finally:
             screen.settle()
+            self.front.say_below("")
 
     async def _dispatch(self, line: str) -> None:
         name, argument = split_line(line)
@@ -514,6 +521,11 @@ def mentions(line: str) -> tuple[str, ...]:
     """The files named with @ in `line` that exist."""
     words = (word[1:].strip("\"'.,;:()") for word in line.split() if word.startswith("@"))
     return tuple(word for word in words if word and Path(word).exists())
+
+
+def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A callback failed: that is for the log; a traceback on the screen helps nobody."""
+    log.error("%s", context.get("message"), exc_info=context.get("exception"))
 
 
 def _import_drawing() -> None:

@@ -1,0 +1,155 @@
+"""A session that plays events: the face of `runtime.session.LiveSession`, nothing behind it.
+
+For tests of the screen alone, where the timing of events matters; flows use the real thing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kogniterm.runtime import events as ev
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    CommandResult,
+    Decision,
+    Effect,
+    Job,
+    ModelInfo,
+    Plan,
+    RiskReport,
+    Text,
+    Usage,
+    UserInput,
+    Verdict,
+)
+
+Play = Callable[["PlayedSession", UserInput | None, Any, Any], Awaitable[None]]
+
+
+@dataclass
+class PlayedExecutor:
+    """No processes; a list of jobs."""
+
+    cwd: str = "/work/project"
+    running: tuple[Job, ...] = ()
+
+    def jobs(self) -> tuple[Job, ...]:
+        return self.running
+
+
+@dataclass
+class PlayedState:
+    open_turn: bool = False
+
+
+@dataclass
+class PlayedSession:
+    """`play` is called for each turn with (session, input, approver, sink)."""
+
+    play: Play
+    id: str = "20260101-abcdef"
+    folder: str = "/work/project"
+    title: str = "a title"
+    mode: str = "manual"
+    plan_mode: str = "auto"
+    usage: Usage = Usage()
+    plan: Plan | None = None
+    model: ModelInfo = ModelInfo("scripted:demo.yaml", "scripted", 32_000, 4_000)
+    executor: PlayedExecutor = field(default_factory=PlayedExecutor)
+    state: PlayedState = field(default_factory=PlayedState)
+    inputs: list[UserInput | None] = field(default_factory=list)
+    shells: list[str] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    command_stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    stopped: int = 0
+    closed: bool = False
+
+    @property
+    def cwd(self) -> str:
+        return self.executor.cwd
+
+    async def run(
+        self, user_input: UserInput | None, *, approver: Any, sink: Any, **_: Any
+    ) -> Answer:
+        self.inputs.append(user_input)
+        sink(ev.TurnStarted(self.id, len(self.inputs), self.model.name, self.folder))
+        try:
+            await self.play(self, user_input, approver, sink)
+            answer = Answer("", usage=Usage(1200, 340, 800, 2))
+        except asyncio.CancelledError:
+            self.stopped += 1
+            answer = Answer("", "interrupted", 130, Text("The turn was stopped."))
+        sink(ev.TurnEnded(answer))
+        return answer
+
+    async def run_shell(self, command: str, *, sink: Any, **_: Any) -> CommandResult:
+        self.shells.append(command)
+        return show_command(sink, command, b"mine\n")
+
+    def stop_command(self) -> None:
+        self.command_stopped.set()
+
+    def use_model(self, name: str) -> None:
+        self.model = ModelInfo(name, name.partition(":")[0], 32_000, 4_000)
+
+    def use_mode(self, mode: str) -> None:
+        self.mode = mode
+
+    def use_plan_mode(self, mode: str) -> None:
+        self.plan_mode = mode
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def request(command: str, **changes: Any) -> ActionRequest:
+    """An action request to run `command`."""
+    given: dict[str, Any] = {"id": "1-1", "call_id": "c1", "tool": "execute_command"}
+    given |= {"command": command, "purpose": "to see what happens"} | changes
+    return ActionRequest(**given)
+
+
+def report(command: str, label: str = "needs_approval") -> RiskReport:
+    """A risk report with a reason and an effect."""
+    return RiskReport(
+        command,
+        label,  # type: ignore[arg-type]
+        (Text("{program} deletes files", {"program": "rm"}),),
+        (Effect("delete", "build", False),),
+        (("rm", "-r", "build"),),
+    )
+
+
+ASK = Verdict("ask", (Text("manual mode asks before every command"),))
+
+
+async def ask(
+    session: PlayedSession, approver: Any, sink: Any, command: str, label: str = "needs_approval"
+) -> Decision:
+    """Propose `command` as the runtime would: an edit is judged and asked again."""
+    asked = request(command)
+    while True:
+        judged = report(asked.command, label)
+        sink(ev.ActionProposed(asked, judged, ASK, session.cwd))
+        decision: Decision = await approver.decide(asked, judged, ASK)
+        session.decisions.append(decision)
+        if decision.kind != "edit":
+            sink(ev.ActionDecided(asked, decision))
+            return decision
+        asked = request(decision.command)
+
+
+def show_command(sink: Any, command: str, output: bytes, exit_code: int = 0) -> CommandResult:
+    """A command that runs and ends at once."""
+    result = CommandResult(
+        command, "exited", exit_code, output.decode(), 0.5, "/work/project",
+        output_bytes=len(output),
+    )  # fmt: skip
+    sink(ev.CommandStarted("1-1", command, "/work/project"))
+    sink(ev.CommandOutput("1-1", output))
+    sink(ev.CommandEnded("1-1", result))
+    return result
