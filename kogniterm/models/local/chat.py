@@ -22,7 +22,7 @@ from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavail
 from kogniterm.models.local.bank import LANGUAGES, Example, examples
 from kogniterm.models.local.catalogue import DEFAULT_NAME, Weights, weights_called
 from kogniterm.models.local.conversation import is_knowledge_question, small_talk
-from kogniterm.models.local.language import language_of, say
+from kogniterm.models.local.language import Language, language_of, say
 from kogniterm.models.local.retrieval import Bank
 from kogniterm.models.local.runtime import Finished, Prompt, Runtime
 from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far
@@ -121,7 +121,7 @@ class LocalModel:
         )
         self._runtime = Runtime(file, context=entry.context_window, threads=threads)
         self._extra = tuple(extra_examples)
-        self._banks: Mapping[str, Bank] | None = None
+        self._banks: Mapping[Language, Bank] | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -184,13 +184,16 @@ class LocalModel:
         if turn.failed and command == turn.failed[-1].command:
             text = answer(turn)
             return _reply(text, usage=written.usage, done=False)
-        purpose = say("purpose", language_of(part), request=part)
+        purpose = say("purpose", language_of(turn.request), request=part)
         return _reply("", usage=written.usage, command=command, purpose=purpose)
 
     def command_chat(self, turn: TurnSoFar, part: str) -> Chat:
         """What the model is shown for `part`: examples, earlier parts, the request, the error."""
         chat = [("system", prompts.load("local_command"))]
-        for example in reversed(self.similar(part)):
+        # After a failure the next-best examples: the best ones led to what failed.
+        rank = EXAMPLES if turn.failed else 0
+        similar = self.similar(part, language_of(turn.request), rank + EXAMPLES)[rank:]
+        for example in reversed(similar):
             chat += [("user", example.request), ("assistant", example.command)]
         for earlier, ran in zip(turn.parts, turn.done, strict=False):
             chat += [("user", earlier), ("assistant", ran.command)]
@@ -201,12 +204,12 @@ class LocalModel:
             chat.append(("user", f"That failed: {said}\nWrite a different command for: {part}"))
         return chat
 
-    def similar(self, request: str, count: int = EXAMPLES) -> tuple[Example, ...]:
-        """The examples most like `request`, best first, in its language."""
+    def similar(self, request: str, language: Language, count: int) -> tuple[Example, ...]:
+        """The `count` examples in `language` most like `request`, best first."""
         if self._banks is None:
             everything = (*self._extra, *examples())
             self._banks = {language: Bank(everything, language) for language in LANGUAGES}
-        return self._banks[language_of(request)].nearest(request, count)
+        return self._banks[language].nearest(request, count)
 
     # --- text ------------------------------------------------------------------------------
 

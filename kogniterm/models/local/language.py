@@ -31,7 +31,7 @@ _SPANISH = _words(
     comprime reemplaza sustituye ejecuta anade agrega quita puedes ayuda"""
 )
 _ENGLISH = _words(
-    """the a an of in on at with without for to what which how many much where who is are there this
+    """the an of in on at with without for to what which how many much where who is are there this
     these that my your and or not more less than show me tell list count create delete remove find
     search move copy rename change sort file files folder folders directory line lines word words
     hello hi thanks thank please contents print write save all every each today last first make

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 from kogniterm.models.local.bank import Example
 from kogniterm.models.local.language import Language, plain
@@ -19,10 +21,10 @@ _K1 = 1.2
 _B = 0.75
 _TOKEN = re.compile(r"\.?[a-z0-9_+]+")
 _STOP_WORDS: dict[Language, str] = {
-    "en": "a an the of to in on at for with by is are was be do does did i me my you your it its "
-    "this that these those there here and or please can could would want have has as all any",
-    "es": "el la los las un una unos unas de del al a en con por para es son esta estan este estos "
-    "estas esa ese eso y o u me mi mis tu tus se lo le les que hay aqui por favor quiero puedes "
+    "en": "a an the of to in on at for with .txt by is are was be do does did i me my you your "
+    "it its this that these those there here and or please can could would want have has as all any",
+    "es": "el la los las un una unos unas de del al a en con para .txt es son esta estan este "
+    "estos estas esa ese eso y o u me mi mis tu tus se lo le les que hay aqui por favor quiero puedes "
     "como todos todas",
 }
 _STOP = {language: frozenset(words.split()) for language, words in _STOP_WORDS.items()}
@@ -43,14 +45,40 @@ def stem(word: str, language: Language) -> str:
     return word
 
 
+@cache
+def _classes(language: Language) -> Mapping[str, str]:
+    """Each word of the synonym table with the word that stands for its class.
+
+    A word may stand in several classes; the first counts.
+    """
+    table = Path(__file__).parent / "bank" / f"synonyms_{language}.txt"
+    classes: dict[str, str] = {}
+    for line in table.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            first, *others = line.split()
+            for word in (first, *others):
+                classes.setdefault(stem(word, language), f"={first}")
+    return classes
+
+
 def words_of(text: str, language: Language) -> list[str]:
-    """The stems that count in `text`; an extension such as `.csv` keeps its dot."""
-    tokens = _TOKEN.findall(plain(text))
-    return [
-        token if token.startswith(".") or not token.isalpha() else stem(token, language)
-        for token in tokens
-        if token not in _STOP[language]
-    ]
+    """What counts in `text`: stems, synonyms as one; an extension keeps its dot.
+
+    All numbers count as the same word: which number it is says nothing about the command.
+    """
+    classes = _classes(language)
+    words = []
+    for token in _TOKEN.findall(plain(text)):
+        if token in _STOP[language]:
+            continue
+        if token.isdigit():
+            words.append("#")
+        elif token.isalpha():
+            stemmed = stem(token, language)
+            words.append(classes.get(stemmed, stemmed))
+        else:
+            words.append(token)
+    return words
 
 
 class Bank:
