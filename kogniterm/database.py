@@ -72,6 +72,8 @@ def storage_errors(place: Path | str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _from_sqlite(error, place) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged name in its message
+        raise StorageCorruptError(_CORRUPT_TEXT, place=str(place), detail=str(error)) from error
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
         kind = StorageFullError if full else StorageError

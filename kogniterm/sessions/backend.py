@@ -9,12 +9,13 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from kogniterm.database import migrate, open_sqlite, scrub, storage_errors, transaction
 from kogniterm.errors import StorageError
+from kogniterm.sessions.in_use import FileInUse
 from kogniterm.sessions.schema import ROOM, SQLITE
 
 Row = tuple[Any, ...]
@@ -53,14 +54,24 @@ class Backend(Protocol):
         """Release the database."""
 
 
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
 class SqliteBackend:
     """One file, one person."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = open_sqlite(path)
-        with storage_errors(path):
+        with storage_errors(path), ExitStack() as on_failure:
+            self._in_use = FileInUse(path)
+            on_failure.callback(self._in_use.release)
+            self._connection = open_sqlite(path)
+            on_failure.callback(self._connection.close)
+            # Text with broken bytes is handed on to fail its hash, instead of failing the query.
+            self._connection.text_factory = _decoded
             migrate(self._connection, ROOM, SQLITE)
+            on_failure.pop_all()
 
     @property
     def place(self) -> str:
@@ -96,6 +107,7 @@ class SqliteBackend:
     def close(self) -> None:
         with self._errors():
             self._connection.close()
+        self._in_use.release()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kogniterm.errors import StorageCorruptError, StorageLockedError
 from kogniterm.sessions import codec
 from kogniterm.sessions.backend import Backend, DuplicateError
+from kogniterm.sessions.faults import Fault, no_fault
 from kogniterm.sessions.fold import SessionState, advance
 from kogniterm.sessions.lease import Holder, Lease
 from kogniterm.sessions.records import (
@@ -42,13 +43,6 @@ DURABLE = (Intent, Outcome, TurnEnded)
 
 _LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
-
-Fault = Callable[[str], None]
-"""Called with the name of each point where a crash would matter; tests make it kill us there."""
-
-
-def no_fault(point: str) -> None:
-    """What everybody uses outside of tests."""
 
 
 class Journal(Protocol):
@@ -110,7 +104,7 @@ class SessionJournal:
         record = Record(row.seq, row.time, body, row.previous, row.hash)
         state = advance(self._state, record)
         text = text_of(body)
-        self._fault(f"before:{kind}")
+        self._fault(f"before-{kind}")
         try:
             with self._transaction(body, durable or isinstance(body, DURABLE)):
                 insert(self._backend, self._session_id, row)
@@ -118,7 +112,7 @@ class SessionJournal:
                     self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
                 if isinstance(body, TurnEnded):
                     add_text(self._backend, self._session_id, body.turn, self._texts, record.seq)
-                self._fault(f"written:{kind}")
+                self._fault(f"written-{kind}")
         except DuplicateError as error:
             raise StorageLockedError(
                 "Session {session} was changed by another process, or this action was started "
@@ -130,7 +124,7 @@ class SessionJournal:
             self._texts.clear()
         elif text:
             self._texts.append(text)
-        self._fault(f"after:{kind}")
+        self._fault(f"after-{kind}")
         return record
 
     def _transaction(self, body: RecordBody, durable: bool) -> Any:

@@ -12,8 +12,9 @@ from pathlib import Path
 from kogniterm.errors import UsageError
 from kogniterm.sessions import files, search
 from kogniterm.sessions.backend import Backend, DuplicateError, Row
+from kogniterm.sessions.faults import Fault, no_fault
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.journal import Fault, SessionJournal, load_state, no_fault
+from kogniterm.sessions.journal import SessionJournal, load_state
 from kogniterm.sessions.lease import HEARTBEAT, Holder, Lease, this_process
 from kogniterm.sessions.records import SessionOpened
 from kogniterm.sessions.texts import fold_case, storable

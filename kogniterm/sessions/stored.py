@@ -11,7 +11,7 @@ from kogniterm.sessions import codec
 from kogniterm.sessions.backend import Backend, Row
 from kogniterm.sessions.records import Record, RecordBody
 
-_COLUMNS = "seq, time, kind, salt, payload, previous, hash, amended, request_id"
+COLUMNS = "seq, time, kind, salt, payload, previous, hash, amended, request_id"
 _PAGE = 500
 
 
@@ -61,7 +61,7 @@ def stored_records(
     until = 2**31 - 1 if last is None else last
     while True:
         rows = backend.execute(
-            f"SELECT {_COLUMNS} FROM records WHERE session_id = ? AND seq >= ? AND seq <= ? "
+            f"SELECT {COLUMNS} FROM records WHERE session_id = ? AND seq >= ? AND seq <= ? "
             f"ORDER BY seq LIMIT {_PAGE}",
             (session_id, first, until),
         )
@@ -102,7 +102,7 @@ def chained(
 def insert(backend: Backend, session_id: str, row: StoredRecord) -> None:
     """Write a row. Raises `DuplicateError` when its number or its request's intent is taken."""
     backend.execute(
-        f"INSERT INTO records (session_id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO records (session_id, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             session_id,
             row.seq,

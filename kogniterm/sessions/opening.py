@@ -1,0 +1,67 @@
+"""The way in: a location (a file or a PostgreSQL address) to its sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from kogniterm.database import is_postgres, migrate, open_sqlite
+from kogniterm.sessions.backend import Backend, SqliteBackend
+from kogniterm.sessions.faults import Fault, no_fault
+from kogniterm.sessions.in_use import FileInUse
+from kogniterm.sessions.recovery import Recovery, is_damaged, recover
+from kogniterm.sessions.schema import ROOM, SQLITE
+from kogniterm.sessions.search import add_missing
+from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.transfer import refresh_row
+
+
+def open_store(
+    location: Path | str,
+    *,
+    user: str,
+    version: str,
+    outputs: Path | None = None,
+    now: Callable[[], float] = time.time,
+    fault: Fault = no_fault,
+) -> tuple[SessionStore, Recovery | None]:
+    """Open the sessions at `location`; a damaged file is recovered first, and the result told.
+
+    `user` names the person in a shared database. Raises `StorageError` kinds.
+    """
+    recovery = None
+    backend: Backend
+    if is_postgres(location):
+        from kogniterm.sessions.postgres import PostgresBackend
+
+        backend = PostgresBackend(str(location), user=user)
+    else:
+        recovery = recover_if_damaged(Path(location), now=now())
+        backend = SqliteBackend(Path(location))
+    store = SessionStore(backend, version=version, outputs=outputs, now=now, fault=fault)
+    if recovery is not None:
+        for info in store.sessions(limit=1_000_000):
+            refresh_row(store, info.id)
+            add_missing(backend, info.id)
+    return store, recovery
+
+
+def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
+    """Check the file, and recover it when it is damaged and nobody else has it open."""
+    if not is_damaged(path):
+        return None
+    lock = FileInUse(path)
+    try:
+        with lock.alone():
+            if not is_damaged(path):  # another process was faster
+                return None
+            return recover(path, now=now, prepare=_make)
+    finally:
+        lock.release()
+
+
+def _make(path: Path) -> None:
+    with closing(open_sqlite(path)) as connection:
+        migrate(connection, ROOM, SQLITE)

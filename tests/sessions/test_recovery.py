@@ -1,0 +1,158 @@
+"""A damaged database is noticed, kept, and everything that can be read is carried over."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kogniterm.database import Migration, migrate, open_sqlite, transaction
+from kogniterm.errors import StorageLockedError
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.store import SessionStore
+from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
+
+SESSIONS, TURNS = 3, 8
+PAGE = 4096
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database with sessions, and a table of another room beside them."""
+    path = tmp_path / "kogniterm.db"
+    store = SessionStore(SqliteBackend(path), version="1.0")
+    for number in range(SESSIONS):
+        journal = store.create(folder="/home/ana", model="m", session_id=f"session{number}")
+        for turn in range(1, TURNS + 1):
+            write(journal, command_turn(turn, f"Task {turn} of session {number}"))
+        journal.close()
+    store.close()
+    with closing(open_sqlite(path)) as connection:
+        schema = ("CREATE TABLE facts (id INTEGER PRIMARY KEY, text TEXT UNIQUE)",)
+        migrate(connection, "memory", [Migration(1, "facts", schema)])
+        with transaction(connection):
+            connection.executemany(
+                "INSERT INTO facts (text) VALUES (?)", [(f"fact {n}",) for n in range(50)]
+            )
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+def overwrite(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def facts(path: Path) -> int:
+    with closing(open_sqlite(path)) as connection:
+        ((count,),) = connection.execute("SELECT count(*) FROM facts").fetchall()
+        return int(count)
+
+
+def page_of(path: Path, needle: bytes) -> int:
+    """The offset of the first page that holds `needle`."""
+    return path.read_bytes().index(needle) // PAGE * PAGE
+
+
+def test_a_sound_file_is_left_alone(path: Path) -> None:
+    store, recovery = open_store(path, user="ana", version="1.0")
+    assert recovery is None
+    assert len(store.sessions()) == SESSIONS
+    store.close()
+    assert sorted(file.name for file in path.parent.iterdir()) == [
+        "kogniterm.db",
+        "kogniterm.db.lock",
+    ]
+
+
+def test_a_broken_header_costs_nothing(path: Path) -> None:
+    damaged = path.read_bytes()
+    overwrite(path, 0, b"\xff" * 100)
+    damaged = path.read_bytes()
+    store, recovery = open_store(path, user="ana", version="1.0", now=lambda: 1_800_000_000.0)
+    assert recovery is not None
+    assert recovery.moved_to.name == "kogniterm.db.damaged-20270115-080000"
+    assert recovery.moved_to.read_bytes() == damaged
+    assert recovery.sessions == SESSIONS
+    assert recovery.records == SESSIONS * (TURNS * RECORDS_PER_TURN + 1)
+    assert recovery.lost == 0
+    assert all(verify(store.backend, info.id).intact for info in store.sessions())
+    assert len(store.search("task")) == 20
+    store.close()
+    assert facts(path) == 50
+    store, recovery = open_store(path, user="ana", version="1.0")
+    assert recovery is None
+    store.close()
+
+
+def test_a_broken_page_costs_what_was_on_it(path: Path) -> None:
+    overwrite(path, page_of(path, b'"text":"Task 4 of session 1"'), b"\x00" * PAGE)
+    store, recovery = open_store(path, user="ana", version="1.0")
+    assert recovery is not None
+    assert 0 < recovery.lost < 20
+    assert recovery.records + recovery.lost == SESSIONS * (TURNS * RECORDS_PER_TURN + 1)
+    assert f"at least {recovery.lost} records were lost" in str(recovery.text)
+    assert verify(store.backend, "session0").intact
+    assert not verify(store.backend, "session1").intact
+    journal = store.open("session1")
+    assert journal.state.turn == TURNS
+    write(journal, command_turn(TURNS + 1, "Go on"))
+    journal.close()
+    store.close()
+    assert facts(path) == 50
+
+
+def test_changed_content_is_noticed_though_the_structure_is_sound(path: Path) -> None:
+    place = path.read_bytes().index(b'"text":"Task 4 of session 1"')
+    overwrite(path, place + 8, b"T4sk")
+    store, recovery = open_store(path, user="ana", version="1.0")
+    assert recovery is None
+    with store.backend.transaction():
+        store.backend.execute("UPDATE sessions SET snapshot = NULL")
+    journal = store.open("session1")
+    assert len(journal.damaged) == 1
+    assert journal.state.turn == TURNS
+    journal.close()
+    assert verify(store.backend, "session1").broken == journal.damaged[0]
+    store.close()
+
+
+def test_random_damage_never_costs_a_traceback_or_the_file(path: Path) -> None:
+    """200 random bytes overwritten, again and again with other seeds."""
+    original = path.read_bytes()
+    for seed in range(12):
+        chance = random.Random(seed)
+        content = bytearray(original)
+        for _ in range(200):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        folder = path.parent / str(seed)
+        folder.mkdir()
+        copy = folder / path.name
+        copy.write_bytes(content)
+        store, recovery = open_store(copy, user="ana", version="1.0")
+        for info in store.sessions():
+            state, damaged = load_state(store.backend, info.id)
+            assert len(damaged) <= TURNS * RECORDS_PER_TURN + 1
+            assert state.turn <= TURNS
+            assert len(state.messages) <= 4 * TURNS
+        if recovery is not None:
+            assert recovery.records <= SESSIONS * (TURNS * RECORDS_PER_TURN + 1)
+            assert recovery.moved_to.read_bytes() == content
+        store.close()
+
+
+def test_a_file_that_another_process_has_open_is_not_moved_away(path: Path) -> None:
+    first, _ = open_store(path, user="ana", version="1.0")
+    overwrite(path, page_of(path, b'"text":"Task 4 of session 1"'), b"\x00" * PAGE)
+    with pytest.raises(StorageLockedError, match="close that one first"):
+        open_store(path, user="ana", version="1.0")
+    first.close()
+    store, recovery = open_store(path, user="ana", version="1.0")
+    assert recovery is not None
+    store.close()
