@@ -17,10 +17,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kogniterm.execution import continuity
+from kogniterm.execution.processes import process_state
+
 LEAVE_SCRIPT = rb"""__kt_status=$? __kt_flags=$- __kt_last=$_
 \builtin set +eux
 \builtin printf '\0begin\0%s\0%s\0%s\0%s\0' "$__kt_status" "$__kt_flags" "$__kt_last" "$PWD"
 \builtin umask; \builtin printf '\0'
+\builtin ulimit -Sa; \builtin printf '\0'; \builtin ulimit -Ha; \builtin printf '\0'
 \builtin shopt -p; \builtin printf '\0'
 \builtin set +o; \builtin printf '\0'
 \builtin declare -f; \builtin printf '\0'
@@ -28,14 +32,23 @@ LEAVE_SCRIPT = rb"""__kt_status=$? __kt_flags=$- __kt_last=$_
 \builtin declare -p; \builtin printf '\0'
 \builtin alias -p; \builtin printf '\0'
 \builtin trap -p; \builtin printf '\0'
-if [[ ${#FUNCNAME[@]} -gt 1 ]]; then \builtin printf 'inside'; \builtin printf '\0'; \builtin local -p
+if [[ ${#FUNCNAME[@]} -gt 1 ]]; then
+  \builtin printf 'inside\0'; \builtin local -p
 else
   if [[ $# -gt 0 ]]; then \builtin printf ' %q' "$@"; fi
   \builtin printf '\0'
 fi
 \builtin printf '\0'
 \builtin dirs -l -p; \builtin printf '\0'
-\builtin printf '%s\0%s\0end\0' "$BASH_COMMAND" "$!"
+if [[ -n ${__kt_fire+x} ]]; then
+  if [[ $__kt_fire == 1 || ( $__kt_fire == 0 && $__kt_exit != "$__kt_before" ) ||
+    ( -n $__kt_fire && $__kt_flags == *e* && $__kt_status -ne 0 ) ]]
+  then __kt_action=$__kt_exit __kt_exit=
+  else __kt_action=
+  fi
+fi
+\builtin printf '%s\0' "${__kt_exit-}"
+\builtin jobs -p; \builtin printf '\0%s\0end\0' "$!"
 if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
 if [[ $__kt_flags == *e* ]]; then \builtin set -e; fi
 if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
@@ -48,6 +61,7 @@ _VARIABLE = re.compile(
 )
 _FUNCTION_FLAGS = re.compile(rb"declare (-f\w*) (.+)\n")
 _TRAP = re.compile(rb"trap -- ('(?:[^']|'\\'')*+') (\S+)\n")
+_LIMIT = re.compile(rb"-(\w)\) +(\S+)\n")
 _OPTION = re.compile(rb"set ([-+])o (\S+)\n")
 
 _KEPT_BY_BASH = frozenset(
@@ -56,10 +70,11 @@ _KEPT_BY_BASH = frozenset(
     BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS COMP_CWORD COMP_KEY COMP_LINE
     COMP_POINT COMP_TYPE DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD HOSTTYPE
     LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID _
-    __kt_status __kt_flags __kt_last __kt_exit""".split()
+    __kt_status __kt_flags __kt_last __kt_exit __kt_before __kt_fire __kt_action""".split()
 )
 _OPTIONS_NOT_CARRIED = frozenset({b"noexec", b"onecmd", b"privileged", b"history", b"histexpand"})
 _OPTIONS_ON_AT_START = frozenset({b"braceexpand", b"hashall", b"interactive-comments"})
+_MOST_CHILDREN = 64
 _SIZE_NAMES = frozenset({b"LINES", b"COLUMNS"})
 _READS_STATUS = re.compile(r"\$\{?#?\?|\b(?:exit|return)\b|PIPESTATUS")
 
@@ -78,12 +93,33 @@ class ShellState:
     positional: bytes = b""
     folders: tuple[bytes, ...] = ()
     umask: bytes = b""
+    limits: tuple[bytes, bytes] = (b"", b"")
+    """Soft and hard resource limits, as `ulimit -a` prints them."""
     status: int = 0
     last_argument: bytes = b""
     cwd: str = "/"
+    exit_action: bytes = b""
+    """What a user's EXIT trap is to do, waiting for a command that exits."""
     background: int | None = None
+    """`$!` of an earlier command."""
+    children: tuple[int, ...] = ()
+    """Background processes of earlier commands that `wait` may still be asked for."""
     overridden: frozenset[bytes] = frozenset()
     """Names of the overlay that the command set itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Paths in the executor's private folder, as a shell gets them.
+
+    `leave` is the leave file, `restore` what the enter file sources, `dump` what this command writes, `statuses` the folder where exit
+    codes of background processes are noted.
+    """
+
+    leave: bytes
+    restore: bytes
+    dump: bytes
+    statuses: bytes
 
 
 def first_state(env: Mapping[str, str], cwd: str) -> ShellState:
@@ -112,46 +148,82 @@ def exported(name: str, value: str) -> bytes:
     return b"declare -x " + encode(name) + b'="' + escaped + b'"\n'
 
 
-def enter_script(
-    state: ShellState, command: str, leave: bytes, dump: bytes, overlay: Mapping[bytes, bytes]
-) -> bytes:
-    """What bash reads before `command`: restores `state` and arranges for the dump.
+def enter_scripts(
+    state: ShellState, command: str, files: Files, overlay: Mapping[bytes, bytes]
+) -> tuple[bytes, bytes]:
+    """(enter, restore): what bash reads before `command`, and what that file sources.
 
     `overlay` are declarations for this command alone. The restored text comes before anything
-    that would trace, check or alter it: functions before aliases, options last.
+    that would trace, check or alter it: functions after variables, options and traps last. Its
+    complaints (a variable that has become read-only, say) go nowhere.
     """
     options = b"".join(
         line
         for line in state.shell_options.splitlines(keepends=True)
         if b"expand_aliases" not in line
     )
-    expand = b"shopt -u" if b"shopt -u expand_aliases" in state.shell_options else b"shopt -s"
-    variables = {**state.variables, **overlay}
-    parts = [
-        b"\\builtin unset BASH_ENV\n",
+    restore = [
         options,
-        state.functions,
-        state.function_flags,
-        b"".join(variables.values()),
+        b"".join({**state.variables, **overlay}.values()),
         state.aliases,
         b"umask " + state.umask + b"\n" if state.umask else b"",
+        *(b"\\builtin pushd -n " + quoted(f) + b" >/dev/null\n" for f in state.folders[:0:-1]),
+        b"\\builtin set --" + state.positional + b"\n",
+        _resource_limits(state.limits),
+        state.functions,
+        state.function_flags,
     ]
-    parts += [
-        b"\\builtin pushd -n " + quoted(f) + b" >/dev/null\n" for f in reversed(state.folders[1:])
+    if state.children:
+        restore.append(continuity.wait_prelude(files.statuses, state.children))
+    trap = b"{ . " + quoted(files.leave) + b"; } 2>/dev/null >|" + quoted(files.dump)
+    if state.exit_action or continuity.sets_exit_trap(command, state.functions):
+        restore.append(continuity.exit_trap_prelude(command, state.exit_action))
+        action = b'\\builtin eval "${__kt_action-}"'
+        # The branches keep `$?`, and `set -e` does not end the trap before the action.
+        trap = b"if " + trap + b"; then " + action + b"; else " + action + b"; fi"
+    restore.append(b"\\builtin trap -- " + quoted(trap) + b" EXIT\n")
+    expand = b"-u" if b"shopt -u expand_aliases" in state.shell_options else b"-s"
+    restore.append(b"\\builtin shopt " + expand + b" expand_aliases\n")
+    enter = [
+        b"\\builtin unset BASH_ENV\nBASH_ARGV0=bash\n",
+        b"\\builtin . " + quoted(files.restore) + b" 2>/dev/null\n",
+        _last_words(state, command),
     ]
-    parts.append(b"\\builtin set --" + state.positional + b"\n")
-    parts.append(state.traps)
-    trap = b"{ . " + quoted(leave) + b"; } 2>/dev/null >|" + quoted(dump)
-    parts.append(b"\\builtin trap -- " + quoted(trap) + b" EXIT\n")
-    parts.append(expand + b" expand_aliases\n")
-    parts.append(b"\\builtin : " + quoted(state.last_argument) + b"\n")
-    parts.append(_set_options(state.options))
+    return b"".join(enter), b"".join(restore)
+
+
+def _last_words(state: ShellState, command: str) -> bytes:
+    """Options, `$_`, `$?` and traps, in an order in which none of them disturbs the others."""
+    last = b"\\builtin : " + quoted(state.last_argument) + b"\n"
+    fires = any(name in state.traps for name in (b" DEBUG\n", b" ERR\n", b" RETURN\n"))
+    words = [b"{\n", b"" if fires else state.traps, _set_options(state.options), last]
     # `$?` is restored only for a command that looks at it: bash reports some syntax errors with
     # the status it had before.
     dies_of_status = b"set -o errexit\n" in state.options
-    status = state.status if _READS_STATUS.search(command) and not dies_of_status else 0
-    parts.append(b"\\builtin return %d\n" % status)
-    return b"".join(parts)
+    if state.status and _READS_STATUS.search(command) and not dies_of_status and not fires:
+        words.append(b"(\\builtin exit %d)\n" % state.status)
+    words += [state.traps if fires else b"", b"} 2>/dev/null\n"]
+    return b"".join(words)
+
+
+def _resource_limits(printed: tuple[bytes, bytes]) -> bytes:
+    """`ulimit` commands; setting a limit to what it is does no harm."""
+    lines = []
+    for kind, text in zip((b"-S", b"-H"), printed, strict=True):
+        lines += [
+            b"\\builtin ulimit " + kind + b" -" + letter + b" " + value + b"\n"
+            for letter, value in _LIMIT.findall(text)
+            if letter != b"p"
+        ]
+    return b"".join(lines)
+
+
+def _with_flags(printed: bytes, letters: bytes) -> bytes:
+    """The options as printed, with those that were off while they were printed."""
+    for letter, name in ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace")):
+        if letter in letters:
+            printed = printed.replace(b"set +o " + name, b"set -o " + name)
+    return printed
 
 
 def _set_options(printed: bytes) -> bytes:
@@ -159,7 +231,9 @@ def _set_options(printed: bytes) -> bytes:
     changed = []
     for sign, name in _OPTION.findall(printed):
         if name not in _OPTIONS_NOT_CARRIED and (sign == b"-") != (name in _OPTIONS_ON_AT_START):
-            changed.append((name in (b"xtrace", b"verbose"), b"set " + sign + b"o " + name))
+            changed.append(
+                (name in (b"xtrace", b"verbose"), b"\\builtin set " + sign + b"o " + name)
+            )
     changed.sort()
     return b"; ".join(line for _late, line in changed) + b"\n" if changed else b""
 
@@ -173,14 +247,16 @@ def read_dump(
     """
     begin = dump.find(b"\0begin\0")
     parts = dump[begin + 7 :].split(b"\0")
-    if begin < 0 or len(parts) != 19 or parts[-2] != b"end":
+    if begin < 0 or len(parts) != 22 or parts[-2] != b"end":
         return None
     (
         status,
-        _flags,
+        letters,
         last,
         cwd,
         umask,
+        soft,
+        hard,
         shopts,
         options,
         functions,
@@ -191,10 +267,10 @@ def read_dump(
         positional,
         local,
         folders,
-        last_command,
+        exit_action,
+        children,
         background,
-    ) = _named(parts)
-    del last_command
+    ) = parts[:20]
     table = _variables(variables)
     if table is None:
         return None
@@ -204,17 +280,18 @@ def read_dump(
     table = _restored(table, previous.variables, overlay, hidden or {})
     return ShellState(
         variables=table,
-        functions=functions,
+        functions=_without_ours(functions),
         function_flags=b"".join(
-            b"declare " + kind + b" " + name + b"\n"
+            b"\\builtin declare " + kind + b" " + name + b"\n"
             for kind, name in _FUNCTION_FLAGS.findall(flags)
             if kind != b"-f"
         ),
         shell_options=shopts,
-        options=options,
+        options=_with_flags(options, letters),
+        limits=(soft, hard),
         aliases=aliases,
         traps=b"".join(
-            b"trap -- " + action + b" " + name + b"\n"
+            b"\\builtin trap -- " + action + b" " + name + b"\n"
             for action, name in _TRAP.findall(traps)
             if name != b"EXIT"
         ),
@@ -224,13 +301,11 @@ def read_dump(
         status=int(status or 0),
         last_argument=last,
         cwd=decode(cwd) or previous.cwd,
-        background=int(background) if background.isdigit() else None,
+        exit_action=exit_action,
+        background=int(background) if background.isdigit() else previous.background,
+        children=_known_children(previous, children, background),
         overridden=overridden,
     )
-
-
-def _named(parts: list[bytes]) -> tuple[bytes, ...]:
-    return tuple(parts[:17])
 
 
 def _variables(printed: bytes) -> dict[bytes, bytes] | None:
@@ -247,6 +322,20 @@ def _variables(printed: bytes) -> dict[bytes, bytes] | None:
             continue
         table[name] = match[0]
     return table
+
+
+_OURS = re.compile(rb"^(trap|wait) \(\) *\n\{.*?__kt_.*?^\}\n", re.DOTALL | re.MULTILINE)
+
+
+def _without_ours(functions: bytes) -> bytes:
+    """Functions as printed, without the stand-ins of `continuity`."""
+    return _OURS.sub(b"", functions) if b"__kt_" in functions else functions
+
+
+def _known_children(previous: ShellState, children: bytes, background: bytes) -> tuple[int, ...]:
+    pids = [int(pid) for pid in (*children.split(), background) if pid.isdigit()]
+    known = (*previous.children, *(pid for pid in pids if process_state(pid) is not None))
+    return tuple(dict.fromkeys(known))[-_MOST_CHILDREN:]
 
 
 def _restored(
@@ -266,4 +355,4 @@ def _restored(
 
 def without_dump(state: ShellState, status: int, folder: str) -> ShellState:
     """The last good state after a command whose shell could not write its own."""
-    return replace(state, status=status, cwd=folder, background=None)
+    return replace(state, status=status, cwd=folder)

@@ -32,7 +32,9 @@ UNATTENDED: Mapping[str, str] = {
 """Set while nobody is at the keyboard, so that programs neither page, edit nor prompt."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_DROPPED = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "_", "SHLVL"})
+_DROPPED = frozenset(
+    {"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "_", "SHLVL", "PWD", "OLDPWD"}
+)
 """Would run code or change options before a command starts, or belong to another shell."""
 
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from kogniterm.errors import ExecutionError
-from kogniterm.execution import carry
+from kogniterm.execution import carry, continuity
 from kogniterm.execution.command import Ending, RunLimits, RunningCommand
 from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
 from kogniterm.execution.feed import LiveFeed
@@ -83,6 +83,9 @@ class CommandExecutor:
         self._private = Path(tempfile.mkdtemp(prefix="kogniterm-"))
         self._leave = self._private / "leave"
         self._leave.write_bytes(carry.LEAVE_SCRIPT)
+        self._statuses = self._private / "statuses"
+        self._statuses.mkdir()
+        os.mkfifo(self._statuses / "never", 0o600)
         self._outputs = (outputs or self._private / "outputs") / _stamp()
         self._numbers = itertools.count(1)
         self._job_numbers = itertools.count(1)
@@ -173,7 +176,9 @@ class CommandExecutor:
         else:
             running.close()
         self._carry(dump, number, overlay, ending, notes, folder)
-        return self._result(command, ending, keeper, duration, notes)
+        # `set -v` makes bash print even the text of a trap.
+        ours = f"{{ . '{self._leave}'; }} 2>/dev/null >|'{dump}'"
+        return self._result(command, ending, keeper, duration, notes, hidden=ours)
 
     def _extra(
         self, env: Mapping[str, str], terminal: Terminal | None
@@ -202,12 +207,13 @@ class CommandExecutor:
         terminal: Terminal | None,
     ) -> dict[str, object]:
         enter = self._private / f"enter-{number}"
-        script = carry.enter_script(
-            self._state, command, os.fsencode(self._leave), os.fsencode(dump), overlay
-        )
+        restore = self._private / f"restore-{number}"
+        files = carry.Files(*map(os.fsencode, (self._leave, restore, dump, self._statuses)))
+        script, restored = carry.enter_scripts(self._state, command, files, overlay)
         enter.write_bytes(script)
+        restore.write_bytes(restored)
+        command = continuity.expand_last_background(command, self._state.background)
         argv = [self._shell, "--norc", "--noprofile", "-c", command]
-        argv[0] = self._shell
         if len(carry.encode(command)) > _LONGEST_ARGUMENT:
             text = self._private / f"command-{number}"
             text.write_bytes(carry.encode(command))
@@ -224,6 +230,7 @@ class CommandExecutor:
             "columns": columns,
             "output_processing": terminal is not None,
             "outside": self.sandbox is not None,
+            "statuses": str(self._statuses),
         }
 
     def _carry(
@@ -249,11 +256,11 @@ class CommandExecutor:
                     "changed in variables or folder is not carried over."
                 )
         else:
-            for name in state.overridden:
-                self._overlay.pop(carry.decode(name), None)
+            for key in state.overridden:
+                self._overlay.pop(carry.decode(key), None)
         self._state = state
         if not ending.left_running:
-            for name in ("left", "enter", "command"):
+            for name in ("left", "enter", "restore", "command"):
                 with contextlib.suppress(OSError):
                     (self._private / f"{name}-{number}").unlink()
 
@@ -264,8 +271,12 @@ class CommandExecutor:
         keeper: OutputKeeper,
         duration: float,
         notes: list[str],
+        hidden: str,
     ) -> CommandResult:
         rendered = keeper.render()
+        text = rendered.text
+        if hidden in text:
+            text = text.replace(hidden, "").rstrip("\n")
         if keeper.cut_file:
             notes.append(f"The output file holds only the first {self._limits.file} bytes.")
         if ending.victims:
@@ -279,7 +290,7 @@ class CommandExecutor:
             command=command,
             ended=ending.ended,
             exit_code=code,
-            text=rendered.text,
+            text=text,
             duration=duration,
             cwd=self._state.cwd,
             signal=name,
@@ -301,7 +312,7 @@ class CommandExecutor:
         """Turn the running command into a job; its `run` returns with `ended="detached"`."""
         self._tell(RunningCommand.detach)
 
-    def type(self, text: str) -> None:
+    def type_keys(self, text: str) -> None:
         """Type `text` into the running command."""
         self._tell(lambda running: running.send(carry.encode(text)))
 

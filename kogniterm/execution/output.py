@@ -11,9 +11,12 @@ from kogniterm.execution.screen import Screen
 
 HEAD_BYTES = 128 << 10
 TAIL_BYTES = 512 << 10
-"""Raw bytes kept in memory: output up to their sum is rendered as a whole. The tail may grow to twice its size before it is cut."""
+"""Raw bytes kept in memory: output up to their sum is rendered as a whole.
 
-SINK_FILE_LIMIT = 256 << 20
+The tail may grow to twice its size before it is cut.
+"""
+
+FILE_LIMIT = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class OutputLimits:
     """
 
     text: int = 16_000
-    file: int = SINK_FILE_LIMIT
+    file: int = FILE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

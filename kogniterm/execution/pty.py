@@ -26,6 +26,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 SHELL_ENDED = "shell"
 CHILD_ENDED = "child"
+_MOST_NOTED = 256
 _LEADER_IGNORES = (
     signal.SIGHUP,
     signal.SIGINT,
@@ -76,7 +77,8 @@ def set_size(fd: int, rows: int, columns: int) -> None:
 class SpawnRequest:
     """What to start: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
 
-    `report` is the descriptor the leader writes its reports to. With `outside`, `argv` is a
+    `report` is the descriptor the leader writes its reports to; exit codes of orphans also go
+    into the folder `statuses`, a file each, where shells of later commands find them. With `outside`, `argv` is a
     wrapper (a sandbox) that must not own the terminal: it runs in a session without one, with
     the terminal as its standard streams; a `setsid -c` inside takes the terminal for the shell.
     """
@@ -92,6 +94,7 @@ class SpawnRequest:
         output_processing: bool,
         outside: bool,
         report: int,
+        statuses: str = "",
     ) -> None:
         self.argv = argv
         self.env = env
@@ -101,6 +104,7 @@ class SpawnRequest:
         self.output_processing = output_processing
         self.outside = outside
         self.report = report
+        self.statuses = statuses
 
 
 def spawn(request: SpawnRequest) -> tuple[int, int]:
@@ -143,7 +147,7 @@ def _split(request: SpawnRequest) -> None:
     shell = os.fork()
     if shell:
         try:
-            _lead(shell, request.report)
+            _lead(shell, request)
         finally:
             os._exit(1)
     os.setpgid(0, 0)
@@ -153,16 +157,19 @@ def _split(request: SpawnRequest) -> None:
 
 
 def _default_signals() -> None:
-    """Undo what Python and the leader ignore; a shell hands ignored signals on to its children."""
-    for number in signal.valid_signals():
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            with contextlib.suppress(OSError, ValueError):
-                signal.signal(number, signal.SIG_DFL)
+    """Undo what Python and the leader ignore; a shell hands ignored signals on to its children.
+
+    Signals with handlers need nothing: execution resets them.
+    """
+    for number in (*_LEADER_IGNORES, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _lead(shell: int, report: int) -> NoReturn:
+def _lead(shell: int, request: SpawnRequest) -> NoReturn:
     """Reap everything below the leader and report it; exits when nothing is left."""
+    report = request.report
+    noted = 0
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _close_all_but(0, report)
@@ -176,8 +183,21 @@ def _lead(shell: int, report: int) -> NoReturn:
         except OSError as error:
             os._exit(0 if error.errno == errno.ECHILD else 1)
         kind = SHELL_ENDED if pid == shell else CHILD_ENDED
+        if pid != shell and request.statuses and noted < _MOST_NOTED:
+            noted += 1
+            _note(f"{request.statuses}/{pid}", status)
         with contextlib.suppress(OSError):
             os.write(report, f"{kind} {pid} {status}\n".encode("ascii"))
+
+
+def _note(path: str, status: int) -> None:
+    """Write a shell's view of `status` to `path`, whole or not at all."""
+    code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    with contextlib.suppress(OSError):
+        file = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.write(file, b"%d\n" % code)
+        os.close(file)
+        os.rename(f"{path}.new", path)  # noqa: PTH104 - pathlib is not worth loading here
 
 
 def _close_all_but(*kept: int) -> None:

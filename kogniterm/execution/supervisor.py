@@ -14,6 +14,7 @@ Requests (`wire` messages): `spawn` with one descriptor (the report pipe) is ans
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -137,6 +138,7 @@ class Supervisor:
             output_processing=message["output_processing"],
             outside=message["outside"],
             report=report,
+            statuses=message["statuses"],
         )
         try:
             leader, master = pty.spawn(request)
@@ -215,6 +217,8 @@ def main(channel_fd: int, host: int) -> None:
     pty.become_subreaper()
     channel = socket.socket(fileno=channel_fd)
     channel.set_inheritable(False)
+    gc.disable()
+    gc.freeze()  # forked leaders share these pages as long as nobody walks over them
     supervisor = Supervisor(channel, host)
 
     def finish(*_: object) -> None:

@@ -1,0 +1,116 @@
+"""What a new shell cannot simply be told: exit traps and children of the shell before it.
+
+Two builtins are stood in for by functions, and only in commands where it matters:
+
+* `trap`, when the command (or a carried function) sets an EXIT trap: our own EXIT trap writes
+  the state, so the user's action is kept beside it and run after it. It runs at the end of the
+  command that set it, as with `bash -c`; when setting it is all the command does, it is carried
+  and runs when a later command exits, as in one terminal.
+* `wait`, while background processes of earlier commands are known: they are not this shell's
+  children any more, but their exit codes were noted where `wait` can read them.
+
+`$!` of an earlier command is put into the text as a number, as the shell would expand it.
+"""
+
+from __future__ import annotations
+
+import re
+
+TRAP_FUNCTION = rb"""trap () {
+  if [[ $BASH_SUBSHELL -ne 0 || $# -eq 0 || $1 == -[lp]* ]]; then \builtin trap "$@"; return; fi
+  if [[ $1 == -- ]]; then \builtin shift; fi
+  if [[ $# -eq 1 ]]; then \builtin set -- - "$1"; fi
+  \builtin local __kt_a __kt_s; \builtin local -a __kt_r; __kt_a=$1 __kt_r=(); \builtin shift
+  for __kt_s; do
+    case ${__kt_s^^} in
+      EXIT|SIGEXIT|0) if [[ $__kt_a == - ]]; then __kt_exit=; else __kt_exit=$__kt_a; fi;;
+      *) __kt_r+=("$__kt_s");;
+    esac
+  done
+  if [[ ${#__kt_r[@]} -gt 0 ]]; then \builtin trap -- "$__kt_a" "${__kt_r[@]}"; fi
+}
+"""
+
+WAIT_FUNCTION = rb"""wait () {
+  \builtin local __kt_p __kt_c=0 __kt_d=%(folder)s __kt_k=' %(pids)s '
+  if [[ $BASH_SUBSHELL -ne 0 || $1 == -* ]]; then \builtin wait "$@"; return; fi
+  if [[ $# -eq 0 ]]; then \builtin wait; \builtin set -- $__kt_k; fi
+  for __kt_p; do
+    if [[ $__kt_k == *" $__kt_p "* ]]; then
+      while [[ ! -e $__kt_d/$__kt_p && -d /proc/$__kt_p ]]; do \builtin read -t 0.05 <>"$__kt_d/never"; done
+      __kt_c=127; if [[ -e $__kt_d/$__kt_p ]]; then __kt_c=$(<"$__kt_d/$__kt_p"); fi
+    else
+      \builtin wait "$__kt_p"; __kt_c=$?
+    fi
+  done
+  return $__kt_c
+}
+"""
+
+_EXIT_TRAP = re.compile(rb"\btrap\b[^\n]*?(?:\b(?:SIG)?EXIT\b|\s0\b)", re.IGNORECASE | re.DOTALL)
+_LONE_TRAP = re.compile(
+    r"""\s*trap\s+(?:--\s+)?(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|'"]+)(?:\s+\w+)+\s*;?\s*\Z""",
+    re.DOTALL,
+)
+_EXITS = re.compile(r"(?:^|[;&|\n({]|\b(?:then|do|else))\s*exit\b")
+
+
+def sets_exit_trap(command: str, functions: bytes) -> bool:
+    """Whether an EXIT trap may be set by `command` or by a carried function."""
+    data = command.encode("utf-8", "surrogateescape")
+    return bool(_EXIT_TRAP.search(data) or (b"trap" in functions and _EXIT_TRAP.search(functions)))
+
+
+def exit_trap_prelude(command: str, carried: bytes) -> bytes:
+    """Definitions for a command in which an EXIT trap matters; `carried` is a pending action.
+
+    `__kt_fire` tells the leave file when to run the action: 1 always, 0 only when it changed in
+    this command, empty never.
+    """
+    if _LONE_TRAP.match(command):
+        fire = b""
+    else:
+        fire = b"1" if _EXITS.search(command) else b"0"
+    action = b"'" + carried.replace(b"'", b"'\\''") + b"'"
+    return TRAP_FUNCTION + b"__kt_exit=%s __kt_before=%s __kt_fire=%s\n" % (action, action, fire)
+
+
+def wait_prelude(folder: bytes, pids: tuple[int, ...]) -> bytes:
+    """A `wait` that knows the background processes `pids` of earlier commands."""
+    quoted = b"'" + folder.replace(b"'", b"'\\''") + b"'"
+    listed = b" ".join(b"%d" % pid for pid in pids)
+    return WAIT_FUNCTION % {b"folder": quoted, b"pids": listed}
+
+
+_PIECE = re.compile(
+    r"\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|(?<![^\s;&|(])#[^\n]*|\$!|\$\{!\}|&&|[<>]&|&>|&", re.DOTALL
+)
+_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def expand_last_background(command: str, pid: int | None) -> str:
+    """`command` with `$!` replaced by `pid`, as far as it means an earlier command's job.
+
+    Quoted text is left alone, and everything after the command starts a job of its own.
+    """
+    if pid is None or ("$!" not in command and "${!}" not in command):
+        return command
+    parts: list[str] = []
+    position = 0
+    for match in _pieces(command):
+        piece = match[0]
+        if piece == "&":
+            break
+        if piece in ("$!", "${!}"):
+            parts += [command[position : match.start()], str(pid)]
+            position = match.end()
+        elif piece.startswith('"'):
+            inner = re.sub(r"(\\.)|\$!|\$\{!\}", lambda m: m[1] or str(pid), piece, flags=re.DOTALL)
+            parts += [command[position : match.start()], inner]
+            position = match.end()
+    return "".join(parts) + command[position:]
+
+
+def _pieces(command: str) -> list[re.Match[str]]:
+    combined = re.compile(f"{_IN_QUOTES.pattern}|{_PIECE.pattern}", re.DOTALL)
+    return list(combined.finditer(command))
