@@ -33,7 +33,7 @@ class Sandbox:
     """How to wrap the commands of one workspace.
 
     `network` is whether the host's network may be used; `writable` are folders beside the
-    workspace that a person allowed; `private` are our own files the shell's start needs.
+    workspace that a person allowed; `hidden` are folders with secrets beside the usual ones.
     """
 
     kind: SandboxKind
@@ -44,27 +44,31 @@ class Sandbox:
     hidden: tuple[str, ...] = ()
     program: str = ""
 
-    @property
-    def outside(self) -> bool:
-        """Whether the wrapper must not own the terminal (bubblewrap would die of Ctrl-C)."""
-        return self.kind == "bubblewrap"
+    def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
+        """The argv that runs `argv` inside; see `executor.Wrapper`.
 
-    def wrap(self, argv: Sequence[str], *, cwd: str, private: Sequence[str] = ()) -> list[str]:
-        """The argument vector that runs `argv` inside, taking the terminal there."""
-        if self.kind != "bubblewrap":
-            return list(argv)
+        The wrapper itself owns no terminal (bubblewrap would die of Ctrl-C); setsid takes it
+        for the command.
+        """
+        inside = ["setsid", "--ctty", "--wait", *argv]
+        if self.kind == "bubblewrap":
+            return [self.program, *self._mounts(state_folder), *self._namespaces(cwd), *inside]
+        if self.kind == "landlock":
+            return [*_confined(self._writable(state_folder), self.network), *inside]
+        return list(argv)
+
+    def _writable(self, state_folder: str) -> tuple[str, ...]:
+        return (self.workspace, *self.writable, state_folder)
+
+    def _namespaces(self, cwd: str) -> list[str]:
         return [
-            self.program,
-            *self._mounts(private),
             *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc"),
             *("--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"),
             *(() if self.network else ("--unshare-net",)),
             *("--chdir", cwd, "--"),
-            *("setsid", "--ctty", "--wait"),
-            *argv,
         ]
 
-    def _mounts(self, private: Sequence[str]) -> list[str]:
+    def _mounts(self, state_folder: str) -> list[str]:
         arguments = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
         if Path("/run").is_dir():
             # Sockets of docker, dbus or an ssh agent lead out of any namespace.
@@ -73,7 +77,7 @@ class Sandbox:
             arguments += ["--tmpfs", folder]
         for file in self._hidden_files():
             arguments += ["--ro-bind", "/dev/null", file]
-        for folder in (self.workspace, *self.writable, *private):
+        for folder in self._writable(state_folder):
             arguments += ["--bind", folder, folder]
         for name in PROTECTED:
             path = Path(self.workspace) / name
@@ -138,36 +142,41 @@ true"""
 
 def _bubblewrap(program: str, scratch: Path) -> str | None:
     """None when bubblewrap lets a program write inside and not outside; else why it is no use."""
+    return _try("bubblewrap", program, scratch)
+
+
+def _landlock(scratch: Path) -> str | None:
+    """None when a program under Landlock can write inside and not outside; else why not."""
+    return _try("landlock", sys.executable, scratch)
+
+
+def _try(kind: SandboxKind, program: str, scratch: Path) -> str | None:
     with tempfile.TemporaryDirectory(prefix="probe-", dir=scratch) as name:
         inside, outside = _two_folders(name)
-        box = Sandbox("bubblewrap", str(inside), str(outside), program=program)
-        argv = box.wrap(["sh", "-c", _ATTEMPT, "sh", str(inside), str(outside)], cwd=str(inside))
+        box = Sandbox(kind, str(inside), str(outside), program=program)
+        attempt = ["sh", "-c", _ATTEMPT, "sh", str(inside), str(outside)]
+        argv = box.wrap(attempt, cwd=str(inside), state_folder=str(inside))
         argv.remove("--ctty")  # the probe has no terminal to take
         try:
             done = subprocess.run(argv, capture_output=True, timeout=10, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         complaints = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        return _verdict(inside, outside, complaints[0] if complaints else "it did not start")
+        return _verdict(inside, outside, complaints[-1] if complaints else "it did not start")
 
 
-def _landlock(scratch: Path) -> str | None:
-    """None when a child under Landlock can write inside and not outside; else why not."""
+def _confined(writable: Sequence[str], network: bool) -> list[str]:
+    """The argv prefix that confines itself with Landlock and then becomes what follows."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); "
-        "from kogniterm.execution.landlock import restrict; from pathlib import Path; "
-        "restrict((sys.argv[2],), network=False); "
-        "Path(sys.argv[2], 'yes').touch(); Path(sys.argv[3], 'no').touch()"
+        "import os, sys; sys.path.append(sys.argv[1]); "
+        "from kogniterm.execution.landlock import restrict; "
+        "end = sys.argv.index('--'); "
+        "restrict(sys.argv[3:end], network=sys.argv[2] == 'net'); "
+        "os.execvp(sys.argv[end + 1], sys.argv[end + 1:])"
     )
-    with tempfile.TemporaryDirectory(prefix="probe-", dir=scratch) as name:
-        inside, outside = _two_folders(name)
-        root = str(Path(__file__).resolve().parents[2])
-        argv = [sys.executable, "-I", "-c", code, root, str(inside), str(outside)]
-        try:
-            subprocess.run(argv, capture_output=True, timeout=10, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-        return _verdict(inside, outside, "the kernel does not offer it")
+    root = str(Path(__file__).resolve().parents[2])
+    net = "net" if network else "no-net"
+    return [sys.executable, "-I", "-S", "-c", code, root, net, *writable, "--"]
 
 
 def _two_folders(name: str) -> tuple[Path, Path]:

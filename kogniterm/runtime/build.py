@@ -109,7 +109,8 @@ def _assemble(
 ) -> LiveSession:
     from langchain_core.messages import SystemMessage
 
-    from kogniterm.approval import Redactor
+    from kogniterm.approval.redact import Redactor
+    from kogniterm.approval.secret_places import is_secret_path
     from kogniterm.execution import open_executor
     from kogniterm.runtime.policy_desk import PolicyDesk
     from kogniterm.runtime.session import LiveSession
@@ -120,10 +121,8 @@ def _assemble(
     executor = open_executor(
         state.cwd or state.folder,
         env=dict(environ),
-        output_dir=paths.outputs,
-        output_quota=settings.output_quota_mb * 1_000_000,
-        output_max_age=settings.output_max_age_days * 86_400,
-        input_wait_limit=settings.input_wait_limit,
+        outputs=paths.outputs,
+        input_wait=settings.input_wait_limit,
     )
 
     def release() -> None:
@@ -134,7 +133,7 @@ def _assemble(
         journal=journal,
         chat_model=model,
         executor=executor,
-        tools=session_tools(lambda: executor.cwd, paths.outputs),
+        tools=session_tools(lambda: executor.cwd, state.folder, paths.outputs, is_secret_path),
         policy=PolicyDesk.from_settings(settings, paths, state.folder),
         vault=Redactor(_known_secrets(settings)),
         system=SystemMessage(system_text(state.folder, time.time())),
