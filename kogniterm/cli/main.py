@@ -33,27 +33,29 @@ def main(argv: Sequence[str]) -> int:
     _end_on_signals()
     debug = "--debug" in argv
     try:
-        try:
-            _choose_language(argv)
-            status = _dispatch(argv)
-        except SystemExit as leaving:  # --help, or a signal
-            status = leaving.code if isinstance(leaving.code, int) else 0
-        except KognitermError as error:
-            if debug:
-                raise
-            complain(error.text)
-            status = error.exit_code
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        status = _reader_gone()
+        status = _attempt(argv)
+    except KognitermError as error:
+        if debug:
+            raise
+        complain(error.text)
+        status = error.exit_code
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
+    except BrokenPipeError:
+        status = 128 + signal.SIGPIPE
     except Exception as error:
         if debug:
             raise
         status = _unexpected(error)
-    return status
+    return _flushed(status)
+
+
+def _attempt(argv: Sequence[str]) -> int:
+    _choose_language(argv)
+    try:
+        return _dispatch(argv)
+    except SystemExit as leaving:  # --help, or a signal
+        return leaving.code if isinstance(leaving.code, int) else 0
 
 
 def complain(text: Text) -> None:
@@ -154,21 +156,44 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _reader_gone() -> int:
-    """Nobody reads our output any more: end quietly, as other programs of a pipe do."""
+def _flushed(status: int) -> int:
+    """`status`, once standard output has taken everything; what it cannot take is said here.
+
+    A reader that has left is not worth a word: other programs of a pipe end quietly too.
+    """
+    if sys.stdout is None:
+        return status
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = status or 128 + signal.SIGPIPE
+    except OSError as error:
+        complain(Text("Standard output cannot be written: {why}.", {"why": error.strerror}))
+        status = status or EXIT_NOT_DONE
+    else:
+        return status
+    # Python flushes once more when it ends, and would complain in its own way.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
-    return 128 + signal.SIGPIPE
+    return status
 
 
 def _unexpected(error: Exception) -> int:
     import logging
 
-    logging.getLogger(__name__).error("unexpected failure", exc_info=error)
+    from kogniterm.approval.redact import redact
+
+    if logging.getLogger().handlers:
+        logging.getLogger(__name__).error("unexpected failure", exc_info=error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        complain(Text("{what}{where}.", {"what": error.strerror, "where": where}))
+        return EXIT_NOT_DONE
+    what = redact(" ".join(str(error).split())[:200])
     complain(
         Text(
             "something unexpected went wrong ({kind}: {what}); --debug shows where.",
-            {"kind": type(error).__name__, "what": " ".join(str(error).split())[:200]},
+            {"kind": type(error).__name__, "what": what},
         )
     )
     return EXIT_NOT_DONE

@@ -15,9 +15,9 @@ _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "sk
 
 
 class TextSink:
-    """Writes a task's events as lines; `finish` writes the answer."""
+    """Writes a task's events as lines; `finish` writes the answer, unless `out` is None."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
+    def __init__(self, out: TextIO | None, err: TextIO) -> None:
         self._out = out
         self._err = err
         self._sanitizer = Sanitizer()
@@ -56,7 +56,7 @@ class TextSink:
 
     def finish(self, answer: Answer) -> None:
         """Write the answer, and why the task stopped if it is not done."""
-        if answer.text:
+        if self._out is not None and answer.text:
             self._out.write(answer.text.rstrip("\n") + "\n")
             self._out.flush()
         if answer.reason is not None and answer.exit_code != 0:

@@ -14,6 +14,7 @@ from kogniterm.cli import task
 from kogniterm.cli.options import (
     SESSION,
     add_options,
+    flags_of,
     folder_of,
     session_wanted,
     settings_of,
@@ -66,12 +67,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Do the task; returns the exit status."""
-    sink = _sink(args)
+    people = _people(args)
+    sink = people if args.output == "text" else Both(people, _json_sink(args.output))
     try:
         user_input = task.read_task(args.task, task.standard_input(), _tell_waiting)
         folder = folder_of(args)
         settings = settings_of(args)
-        answer, status = _run_task(args, settings, folder, user_input, sink)
+        answer, status = _run_task(args, settings, folder, user_input, people, sink)
     except KognitermError as error:
         if args.output != "text":
             from kogniterm.cli.output import failure
@@ -83,13 +85,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_task(
-    args: argparse.Namespace, settings: Settings, folder: str, user_input: UserInput, sink: Sink
+    args: argparse.Namespace,
+    settings: Settings,
+    folder: str,
+    user_input: UserInput,
+    people: Sink,
+    sink: Sink,
 ) -> tuple[Answer, int]:
-    from kogniterm.runtime.build import open_session
+    from kogniterm.runtime.build import open_session, unattended_approver
 
     session = open_session(settings, folder=folder, session_id=session_wanted(args))
     try:
-        approver = _approver(args, settings)
+        asks = getattr(people, "approver", None)
+        approver = asks(folder) if asks else unattended_approver(settings)
         return asyncio.run(_drive(session, user_input, approver, sink))
     finally:
         session.close()
@@ -133,23 +141,47 @@ def _stop_on_signals(turn: asyncio.Future[Answer], received: list[int]) -> Itera
             signal.signal(number, before[number])
 
 
-def _sink(args: argparse.Namespace) -> Sink:
-    if args.output == "text":
-        from kogniterm.cli.plain import TextSink
+class Both:
+    """The same events to two sinks, the first one first."""
 
-        return TextSink(sys.stdout, sys.stderr)
+    def __init__(self, first: Sink, second: Sink) -> None:
+        self._sinks = (first, second)
+
+    def __call__(self, event: object) -> None:
+        """Pass one event on."""
+        for sink in self._sinks:
+            sink(event)
+
+    def finish(self, answer: Answer) -> None:
+        """End both."""
+        for sink in self._sinks:
+            sink.finish(answer)
+
+
+def _people(args: argparse.Namespace) -> Sink:
+    """The sink for people: drawn on a terminal, plain lines elsewhere.
+
+    The answer goes to standard output in text mode; everything else to standard error.
+    """
+    out = sys.stdout if args.output == "text" else None
+    keys = task.keyboard() if sys.stderr.isatty() else None
+    if keys is not None:
+        from kogniterm.cli.person import PersonSink
+        from kogniterm.settings import environment, quick
+
+        on_screen = out is not None and out.isatty()
+        first = quick(environment(), flags_of(args))
+        return PersonSink(first, sys.stderr, None if on_screen else out, keys)
+    from kogniterm.cli.plain import TextSink
+
+    return TextSink(out, sys.stderr)
+
+
+def _json_sink(output: str) -> Sink:
     from kogniterm.approval.redact import redact
     from kogniterm.cli.output import JsonSink, StreamJsonSink
 
-    kind = JsonSink if args.output == "json" else StreamJsonSink
-    return kind(sys.stdout, redact)
-
-
-def _approver(args: argparse.Namespace, settings: Settings) -> Approver:
-    """A person when both ends are a terminal; otherwise nobody can be asked."""
-    from kogniterm.runtime.build import unattended_approver
-
-    return unattended_approver(settings)
+    return (JsonSink if output == "json" else StreamJsonSink)(sys.stdout, redact)
 
 
 def _tell_waiting() -> None:

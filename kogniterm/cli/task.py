@@ -5,6 +5,7 @@ A person at the terminal never has to wait for standard input; a pipe is read to
 
 from __future__ import annotations
 
+import os
 import select
 import stat
 import sys
@@ -56,6 +57,24 @@ def standard_input() -> BinaryIO | None:
     return sys.stdin.buffer
 
 
+def keyboard() -> int | None:
+    """The descriptor a person types on: standard input, or their terminal when data is piped in.
+
+    None when nobody is there: a run from cron or CI has no terminal, and `</dev/null` says that
+    nobody wants to be asked.
+    """
+    if sys.stdin is None:
+        return None
+    if sys.stdin.isatty():
+        return sys.stdin.fileno()
+    if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+        return None
+    try:
+        return os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
 def _read(stdin: BinaryIO, tell_waiting: Callable[[], None]) -> bytes:
     if _is_silent(stdin):
         tell_waiting()
@@ -71,8 +90,6 @@ def _read(stdin: BinaryIO, tell_waiting: Callable[[], None]) -> bytes:
 
 def _is_silent(stdin: BinaryIO) -> bool:
     """Whether a pipe or socket has neither data nor an end after `PATIENCE`."""
-    import os
-
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):

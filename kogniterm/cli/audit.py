@@ -1,0 +1,139 @@
+"""`kogniterm audit`: prove a session's journal, or read what was proposed, decided and run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from typing import TYPE_CHECKING
+
+from kogniterm.cli import stores
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.ui.locale import _, translate
+
+if TYPE_CHECKING:
+    from kogniterm.sessions.audit import AuditEntry, ChainReport
+    from kogniterm.sessions.store import SessionStore
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `audit verify` and `audit show`."""
+    parser = subparsers.add_parser("audit", help=_("prove and read what was decided and run"))
+    actions = parser.add_subparsers(dest="action", metavar=_("ACTION"), required=True)
+    verify = actions.add_parser("verify", help=_("check that no record was changed or removed"))
+    verify.add_argument(
+        "sessions", nargs="*", metavar=_("SESSION"), help=_("which ones; all when none is given")
+    )
+    show = actions.add_parser("show", help=_("every action: proposal, verdict, decision, exit"))
+    show.add_argument("session", metavar=_("SESSION"), help=_("an id, a title, or last"))
+    for action in (verify, show):
+        action.add_argument("--json", action="store_true", help=_("as JSON"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was asked for; 1 when a journal does not hold."""
+    with stores.opened(stores.location_of(args)) as store:
+        return _verify(store, args) if args.action == "verify" else _show(store, args)
+
+
+def _verify(store: SessionStore, args: argparse.Namespace) -> int:
+    from kogniterm.sessions.audit import verify
+
+    infos = (
+        [store.find(reference) for reference in args.sessions]
+        if args.sessions
+        else store.sessions(limit=1_000_000)
+    )
+    reports = [verify(store.backend, info.id) for info in infos]
+    if args.json:
+        stores.write_json([_report(report) for report in reports])
+    else:
+        stores.write_lines([_sentence(report) for report in reports])
+    return EXIT_DONE if all(report.intact for report in reports) else EXIT_NOT_DONE
+
+
+def _report(report: ChainReport) -> dict[str, object]:
+    return {
+        "session": report.session_id,
+        "intact": report.intact,
+        "records": report.records,
+        "head": report.head,
+        "broken": report.broken,
+        "reason": None if report.reason is None else str(report.reason),
+        "forgotten": list(report.forgotten),
+    }
+
+
+def _sentence(report: ChainReport) -> str:
+    if report.reason is not None:
+        return _("{session}: record {seq} is broken: {reason}").format(
+            session=report.session_id, seq=report.broken, reason=translate(report.reason)
+        )
+    line = _("{session}: {count} records, all as they were written ({head})").format(
+        session=report.session_id, count=report.records, head=report.head[:12]
+    )
+    if report.forgotten:
+        line += " " + _("({count} with content forgotten at the person's wish)").format(
+            count=len(report.forgotten)
+        )
+    return line
+
+
+def _show(store: SessionStore, args: argparse.Namespace) -> int:
+    from kogniterm.sessions.audit import trail
+
+    entries = trail(store.backend, store.find(args.session).id)
+    if args.json:
+        stores.write_json([_plain(entry) for entry in entries])
+    elif not entries:
+        sys.stderr.write(_("No action was proposed in this session.") + "\n")
+    else:
+        for entry in entries:
+            stores.write_lines(_story(entry))
+    return EXIT_DONE
+
+
+def _plain(entry: AuditEntry) -> dict[str, object]:
+    plain = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
+    return plain | {
+        "time": stores.iso(entry.time),
+        "started": stores.iso(entry.started),
+        "ended": stores.iso(entry.ended),
+        "risks": [str(risk) for risk in entry.risks],
+        "reasons": [str(reason) for reason in entry.reasons],
+    }
+
+
+def _story(entry: AuditEntry) -> list[str]:
+    """A few lines a person reads from top to bottom."""
+    from kogniterm.approval.display import render
+
+    shown = render(entry.command or entry.proposed)
+    lines = [
+        f"{stores.local_time(entry.time)}  "
+        + _("turn {turn}").format(turn=entry.turn)
+        + f"  {entry.tool}  {entry.request_id}",
+        *(f"    $ {line}" for line in shown.splitlines() or [""]),
+    ]
+    if entry.command and entry.command != entry.proposed:
+        lines.append("    " + _("proposed: {command}").format(command=render(entry.proposed)))
+    if entry.cwd:
+        lines.append("    " + _("in {folder}").format(folder=entry.cwd))
+    if entry.verdict:
+        reasons = "; ".join(translate(reason) for reason in (*entry.risks, *entry.reasons))
+        verdict = f"{entry.label} → {entry.verdict}"
+        lines.append(f"    {verdict}" + (f": {reasons}" if reasons else ""))
+    if entry.decision:
+        why = f": {entry.decision_reason}" if entry.decision_reason else ""
+        lines.append(
+            "    "
+            + _("{decision} by {who}").format(decision=entry.decision, who=entry.decided_by)
+            + why
+        )
+    if entry.status:
+        code = (
+            "" if entry.exit_code is None else " " + _("exit {code}").format(code=entry.exit_code)
+        )
+        digest = f"  sha256 {entry.output_digest[:16]}…" if entry.output_digest else ""
+        lines.append(f"    {entry.status}{code}{digest}")
+    return [*lines, ""]

@@ -1,0 +1,124 @@
+"""A person in front of a one-shot run: the screen they watch and the questions they answer.
+
+Loads rich, so it is imported only once there is somebody to draw for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+from kogniterm.protocols import Approver
+from kogniterm.settings import QuickSettings
+from kogniterm.types import Answer
+from kogniterm.ui.ask import LineAsker
+from kogniterm.ui.attention import Attention
+from kogniterm.ui.locale import _
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.preferences import from_quick
+from kogniterm.ui.render import ScreenOptions, ScreenSink
+from kogniterm.ui.surface import LineSurface, LiveSurface
+from kogniterm.ui.terminal_io import drop_typed_ahead
+from kogniterm.ui.theme import background_from_colorfgbg, choose
+
+
+class PersonSink:
+    """Draws a task's events on the person's terminal; `approver` asks them there.
+
+    `screen` is the terminal; `out` is where the answer goes when it is not the screen itself,
+    or None when somebody else prints it.
+    """
+
+    def __init__(self, first: QuickSettings, screen: TextIO, out: TextIO | None, keys: int) -> None:
+        self._preferences = from_quick(first)
+        self._out = out
+        self._keys = keys
+        bare = self._preferences.bare
+        self._live = None if bare else LiveSurface(screen)
+        self._surface = self._live or LineSurface(screen)
+        background = background_from_colorfgbg(first.colorfgbg)
+        theme = choose(
+            self._preferences.theme, color=self._preferences.color, background=background
+        )
+        self._painter = Painter(
+            theme,
+            color=self._preferences.color,
+            attributes=not bare,
+            unicode=first.unicode and not bare,
+            system="truecolor" if first.truecolor else "256",
+        )
+        self._attention = Attention(self._preferences, self._surface.control)
+        self._sink = ScreenSink(
+            self._painter,
+            self._surface,
+            clock=time.monotonic,
+            options=ScreenOptions(live=not bare, notify_after=self._preferences.notify_after),
+            attention=self._attention,
+        )
+
+    def __call__(self, event: object) -> None:
+        """Draw one event."""
+        self._sink(event)
+
+    def finish(self, answer: Answer) -> None:
+        """Leave the terminal as it was, and write the answer where it belongs."""
+        self._attention.close()
+        if self._out is not None and answer.text:
+            self._out.write(answer.text.rstrip("\n") + "\n")
+            self._out.flush()
+
+    def approver(self, folder: str) -> Approver:
+        """Asks the person, a line at a time."""
+        return LineAsker(
+            read_line=self._read_line,
+            write=self._surface.commit,
+            size=self._surface.size,
+            flush_input=lambda: drop_typed_ahead(self._keys),
+            painter=self._painter,
+            folder=lambda request: self._sink.folders.get(request.id, folder),
+            notify=lambda: self._attention.call(_("KogniTerm: a question waits for you")),
+        )
+
+    async def _read_line(self, prompt: str, prefill: str) -> str | None:
+        """A line from the person; the terminal itself edits it. None at the end of input."""
+        if prefill:
+            self._surface.commit(_("now: {text}").format(text=prefill) + "\n")
+        with self._still():
+            self._surface.commit(prompt)
+            return await _line_from(self._keys)
+
+    @contextlib.contextmanager
+    def _still(self) -> Iterator[None]:
+        """Nothing is redrawn while the person types."""
+        if self._live is None:
+            yield
+            return
+        self._live.hide()
+        try:
+            yield
+        finally:
+            self._live.show()
+
+
+async def _line_from(descriptor: int) -> str | None:
+    """The next line of a terminal in its usual line mode, without blocking the loop."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Future[bytes] = loop.create_future()
+
+    def take() -> None:
+        if not arrived.done():
+            try:
+                arrived.set_result(os.read(descriptor, 65536))
+            except OSError:
+                arrived.set_result(b"")
+
+    loop.add_reader(descriptor, take)
+    try:
+        data = await arrived
+    finally:
+        loop.remove_reader(descriptor)
+    return data.decode("utf-8", "replace").rstrip("\r\n") if data else None

@@ -1,0 +1,238 @@
+"""`kogniterm sessions`: list, show, search, rename, delete, fork, export and import."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kogniterm.cli import stores
+from kogniterm.errors import UsageError
+from kogniterm.ui.locale import _, plural
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from kogniterm.sessions.store import SessionStore
+
+_REFERENCE = "an id or its beginning, a title, or last"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `sessions` and its actions."""
+    parser = subparsers.add_parser("sessions", help=_("find, read, copy and delete sessions"))
+    actions = parser.add_subparsers(dest="action", metavar=_("ACTION"), required=True)
+
+    listing = actions.add_parser("list", help=_("the sessions, the last used first"))
+    listing.add_argument("--here", action="store_true", help=_("only those of this folder"))
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help=_("at most N"))
+
+    show = actions.add_parser("show", help=_("one session as Markdown"))
+    _add_reference(show)
+
+    search = actions.add_parser("search", help=_("find words in what was said and run"))
+    search.add_argument("words", nargs="+", metavar=_("WORD"))
+    search.add_argument("--limit", type=_count, default=20, metavar="N", help=_("at most N"))
+
+    rename = actions.add_parser("rename", help=_("give a session another title"))
+    _add_reference(rename)
+    rename.add_argument("title", metavar=_("TITLE"))
+
+    delete = actions.add_parser("delete", help=_("delete sessions; nothing of them stays"))
+    delete.add_argument("sessions", nargs="*", metavar=_("SESSION"), help=_(_REFERENCE))
+    delete.add_argument(
+        "--older-than",
+        type=float,
+        metavar=_("DAYS"),
+        help=_("all that were not used for so many days"),
+    )
+    delete.add_argument("--yes", action="store_true", help=_("do not ask"))
+
+    fork = actions.add_parser("fork", help=_("start a new session from a copy of one"))
+    _add_reference(fork)
+    fork.add_argument("--turn", type=int, metavar="N", help=_("copy up to the end of turn N"))
+
+    export = actions.add_parser("export", help=_("write a session to a file"))
+    _add_reference(export)
+    export.add_argument(
+        "--format",
+        choices=("jsonl", "markdown"),
+        default="jsonl",
+        help=_("jsonl can be imported again; markdown is for reading"),
+    )
+    export.add_argument("--to", metavar=_("FILE"), help=_("instead of standard output"))
+
+    importing = actions.add_parser("import", help=_("take in an exported session"))
+    importing.add_argument("file", metavar=_("FILE"), help=_("as export wrote it; - is stdin"))
+    importing.add_argument(
+        "--as-new", action="store_true", help=_("under a new id, beside the one it came from")
+    )
+    for action in (listing, show, search, rename, delete, fork, importing):
+        action.add_argument("--json", action="store_true", help=_("as JSON"))
+
+
+def _add_reference(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", metavar=_("SESSION"), help=_(_REFERENCE))
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(
+            _("a number from 1 on is needed, not {text}").format(text=text)
+        )
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for; failures are `KognitermError`s."""
+    action = {
+        "list": _list,
+        "show": _show,
+        "search": _search,
+        "rename": _rename,
+        "delete": _delete,
+        "fork": _fork,
+        "export": _export,
+        "import": _import,
+    }[args.action]
+    with stores.opened(stores.location_of(args)) as store:
+        action(store, args)
+    return 0
+
+
+def _list(store: SessionStore, args: argparse.Namespace) -> None:
+    folder = str(Path.cwd()) if args.here else None
+    infos = store.sessions(folder=folder, limit=args.limit)
+    if args.json:
+        stores.write_json([stores.as_json(info) for info in infos])
+    elif not infos:
+        sys.stderr.write(_("There is no session yet.") + "\n")
+    else:
+        stores.write_table(
+            [
+                (info.id, stores.local_time(info.updated), str(info.turns), info.title, info.folder)
+                for info in infos
+            ]
+        )
+
+
+def _show(store: SessionStore, args: argparse.Namespace) -> None:
+    from kogniterm.sessions.markdown import markdown
+
+    if args.json:
+        from kogniterm.sessions.outline import outline
+
+        info = store.find(args.session)
+        turns = [turn.plain() for turn in outline(store.backend, info.id)]
+        stores.write_json({**stores.as_json(info), "content": turns})
+        return
+    for part in markdown(store, args.session):
+        sys.stdout.write("\n".join(map(stores.visible, part.split("\n"))))
+
+
+def _search(store: SessionStore, args: argparse.Namespace) -> None:
+    hits = store.search(" ".join(args.words), limit=args.limit)
+    if args.json:
+        stores.write_json(
+            [
+                {**stores.as_json(info), "turn": hit.turn, "excerpt": hit.excerpt}
+                for info, hit in hits
+            ]
+        )
+    elif not hits:
+        sys.stderr.write(_("Nothing found.") + "\n")
+    else:
+        for info, hit in hits:
+            where = _("turn {turn}").format(turn=hit.turn)
+            stores.write_lines([f"{info.id}  {where}  {info.title}", f"    {hit.excerpt}"])
+
+
+def _rename(store: SessionStore, args: argparse.Namespace) -> None:
+    info = store.rename(args.session, args.title)
+    if args.json:
+        stores.write_json(stores.as_json(info))
+
+
+def _delete(store: SessionStore, args: argparse.Namespace) -> None:
+    if bool(args.sessions) == (args.older_than is not None):
+        raise UsageError("Say which sessions to delete: their ids, or --older-than DAYS.")
+    infos = (
+        store.unused(args.older_than)
+        if args.older_than is not None
+        else [store.find(reference) for reference in args.sessions]
+    )
+    if infos and not args.yes:
+        _ask([f"{info.id}  {info.title}" for info in infos])
+    deleted = store.delete(info.id for info in infos)
+    if args.json:
+        stores.write_json([stores.as_json(info) for info in deleted])
+    else:
+        sys.stderr.write(
+            plural("{count} session deleted.", "{count} sessions deleted.", len(deleted)) + "\n"
+        )
+
+
+def _ask(lines: list[str]) -> None:
+    """Raises `UsageError` unless the person says yes."""
+    if not sys.stdin.isatty():
+        raise UsageError("Deleting needs a person to confirm it, or --yes.")
+    for line in lines:
+        sys.stderr.write(stores.visible(line) + "\n")
+    sys.stderr.write(_("Delete for good? [y/N] "))
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes", "s", "sí", "si"):
+        raise UsageError("Nothing was deleted.")
+
+
+def _fork(store: SessionStore, args: argparse.Namespace) -> None:
+    from kogniterm.sessions.transfer import fork
+
+    info = fork(store, args.session, turn=args.turn)
+    if args.json:
+        stores.write_json(stores.as_json(info))
+    else:
+        stores.write_lines([info.id])
+
+
+def _export(store: SessionStore, args: argparse.Namespace) -> None:
+    from kogniterm.sessions.markdown import markdown
+    from kogniterm.sessions.transfer import export_lines
+
+    parts: Iterable[str]
+    if args.format == "markdown":
+        parts = markdown(store, args.session)
+    else:
+        parts = (line + "\n" for line in export_lines(store, args.session))
+    with _target(args.to) as file:
+        file.writelines(parts)
+
+
+def _target(name: str | None) -> AbstractContextManager[TextIO]:
+    """Where to write: a new file of the person's own, or standard output."""
+    if name is None or name == "-":
+        return nullcontext(sys.stdout)
+    from kogniterm.sessions.files import replaced
+
+    return replaced(Path(name))
+
+
+def _import(store: SessionStore, args: argparse.Namespace) -> None:
+    from kogniterm.sessions.transfer import import_lines
+
+    if args.file == "-":
+        info = import_lines(store, sys.stdin, as_new=args.as_new)
+    else:
+        try:
+            with Path(args.file).open(encoding="utf-8") as file:
+                info = import_lines(store, file, as_new=args.as_new)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                "{file} cannot be read: {detail}", file=args.file, detail=str(error)
+            ) from error
+    if args.json:
+        stores.write_json(stores.as_json(info))
+    else:
+        stores.write_lines([f"{info.id}  {info.title}"])

@@ -1,0 +1,300 @@
+"""`kogniterm run` from argv to exit status, with the scripted model and real commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+
+GREET = """
+replies:
+  - run: echo greetings-$((40 + 2))
+  - text: It said greetings-42.
+"""
+AUTO = ("--auto-approve", "--no-sandbox", "--plan", "never")
+
+
+def result_of(stdout: str) -> dict[str, Any]:
+    (line,) = stdout.splitlines()
+    loaded: dict[str, Any] = json.loads(line)
+    return loaded
+
+
+# --- the straight path -----------------------------------------------------------------------
+
+
+def test_the_answer_alone_is_on_standard_output(shell: Shell) -> None:
+    result = shell.run("run", "greet", "--model", shell.script(GREET), *AUTO)
+    assert (result.stdout, result.returncode) == ("It said greetings-42.\n", 0), result.stderr
+    assert "$ echo greetings-$((40 + 2))" in result.stderr
+    assert "\ngreetings-42\n" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+def test_json_is_one_object(shell: Shell) -> None:
+    result = shell.run("run", "greet", "--model", shell.script(GREET), *AUTO, "--output", "json")
+    final = result_of(result.stdout)
+    assert (final["answer"], final["stop"], final["exit_code"]) == (
+        "It said greetings-42.",
+        "done",
+        0,
+    )
+    (command,) = final["commands"]
+    assert command["command"] == "echo greetings-$((40 + 2))"
+    assert (command["exit_code"], command["status"]) == (0, "exited")
+    assert "greetings-42" in command["output"]
+    assert final["session_id"]
+    assert final["usage"]["calls"] == 2
+
+
+def test_stream_json_is_an_event_a_line(shell: Shell) -> None:
+    result = shell.run(
+        "run", "greet", "--model", shell.script(GREET), *AUTO, "--output", "stream-json"
+    )
+    items = [json.loads(line) for line in result.stdout.splitlines()]
+    kinds = [item["type"] for item in items]
+    assert kinds[0] == "turn_started"
+    assert kinds[-2:] == ["turn_ended", "result"]
+    assert kinds.index("action_proposed") < kinds.index("command_started")
+    output = "".join(item["text"] for item in items if item["type"] == "command_output")
+    assert "greetings-42" in output
+
+
+def test_standard_input_is_the_task_or_its_data(shell: Shell) -> None:
+    seen = """
+replies:
+  - expect: "needle-in-the-data"
+    text: seen
+"""
+    model = shell.script(seen)
+    as_task = shell.run("run", "--model", model, *AUTO, stdin=b"find needle-in-the-data")
+    as_data = shell.run("run", "sum up", "--model", model, *AUTO, stdin=b"needle-in-the-data\n")
+    assert (as_task.stdout, as_data.stdout) == ("seen\n", "seen\n"), as_data.stderr
+
+
+def test_the_folder_is_the_one_given(shell: Shell) -> None:
+    other = shell.home / "other place"
+    other.mkdir()
+    model = shell.script("replies:\n  - run: pwd\n  - text: done\n")
+    result = shell.run("run", "where", "--model", model, *AUTO, "--cwd", str(other))
+    assert f"\n{other}\n" in result.stderr
+    assert result.returncode == 0
+
+
+def test_a_session_can_be_gone_on_with(shell: Shell) -> None:
+    model = shell.script("replies:\n  - text: first answer\n")
+    first = result_of(shell.run("run", "one", "--model", model, "--output", "json").stdout)
+    again = shell.script("replies:\n  - expect: first answer\n    text: I remember\n")
+    for words in (["--resume", first["session_id"]], ["--resume", "last"], ["--continue"]):
+        result = shell.run("run", "two", "--model", again, "--output", "json", *words)
+        final = result_of(result.stdout)
+        assert (final["answer"], final["session_id"]) == ("I remember", first["session_id"])
+
+
+# --- exit statuses ---------------------------------------------------------------------------
+
+
+def test_nobody_to_ask_is_status_3_and_nothing_runs(shell: Shell) -> None:
+    model = shell.script("replies:\n  - run: touch made\n  - text: I may not.\n")
+    result = shell.run("run", "touch it", "--model", model, "--plan", "never", "--output", "json")
+    assert result.returncode == 3, result.stderr
+    final = result_of(result.stdout)
+    assert (final["stop"], final["exit_code"]) == ("refused", 3)
+    assert final["commands"][0]["status"] == "refused"
+    assert not (shell.project / "made").exists()
+
+
+def test_a_budget_of_steps_is_status_4(shell: Shell) -> None:
+    model = shell.script("at_end: restart\nreplies:\n  - run: 'true # $RANDOM'\n")
+    result = shell.run("run", "loop", "--model", model, *AUTO, "--max-steps", "2")
+    assert result.returncode == 4, result.stderr
+    assert "kogniterm: " in result.stderr
+
+
+def test_a_failing_model_is_status_5(shell: Shell) -> None:
+    model = shell.script("replies:\n  - error: auth\n    message: the key was not accepted\n")
+    result = shell.run("run", "x", "--model", model, *AUTO, "--output", "json")
+    assert result.returncode == 5
+    final = result_of(result.stdout)
+    assert final["stop"] == "model_failed"
+    assert final["reason"]
+
+
+def test_a_command_that_fails_is_not_the_tasks_failure(shell: Shell) -> None:
+    model = shell.script("replies:\n  - run: exit 7\n  - text: It ended with 7.\n")
+    result = shell.run("run", "x", "--model", model, *AUTO, "--output", "json")
+    assert result.returncode == 0
+    assert result_of(result.stdout)["commands"][0]["exit_code"] == 7
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_the_command_and_the_run(
+    shell: Shell, number: signal.Signals, status: int
+) -> None:
+    witness = shell.home / "pid"
+    os.mkfifo(witness)
+    model = shell.script(f"replies:\n  - run: 'echo $$ > {witness}; sleep 1000'\n")
+    process = subprocess.Popen(
+        [KOGNITERM, "run", "wait", "--model", model, *AUTO, "--output", "json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=shell.environ,
+        cwd=shell.project,
+        text=True,
+    )
+    pid = int(witness.read_text())
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == status, err
+    assert result_of(out)["stop"] == "interrupted"
+    assert not Path(f"/proc/{pid}").exists()
+    assert "Traceback" not in err
+
+
+# --- bad input -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "sentence"),
+    [
+        (["run", ""], None, "The task is empty"),
+        (["run"], b"  \n", "The task is empty"),
+        (["run"], None, "The task is empty"),
+        (["run"], b"x" * 1_000_000, "The task has 1000000 characters"),
+        (["run"], b"x" * 1_000_001, "Standard input has more than"),
+        (["run", "x"], b"ab\xff", "byte 0xff at offset 2"),
+        (["run", b"\xff"], None, "The task is not UTF-8"),
+        (["run", "x", "--cwd", "missing"], None, "missing does not exist"),
+        (["run", "x", "--cwd", "/dev/null"], None, "/dev/null is not a folder"),
+        (["run", "x", "--model", "nonsense:x"], None, "nonsense"),
+        (["run", "x", "--model", "scripted:/missing.yaml"], None, "/missing.yaml"),
+        (["run", "x", "--plan", "sometimes"], None, "--plan is sometimes, but must be one of"),
+        (["run", "x", "--max-steps", "many"], None, "--max-steps is many"),
+        (["run", "x", "--env-file", "missing.env"], None, "missing.env cannot be read"),
+        (["run", "x", "--output", "xml"], None, "--output"),
+        (["run", "x", "--resume", "nosuchsession"], None, "nosuchsession"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(
+    shell: Shell, words: list[str | bytes], stdin: bytes | None, sentence: str
+) -> None:
+    result = shell.run(*words, stdin=stdin)
+    assert result.returncode == 2, result.stderr
+    assert sentence in result.stderr
+    assert result.stderr.startswith("kogniterm: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_in_json_a_task_that_cannot_start_still_prints_its_result(shell: Shell) -> None:
+    result = shell.run("run", "", "--output", "json")
+    final = result_of(result.stdout)
+    assert (result.returncode, final["exit_code"]) == (2, 2)
+    assert final["reason"].startswith("The task is empty")
+
+
+def test_a_script_with_an_error_names_the_line(shell: Shell) -> None:
+    model = shell.script("replies:\n  - text: a\n  - txet: b\n")
+    result = shell.run("run", "x", "--model", model)
+    assert result.returncode == 2
+    assert "script.yaml" in result.stderr
+    assert "line 3" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda shell: (shell.config / ".env").write_text("GOOGLE\n"), id="syntax"),
+        pytest.param(lambda shell: (shell.config / ".env").write_bytes(b"\xff"), id="encoding"),
+        pytest.param(lambda shell: (shell.config / ".env").mkdir(), id="folder"),
+        pytest.param(lambda shell: (shell.config / "config.toml").write_text("x = 1"), id="key"),
+        pytest.param(
+            lambda shell: (shell.config / "config.toml").write_text("plan = 1"), id="type"
+        ),
+    ],
+)
+def test_broken_settings_are_one_sentence(shell: Shell, spoil: Any) -> None:
+    spoil(shell)
+    result = shell.run("run", "x", "--model", shell.script(GREET))
+    assert result.returncode == 2
+    assert str(shell.config) in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_unusable_state_folder_is_one_sentence(shell: Shell) -> None:
+    shell.data.write_text("a file in the way")
+    result = shell.run("run", "x", "--model", shell.script(GREET), *AUTO)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert result.stderr.startswith("kogniterm: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_full_disk_is_one_sentence_and_keeps_what_there_was(shell: Shell) -> None:
+    """A limit on file sizes stands in for the disk: writes fail in the same places."""
+    model = shell.script("at_end: restart\nreplies:\n  - text: " + "long answer " * 2000 + "\n")
+    first = result_of(shell.run("run", "one", "--model", model, "--output", "json").stdout)
+    size = (shell.data / "kogniterm.db").stat().st_size
+    program = (
+        "import resource, runpy, sys\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))\n"
+        "sys.argv = ['kogniterm', *sys.argv[1:]]\n"
+        "from kogniterm.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    words = ["run", "two", "--model", model, "--resume", first["session_id"]]
+    full = shell.run(*words, command=(sys.executable, "-c", program))
+    assert full.returncode == 1, full.stderr
+    assert "Traceback" not in full.stderr
+    again = shell.script("replies:\n  - expect: long answer\n    text: still here\n")
+    result = shell.run("run", "three", "--model", again, "--resume", first["session_id"])
+    assert result.stdout == "still here\n", result.stderr
+
+
+def test_a_full_standard_output_is_one_sentence(shell: Shell) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [KOGNITERM, "run", "x", "--model", shell.script(GREET), *AUTO],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=shell.environ,
+            cwd=shell.project,
+            text=True,
+            timeout=PATIENCE,
+        )
+    assert result.returncode == 1
+    assert "No space left on device" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_no_model_configured_says_the_two_ways_out(shell: Shell) -> None:
+    """With the local runtime installed the way out is to fetch its weights."""
+    result = shell.run("run", "x")
+    assert result.returncode in (2, 5)
+    assert "models pull" in result.stderr or "GOOGLE_API_KEY" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_secrets_stay_out_of_every_output_and_the_log(shell: Shell) -> None:
+    key = "AIzaSyA1234567890abcdefghijklmnopqrstuvw"
+    model = shell.script("replies:\n  - run: echo $GOOGLE_API_KEY $OPENAI_API_KEY\n  - text: ok\n")
+    environ = {"GOOGLE_API_KEY": key, "OPENAI_API_KEY": "sk-" + "a1B2c3D4" * 6}
+    for output in ("json", "stream-json"):
+        result = shell.run(
+            "run", "x", "--model", model, *AUTO, "--output", output, "--debug", environ=environ
+        )
+        for secret in environ.values():
+            assert secret not in result.stdout
+            assert secret not in (shell.data / "logs" / "kogniterm.log").read_text()
