@@ -35,9 +35,19 @@ def sources_for(entry: Weights, given: str | None = None) -> tuple[Source, ...]:
     """The sources to try, in order: only the `given` path or URL, else the official ones."""
     if given is None:
         return (url_source(entry.url), packages_source(entry))
-    if urlsplit(given).scheme in {"http", "https"}:
-        return (url_source(given),)
+    if given.lower().startswith(("http://", "https://")):
+        return (url_source(_usable(given)),)
     return (path_source(Path(given).expanduser()),)
+
+
+def _usable(url: str) -> str:
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        host = None
+    if not host:
+        raise UsageError("{url} is not a usable URL.", url=url)
+    return url
 
 
 def path_source(path: Path) -> Source:
@@ -105,7 +115,8 @@ def _append_response(client: httpx.Client, url: str, partial: PartialFile) -> No
             raise _unreachable(urlsplit(url).netloc, f"HTTP {response.status_code}")
         # A server that cannot resume sends everything again: pass over what is there.
         skip = partial.size if response.status_code == 200 else 0
-        for chunk in response.iter_bytes(_CHUNK):
+        # No chunk size: what httpx gathers for one is lost when the connection is cut.
+        for chunk in response.iter_bytes():
             fresh = chunk[skip:]
             skip = max(0, skip - len(chunk))
             if fresh:

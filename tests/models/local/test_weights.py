@@ -1,0 +1,267 @@
+"""Finding, verifying, removing and pulling weights; the disk and concurrent pulls."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import (
+    ModelNotFoundError,
+    ModelUnavailableError,
+    StorageError,
+    StorageFullError,
+    UsageError,
+)
+from kogniterm.models.local.catalogue import CATALOGUE, Weights, weights_called
+from kogniterm.models.local.sources import path_source, sources_for, url_source
+from kogniterm.models.local.weights import (
+    PullProgress,
+    WeightsMismatchError,
+    find,
+    pull,
+    remove,
+    state_of,
+)
+
+from .conftest import PART, FileServer
+
+PULL_IN_CHILD = """
+import sys
+from pathlib import Path
+from kogniterm.models.local.catalogue import DataPackages, Weights
+from kogniterm.models.local.sources import url_source
+from kogniterm.models.local.weights import pull
+file, size, sha256, url, folder = sys.argv[1:]
+entry = Weights("tiny", "Tiny 1", file, int(size), sha256, url, DataPackages("x{n}", "1", 1, 1),
+                4096, 1)
+def progress(now):
+    print(now.done, flush=True)
+print(pull(entry, Path(folder), (url_source(url),), progress=progress), flush=True)
+"""
+
+
+def child_arguments(entry: Weights, url: str, folder: Path) -> list[str]:
+    values = [entry.file, str(entry.size), entry.sha256, url, str(folder)]
+    return [sys.executable, "-c", PULL_IN_CHILD, *values]
+
+
+def test_catalogue_parts_add_up_to_the_file() -> None:
+    for entry in CATALOGUE:
+        last = entry.size - entry.packages.part_size * (entry.packages.count - 1)
+        assert 0 < last <= entry.packages.part_size
+        assert len(entry.sha256) == 64
+
+
+def test_unknown_name_tells_the_known_ones() -> None:
+    with pytest.raises(ModelNotFoundError, match=r"qwen2\.5-coder-0\.5b"):
+        weights_called("gpt-9")
+
+
+def test_pull_from_a_path_copies_verifies_and_stamps(
+    entry: Weights, content: bytes, tmp_path: Path
+) -> None:
+    given = tmp_path / "given.gguf"
+    given.write_bytes(content)
+    seen: list[PullProgress] = []
+    file = pull(entry, tmp_path / "cache", sources_for(entry, str(given)), progress=seen.append)
+    assert file.read_bytes() == content
+    assert seen[-1].done == seen[-1].total == len(content)
+    assert find(entry, tmp_path / "cache") == file
+    assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == [
+        ".gguf",
+        ".lock",
+        ".stamp",
+    ]
+
+
+def test_second_pull_does_nothing(entry: Weights, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / entry.file).write_bytes(content)
+
+    def source(_: object) -> None:
+        pytest.fail("asked although the file is there")
+
+    assert pull(entry, tmp_path, (source,)) == tmp_path / entry.file
+
+
+def test_given_path_must_exist(entry: Weights, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.gguf"):
+        pull(entry, tmp_path, sources_for(entry, str(tmp_path / "nowhere.gguf")))
+
+
+@pytest.mark.parametrize("length", [99_999, 100_000, 100_001])
+def test_wrong_bytes_are_thrown_away(entry: Weights, tmp_path: Path, length: int) -> None:
+    given = tmp_path / "given.gguf"
+    given.write_bytes(bytes(length))
+    with pytest.raises(WeightsMismatchError, match="thrown away"):
+        pull(entry, tmp_path / "cache", (path_source(given),))
+    assert find(entry, tmp_path / "cache") is None
+    assert (tmp_path / "cache" / f"{entry.file}.partial").stat().st_size == 0
+
+
+def test_wrong_first_source_gives_way_to_the_next(
+    entry: Weights, content: bytes, tmp_path: Path
+) -> None:
+    wrong, right = tmp_path / "wrong", tmp_path / "right"
+    wrong.write_bytes(bytes(len(content)))
+    right.write_bytes(content)
+    file = pull(entry, tmp_path / "cache", (path_source(wrong), path_source(right)))
+    assert file.read_bytes() == content
+
+
+def test_wrong_prefix_is_fetched_again_from_the_start(
+    entry: Weights, content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / f"{entry.file}.partial").write_bytes(b"?" * 5000)
+    given = tmp_path / "given"
+    given.write_bytes(content)
+    assert pull(entry, tmp_path, (path_source(given),)).read_bytes() == content
+
+
+def test_damaged_file_is_told_and_pull_replaces_it(
+    entry: Weights, content: bytes, tmp_path: Path
+) -> None:
+    file = tmp_path / entry.file
+    file.write_bytes(content[:-1] + b"?")
+    with pytest.raises(WeightsMismatchError, match="kogniterm models pull tiny"):
+        find(entry, tmp_path)
+    assert state_of(entry, tmp_path).state == "damaged"
+    given = tmp_path / "given"
+    given.write_bytes(content)
+    pull(entry, tmp_path, (path_source(given),))
+    assert state_of(entry, tmp_path).state == "ready"
+
+
+def test_stamp_is_trusted_only_while_size_and_time_fit(
+    entry: Weights, content: bytes, tmp_path: Path
+) -> None:
+    file = tmp_path / entry.file
+    file.write_bytes(content)
+    assert find(entry, tmp_path) == file
+    before = file.stat()
+    # The same size and time: the stamp vouches for it, and nothing is hashed.
+    file.write_bytes(content[:-1] + b"?")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert find(entry, tmp_path) == file
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(WeightsMismatchError):
+        find(entry, tmp_path)
+
+
+def test_remove_frees_everything(entry: Weights, content: bytes, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.write_bytes(content)
+    folder = tmp_path / "cache"
+    pull(entry, folder, (path_source(given),))
+    (folder / f"{entry.file}.partial").write_bytes(b"12345")
+    assert remove(entry, folder) >= len(content) + 5
+    assert list(folder.iterdir()) == []
+    assert remove(entry, folder) == 0
+    assert state_of(entry, folder).state == "missing"
+
+
+# --- killed, full, at the same time --------------------------------------------------------------
+
+
+def test_killed_pull_goes_on_where_it_stopped(
+    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
+) -> None:
+    server.hold_after = 60_000
+    child = subprocess.Popen(
+        child_arguments(entry, server.url, tmp_path), stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    with child.stdout:
+        for line in child.stdout:
+            if int(line) == 60_000:
+                break
+        child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    assert state_of(entry, tmp_path).state == "partial"
+
+    server.hold_after = None
+    assert pull(entry, tmp_path, (url_source(server.url),)).read_bytes() == content
+    assert server.asked == [None, "bytes=60000-"]
+
+
+def test_concurrent_pulls_fetch_once(
+    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
+) -> None:
+    server.hold_after = 60_000
+    waiting = threading.Event()
+    files: list[Path] = []
+
+    def note(now: PullProgress) -> None:
+        if "another pull" in str(now.doing):
+            waiting.set()
+
+    def first_progress(now: PullProgress) -> None:
+        if now.done == 60_000 and not second.is_alive():
+            second.start()
+            waiting.wait()
+            # Only now may the first go on: the cut connection is resumed.
+            server.hold_after = None
+            server.let_go.set()
+
+    def pull_with(progress: object) -> None:
+        files.append(pull(entry, tmp_path, (url_source(server.url),), progress=progress))  # type: ignore[arg-type] # two kinds of callback
+
+    second = threading.Thread(target=pull_with, args=(note,))
+    first = threading.Thread(target=pull_with, args=(first_progress,))
+    first.start()
+    first.join()
+    second.join()
+    assert files == [tmp_path / entry.file] * 2
+    assert files[0].read_bytes() == content
+    assert server.asked == [None, "bytes=60000-"]
+
+
+def test_full_disk_keeps_what_is_there(
+    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
+) -> None:
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+    done = subprocess.run(
+        child_arguments(entry, server.url, tmp_path),
+        preexec_fn=small_files,
+        capture_output=True,
+        text=True,
+    )
+    assert "StorageFullError: There is no space left" in done.stderr
+    assert 0 < (tmp_path / f"{entry.file}.partial").stat().st_size <= 50_000
+    assert pull(entry, tmp_path, (url_source(server.url),)).read_bytes() == content
+
+
+def test_too_little_space_is_said_before_anything_is_fetched(
+    entry: Weights, tmp_path: Path, server: FileServer
+) -> None:
+    with pytest.raises(StorageFullError, match="MB are free"):
+        pull(replace(entry, size=1 << 60), tmp_path, (url_source(server.url),))
+    assert server.asked == []
+
+
+def test_folder_that_cannot_be_made_is_said(entry: Weights, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be written"):
+        pull(entry, tmp_path / "file" / "models", ())
+
+
+def test_every_failure_is_named_when_no_source_answers(
+    entry: Weights, tmp_path: Path, server: FileServer
+) -> None:
+    server.status = 503
+    sources = (url_source(entry.url), url_source(server.url))
+    with pytest.raises(ModelUnavailableError, match=r"127\.0\.0\.1:9 did not .*HTTP 503"):
+        pull(entry, tmp_path, sources)
+
+
+def test_part_size_of_the_fixture_is_the_entrys(entry: Weights) -> None:
+    assert entry.packages.part_size == PART
