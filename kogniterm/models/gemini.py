@@ -65,7 +65,7 @@ class GeminiModel:
             from kogniterm.models.tracing import silence_tracing
 
             silence_tracing()
-            wire = self._wire = Wire()
+            wire = self._wire = Wire(secure=self._url.startswith("https:"))
             self._client = ChatGoogleGenerativeAI(
                 model=self._info.name.partition(":")[2],
                 api_key=SecretStr(self._key),

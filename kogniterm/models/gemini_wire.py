@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 import httpx
@@ -45,12 +47,18 @@ class WireChangedError(Exception):
 
 @dataclass(slots=True)
 class Group:
-    """Messages that convert together: a person's, or the model's with its tools' answers."""
+    """Messages that convert together: a person's, or the model's with its tools' answers.
 
-    messages: list[BaseMessage]
+    `data` is their wire form, once known. `messages` never changes: a group that gets another
+    answer is replaced by a new one.
+    """
+
+    messages: tuple[BaseMessage, ...]
+    data: bytes | None = None
 
     @property
     def key(self) -> object:
+        """Finds the group again when the history is built anew."""
         first = self.messages[0]
         return first.id or id(first)
 
@@ -59,19 +67,58 @@ class Group:
         """How many items of `contents` the client makes of it."""
         return 2 if len(self.messages) > 1 else 1
 
+    def equals(self, other: Group) -> bool:
+        """Whether both hold the same messages, as objects or as values."""
+        return len(self.messages) == len(other.messages) and all(
+            mine is theirs or mine == theirs
+            for mine, theirs in zip(self.messages, other.messages, strict=True)
+        )
+
 
 @dataclass(slots=True)
-class Converted:
-    """The wire form of a group, and the messages it stands for."""
+class History:
+    """A history taken apart: system messages, groups in order, and who asked for which answer."""
 
-    messages: tuple[BaseMessage, ...]
-    data: bytes
+    messages: tuple[BaseMessage, ...] = ()
+    system: list[BaseMessage] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
 
-    def stands_for(self, group: Group) -> bool:
-        return len(self.messages) == len(group.messages) and all(
-            mine is theirs or mine == theirs
-            for mine, theirs in zip(self.messages, group.messages, strict=True)
-        )
+    def grown_to(self, messages: tuple[BaseMessage, ...]) -> History | None:
+        """This history with what `messages` add to it; None when they do not continue it, or
+        hold a kind that the join does not know.
+
+        An answer goes with the model message that asked, wherever it stands in the history;
+        an answer nobody asked for and a person's empty message are not sent, as the client
+        does it. System messages count only when the first message is one.
+        """
+        old = len(self.messages)
+        if len(messages) < old or not all(map(is_, self.messages, messages)):
+            return None
+        grown = History(messages, self.system, list(self.groups), dict(self.asked))
+        for message in messages[old:]:
+            if not grown._add(message):
+                return None
+        return grown
+
+    def _add(self, message: BaseMessage) -> bool:
+        if isinstance(message, ToolMessage):
+            place = self.asked.get(message.tool_call_id)
+            if place is not None:
+                self.groups[place] = Group((*self.groups[place].messages, message))
+        elif isinstance(message, SystemMessage):
+            if isinstance(self.messages[0], SystemMessage):
+                self.system = [*self.system, message]
+        elif isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                self.asked[str(call["id"])] = len(self.groups)
+            self.groups.append(Group((message,)))
+        elif isinstance(message, HumanMessage):
+            if message.content:
+                self.groups.append(Group((message,)))
+        else:
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,35 +147,6 @@ class Call:
             await self.response.aclose()
 
 
-def grouped(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], list[Group]] | None:
-    """System messages and groups in order; None for message kinds the join does not know.
-
-    An answer goes with the model message that asked, wherever it stands in the history;
-    an answer nobody asked for and a person's empty message are not sent, as the client does it.
-    """
-    system: list[BaseMessage] = []
-    groups: list[Group] = []
-    asked: dict[str, Group] = {}
-    leading = isinstance(messages[0], SystemMessage) if messages else False
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            owner = asked.get(message.tool_call_id)
-            if owner is not None:
-                owner.messages.append(message)
-        elif isinstance(message, SystemMessage):
-            if leading:
-                system.append(message)
-        elif isinstance(message, AIMessage):
-            groups.append(Group([message]))
-            asked.update((str(call["id"]), groups[-1]) for call in message.tool_calls)
-        elif isinstance(message, HumanMessage):
-            if message.content:
-                groups.append(Group([message]))
-        else:
-            return None
-    return system, groups
-
-
 class Wire(httpx.AsyncBaseTransport):
     """The transport under the Gemini client; also plans what the client is to convert.
 
@@ -136,15 +154,19 @@ class Wire(httpx.AsyncBaseTransport):
     machine apply as usual. One connection pool per event loop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, secure: bool = True) -> None:
         self._calls: dict[str, Call] = {}
         self._count = 0
-        self._kept: OrderedDict[object, Converted] = OrderedDict()
+        self._last = History()
+        self._kept: OrderedDict[object, Group] = OrderedDict()
         self._heads: list[tuple[HeadKey, bytes]] = []
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.certificates = httpx.create_ssl_context()
-        """One for everybody: loading the authorities takes 30 ms each time."""
+        # Loading the authorities takes 30 ms: once for everybody, and never for plain http. A
+        # context without authorities trusts nobody, should a request be led to https after all.
+        self.certificates = (
+            httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
         self.plain = False
 
     def plan(self, messages: Sequence[BaseMessage], settings: Mapping[str, Any]) -> Call:
@@ -154,29 +176,41 @@ class Wire(httpx.AsyncBaseTransport):
         """
         self._count += 1
         number = str(self._count)
-        parts = None if self.plain else grouped(messages)
-        if parts is None or not parts[1]:
+        history = None if self.plain else self._history(tuple(messages))
+        if history is None or not history.groups:
             return Call(number, list(messages), dict(settings))
-        system, groups = parts
-        head = HeadKey(tuple(system), settings)
+        head = HeadKey(tuple(history.system), settings)
         known = any(key == head for key, _ in self._heads)
         # The client converts at least one message: a request of nothing new (a retry) has to
         # have contents too.
-        fresh = [group for group in groups if not self._has(group)] or groups[-1:]
+        fresh = [group for group in history.groups if group.data is None] or history.groups[-1:]
         call = Call(
             number,
-            ([] if known else system) + [m for group in fresh for m in group.messages],
+            ([] if known else history.system) + [m for group in fresh for m in group.messages],
             {} if known else dict(settings),
-            groups,
+            history.groups,
             fresh,
             head,
         )
         self._calls[number] = call
         return call
 
-    def _has(self, group: Group) -> bool:
-        kept = self._kept.get(group.key)
-        return kept is not None and kept.stands_for(group)
+    def _history(self, messages: tuple[BaseMessage, ...]) -> History | None:
+        """`messages` taken apart, with every wire form that is known.
+
+        Usually the last request's history has grown. One built anew (a compaction, another
+        purpose, a session read from disk) finds its groups again by their first message.
+        """
+        history = self._last.grown_to(messages)
+        if history is None:
+            history = History().grown_to(messages)
+            for group in history.groups if history is not None else ():
+                kept = self._kept.get(group.key)
+                if kept is not None and kept.equals(group):
+                    group.data = kept.data
+        if history is not None:
+            self._last = history
+        return history
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the joined request; the response is streamed."""
@@ -206,13 +240,12 @@ class Wire(httpx.AsyncBaseTransport):
             raise WireChangedError
         for group in call.fresh:
             mine, entries = entries[: group.entries], entries[group.entries :]
-            data = json.dumps(mine)[1:-1].encode()
-            self._kept[group.key] = Converted(tuple(group.messages), data)
-        contents = b", ".join(self._kept[group.key].data for group in call.groups)
-        for group in call.groups:
+            group.data = json.dumps(mine)[1:-1].encode()
+            self._kept[group.key] = group
             self._kept.move_to_end(group.key)
         while len(self._kept) > max(LEAST_KEPT, 2 * len(call.groups)):
             self._kept.popitem(last=False)
+        contents = b", ".join(group.data or b"" for group in call.groups)
         head = self._head(call.head, body)
         return b"{" + head + b'"contents": [' + contents + b"]}"
 

@@ -21,6 +21,9 @@ Value = TypeVar("Value")
 TEXT_TAGS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "bool", "int", "float", "timestamp", "null")
 )
+KNOWN_TAGS = TEXT_TAGS | {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+DEEPEST = 40
+"""Levels of nesting; only an alias that contains itself goes deeper."""
 
 
 def read_text(path: Path, what: str) -> str:
@@ -45,8 +48,8 @@ def read_yaml(path: Path, what: str) -> Node:
     import yaml
 
     text = read_text(path, what)
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if root is None:
             raise UsageError("{path} is empty.", path=path)
@@ -72,6 +75,7 @@ class Node:
     key: str
     node: yaml.Node
     loader: yaml.SafeLoader
+    depth: int = 0
 
     def error(self, template: str, **values: object) -> UsageError:
         """A complaint about this value: `template` continues after file, line and key."""
@@ -91,7 +95,7 @@ class Node:
         found: dict[str, Node] = {}
         for key_node, value_node in self.node.value:
             name = str(key_node.value)
-            child = Node(self.path, self._inner(name), key_node, self.loader)
+            child = self._child(name, key_node)
             if name not in allowed:
                 close = get_close_matches(name, allowed, n=1)
                 if close:
@@ -99,7 +103,7 @@ class Node:
                 raise child.error("unknown key; known: {known}.", known=", ".join(allowed))
             if name in found:
                 raise child.error("stands here twice.")
-            found[name] = Node(self.path, self._inner(name), value_node, self.loader)
+            found[name] = self._child(name, value_node)
         return found
 
     def items(self) -> list[Node]:
@@ -108,10 +112,7 @@ class Node:
 
         if not isinstance(self.node, yaml.SequenceNode):
             raise self.error("must be a list.")
-        return [
-            Node(self.path, f"{self.key}[{number}]", item, self.loader)
-            for number, item in enumerate(self.node.value, 1)
-        ]
+        return [self._child(f"[{number}]", item) for number, item in enumerate(self.node.value, 1)]
 
     @property
     def scalar(self) -> bool:
@@ -162,7 +163,7 @@ class Node:
 
         if self.node.tag == "tag:yaml.org,2002:timestamp":
             return str(self.node.value)
-        if isinstance(self.node, yaml.ScalarNode) and self.node.tag not in TEXT_TAGS:
+        if self.node.tag not in KNOWN_TAGS:
             raise self.error("has the tag {tag}, which is not used here.", tag=self.node.tag)
         if isinstance(self.node, yaml.SequenceNode):
             return [item.plain() for item in self.items()]
@@ -183,5 +184,9 @@ class Node:
         except (ValueError, re.error) as error:
             raise self.error("is not {what} ({detail}).", what=what, detail=error) from error
 
-    def _inner(self, name: str) -> str:
-        return f"{self.key}.{name}" if self.key else name
+    def _child(self, name: str, node: yaml.Node) -> Node:
+        """The value called `name`, or `[n]`, inside this one."""
+        if self.depth >= DEEPEST:
+            raise self.error("is nested too deeply.")
+        key = self.key + name if name.startswith("[") else f"{self.key}.{name}".lstrip(".")
+        return Node(self.path, key, node, self.loader, self.depth + 1)
