@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.filters import Condition, Filter
 from prompt_toolkit.filters.app import has_completions, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -67,10 +68,16 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
             front.restore(text)
 
     def complete(event: KeyPressEvent) -> None:
-        if front.buffer.complete_state:
-            front.buffer.complete_next()
+        buffer = front.buffer
+        wanted = CompleteEvent(completion_requested=True)
+        found = list(front.completer.get_completions(buffer.document, wanted))
+        if len(found) == 1:
+            buffer.apply_completion(found[0])
+        elif buffer.complete_state:
+            buffer.complete_next()
         else:
-            front.buffer.start_completion(insert_common_part=True)
+            buffer.insert_text(get_common_complete_suffix(buffer.document, found))
+            buffer.start_completion(select_first=False)
 
     return {
         "submit": submit,

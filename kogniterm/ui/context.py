@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 class ReplContext(Protocol):
     """The REPL as its commands see it."""
 
-    preferences: Preferences
     registry: Registry
+
+    @property
+    def preferences(self) -> Preferences:
+        """How the person wants the screen."""
 
     @property
     def session(self) -> LiveSession:

@@ -68,7 +68,7 @@ class TerminalFront(PromptFront):
             input_=input_,
             output=output or make_output(stdout, preferences),
             on_ready=self._ready,
-            clock=repl.clock,
+            clock=repl.wiring.clock,
             completer=LineCompleter(repl, repl.files),
         )
         self._repl = repl

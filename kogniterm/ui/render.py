@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from kogniterm.runtime import events as ev
@@ -277,10 +278,10 @@ class ScreenSink:
     def notice(self, text: Message, level: str = "info") -> None:
         """Write a sentence for the person."""
         style = _LEVELS.get(level, "muted")
-        line = Text()
-        line.append(f"{self.painter.symbol('warn' if style != 'muted' else 'bullet')} ", style)
-        line.append(translate(text), style)
-        self.write(line)
+        sign = self.painter.symbol("bullet" if style == "muted" else "warn")
+        row = Table.grid(padding=(0, 1))
+        row.add_row(Text(sign, style), Text(translate(text), style))
+        self.write(row)
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
         streamed = self._turn.streamed.strip()

@@ -56,9 +56,11 @@ class PlayedSession:
     title: str = "a title"
     mode: str = "manual"
     plan_mode: str = "auto"
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     plan: Plan | None = None
-    model: ModelInfo = ModelInfo("scripted:demo.yaml", "scripted", 32_000, 4_000)
+    model: ModelInfo = field(
+        default_factory=lambda: ModelInfo("scripted:demo.yaml", "scripted", 32_000, 4_000)
+    )
     executor: PlayedExecutor = field(default_factory=PlayedExecutor)
     state: PlayedState = field(default_factory=PlayedState)
     inputs: list[UserInput | None] = field(default_factory=list)

@@ -194,6 +194,7 @@ def _one_of(value: str, allowed: Sequence[_Word]) -> _Word:
 
 BASIC = (
     Command("help", Text("list the commands, or explain one"), show_help, "[NAME]", aliases=("?",),
+            needs_session=False,
             choices=lambda context: [command.name for command in context.registry.commands]),
     Command("model", Text("show or change the model"), model, "[NAME]", choices=_models),
     Command("mode", Text("ask before commands (manual) or not (auto)"), mode, "[manual|auto]",
@@ -206,12 +207,15 @@ BASIC = (
             choices=_numbers),
     Command("cost", Text("show the tokens this session has used"), cost),
     Command("theme", Text("show or change the colours"), theme, "[auto|dark|light|plain]",
+            needs_session=False,
             choices=lambda context: THEMES),
     Command("keys", Text("show the keys, or switch between emacs and vi"), show_keys, "[emacs|vi]",
+            needs_session=False,
             choices=lambda context: KEYS),
     Command("lang", Text("show or change the language"), lang, "[en|es]",
+            needs_session=False,
             choices=lambda context: LANGUAGES),
-    Command("quit", Text("leave"), leave, aliases=("exit",)),
+    Command("quit", Text("leave"), leave, aliases=("exit",), needs_session=False),
 )  # fmt: skip
 
 

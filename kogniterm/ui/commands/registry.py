@@ -20,7 +20,8 @@ Choices = Callable[["ReplContext"], Iterable[str]]
 class Command:
     """A slash command. `arguments` is how they are written in help; `choices` completes them.
 
-    `while_running` False keeps the command from being used in the middle of a turn.
+    `while_running` False keeps the command from being used in the middle of a turn;
+    `needs_session` True lets it wait until the session is open.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Command:
     arguments: str = ""
     choices: Choices | None = None
     while_running: bool = True
+    needs_session: bool = True
     aliases: tuple[str, ...] = ()
 
 

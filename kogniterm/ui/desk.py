@@ -1,0 +1,173 @@
+"""What is open and shown in the REPL: the face that slash commands and fronts see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import UsageError
+from kogniterm.types import ActionRequest, Text, UserInput
+from kogniterm.ui.commands.basic import basic_registry
+from kogniterm.ui.front import Front
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.look import Look
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.theme import Background, Theme
+from kogniterm.ui.toolbar import Facts, short_folder
+from kogniterm.ui.turns import Turns, Work
+from kogniterm.ui.wiring import Opened, Wiring
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.paint import Painter
+    from kogniterm.ui.render import Finished, ScreenSink
+
+
+class Desk:
+    """The session, the screen, the preferences; `front` is set by who owns the desk."""
+
+    front: Front
+    turns: Turns
+
+    def __init__(
+        self, preferences: Preferences, folder: str, home: str, version: str, wiring: Wiring
+    ) -> None:
+        self.look = Look(preferences)
+        self.wiring = wiring
+        self.version = version
+        self.registry = basic_registry(wiring.commands)
+        self._folder = folder
+        self._home = home
+        self._session: LiveSession | None = None
+        self._screen: ScreenSink | None = None
+
+    # --- what commands use ----------------------------------------------------------------------
+
+    @property
+    def session(self) -> LiveSession:
+        """The open session. Raises `UsageError` while it is still being opened."""
+        if self._session is None:
+            raise UsageError("The session is still being opened; try again in a moment.")
+        return self._session
+
+    @property
+    def preferences(self) -> Preferences:
+        """How the person wants the screen."""
+        return self.look.preferences
+
+    @property
+    def theme(self) -> Theme:
+        """The theme in use."""
+        return self.look.theme
+
+    @property
+    def painter(self) -> Painter:
+        """How things are drawn now."""
+        return self._screen.painter if self._screen is not None else self.look.painter()
+
+    @property
+    def finished(self) -> Sequence[Finished]:
+        """The commands that ended on this screen."""
+        return self._screen.finished if self._screen is not None else ()
+
+    @property
+    def model_names(self) -> Callable[[], Sequence[str]] | None:
+        """Lists the models, where the caller knows how."""
+        return self.wiring.model_names
+
+    @property
+    def files(self) -> Callable[[], Iterable[str]] | None:
+        """Lists the workspace's files for @ completion."""
+        return self.wiring.files
+
+    def write(self, renderable: RenderableType) -> None:
+        """Write something into the scrollback."""
+        if self._screen is not None:
+            self._screen.write(renderable)
+
+    def say(self, text: Text, level: str = "info") -> None:
+        """Write a sentence into the scrollback."""
+        if self._screen is not None:
+            self._screen.notice(text, level)
+        else:
+            self.front.commit(translate(text) + "\n")
+
+    def prefer(self, **changes: object) -> None:
+        """Change preferences, for now and, where the caller keeps them, for good."""
+        self.look.change(**changes)
+        self.front.use_keys(self.preferences.keys)
+        self._restyle()
+        if self.wiring.save_preference is not None:
+            for name, value in changes.items():
+                self.wiring.save_preference(name, value)
+
+    def ask_model(self, user_input: UserInput) -> None:
+        """Queue an input for the model."""
+        self.turns.add(Work(input=user_input))
+
+    async def show_file(self, path: str) -> None:
+        """Open a file in the pager."""
+        await self.front.show_file(path)
+
+    # --- what the fronts use --------------------------------------------------------------------
+
+    def queued(self) -> Sequence[str]:
+        """What waits for its turn."""
+        return [work.text for work in self.turns.queue if work.text]
+
+    def facts(self) -> Facts:
+        """What the toolbar tells."""
+        session = self._session
+        if session is None:
+            return Facts(folder=short_folder(self._folder, self._home))
+        usage = session.usage
+        return Facts(
+            model=session.model.name,
+            mode=session.mode,
+            plan_mode=session.plan_mode,
+            session=session.id[:8],
+            folder=short_folder(session.cwd, self._home),
+            tokens=usage.input + usage.output,
+            jobs=sum(job.state == "running" for job in session.executor.jobs()),
+        )
+
+    def saw_background(self, background: Background | None) -> None:
+        """The terminal said what its background is."""
+        self.look.background = background
+        self._restyle()
+
+    def person_needed(self) -> None:
+        """A question waits."""
+        if self.look.attention is not None:
+            self.look.attention.call(_("KogniTerm: a question waits for you"))
+
+    def folder_of(self, request: ActionRequest) -> str:
+        """The folder a request was proposed for."""
+        folders = self._screen.folders if self._screen is not None else {}
+        return folders.get(request.id, self._folder)
+
+    @property
+    def opened(self) -> bool:
+        """Whether a session is open."""
+        return self._session is not None
+
+    def _greet(self, opened: Opened) -> None:
+        values: dict[str, object] = {"name": opened.session.model.name}
+        if opened.first_run:
+            self.say(Text("Say what you want done. Every command is shown to you before it runs."))
+        if opened.model_reason is not None:
+            values["why"] = opened.model_reason
+            self.say(Text("Model: {name}. {why}", values))
+        elif opened.first_run:
+            self.say(Text("Model: {name}.", values))
+        if opened.first_run:
+            self.say(Text('Try "what takes the most space in this folder?", or /help.'))
+        for notice in opened.notices:
+            self.say(notice, "warning")
+
+    def _restyle(self) -> None:
+        self.look.redraw()
+        self.front.restyle(self.theme)
+        self.front.refresh()

@@ -1,0 +1,132 @@
+"""A terminal in memory: what a program writes becomes what a person would see (pyte)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyte
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input.base import PipeInput
+
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.prompt_front import TerminalFront
+from kogniterm.ui.repl import Opened, Repl, Wiring
+from kogniterm.ui.terminal_io import HeldOutput
+from tests.ui.face import Play, PlayedSession
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal of `rows` by `columns`, with scrollback."""
+
+    encoding = "utf-8"
+
+    def __init__(self, rows: int = 24, columns: int = 80) -> None:
+        super().__init__()
+        self.rows, self.columns = rows, columns
+        self.raw = ""
+        self.writes: list[str] = []
+        self._screen = pyte.HistoryScreen(columns, rows, history=5000)
+        self._stream = pyte.Stream(self._screen)
+
+    def write(self, text: str) -> int:
+        self.raw += text
+        self.writes.append(text)
+        # pyte does not know these two kinds, which a terminal swallows without a trace.
+        self._stream.feed(text.replace("\x1b[>", "\x1b[?").replace("\x1b[ q", ""))
+        return len(text)
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise OSError("no descriptor")
+
+    def size(self) -> tuple[int, int]:
+        return self.rows, self.columns
+
+    @property
+    def shown(self) -> list[str]:
+        """The lines on the screen, without trailing blanks."""
+        lines = [line.rstrip() for line in self._screen.display]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    @property
+    def text(self) -> str:
+        """Scrollback and screen as one text."""
+        top = [
+            "".join(line[column].data for column in range(self.columns)).rstrip()
+            for line in self._screen.history.top
+        ]
+        return "\n".join([*top, *self.shown])
+
+
+class Live:
+    """A REPL on a terminal in memory, with somebody typing into it."""
+
+    def __init__(self, repl: Repl, keys: PipeInput, terminal: Terminal) -> None:
+        self.repl = repl
+        self.terminal = terminal
+        self._keys = keys
+        self.task = asyncio.get_running_loop().create_task(repl.run())
+
+    def press(self, keys: str) -> None:
+        """Send keys as a terminal would."""
+        self._keys.send_text(keys)
+
+    async def until(self, test: Callable[[], bool] | str, what: str = "") -> None:
+        """Wait until `test` holds, or until the text is on the screen or in the scrollback."""
+        check = (lambda: test in self.terminal.text) if isinstance(test, str) else test
+        for _ in range(2000):
+            if check():
+                return
+            if self.task.done():
+                break
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"never: {what or test}\n" + "\n".join(self.terminal.shown))
+
+    async def leave(self) -> int:
+        """Leave with Ctrl-D and wait for the end."""
+        self.press("\x04")
+        return await asyncio.wait_for(self.task, 10)
+
+
+@contextmanager
+def keyboard() -> Iterator[PipeInput]:
+    """A keyboard nobody sits at yet."""
+    with create_pipe_input() as keys:
+        yield keys
+
+
+def live_repl(
+    keys: PipeInput,
+    play: Play,
+    *,
+    rows: int = 24,
+    columns: int = 80,
+    preferences: Preferences | None = None,
+    wiring: Wiring | None = None,
+    opened: Callable[[PlayedSession], Opened] | None = None,
+) -> tuple[Live, PlayedSession]:
+    """Start a REPL whose session plays `play`."""
+    terminal = Terminal(rows, columns)
+    session = PlayedSession(play)
+    given = preferences or Preferences(notify="off")
+
+    async def open_session(_id: str | None) -> Opened:
+        return opened(session) if opened else Opened(session)  # type: ignore[arg-type]  # its face
+
+    def front(repl: Repl) -> TerminalFront:
+        output = HeldOutput(
+            terminal, lambda: Size(terminal.rows, terminal.columns), term=given.term,
+            enable_cpr=False,
+        )  # fmt: skip
+        return TerminalFront(repl, io.StringIO(), terminal, input_=keys, output=output)
+
+    repl = Repl(open_session, given, "/work/project", wiring=wiring, front=front)
+    return Live(repl, keys, terminal), session

@@ -1,0 +1,352 @@
+"""The prompt as a person meets it: typed keys in, a terminal's screen out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.input.base import PipeInput
+
+from kogniterm.runtime import events as ev
+from kogniterm.types import Plan, PlanStep, Text, UserInput
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.repl import Opened
+from tests.ui.face import PlayedSession, ask, show_command
+from tests.ui.screen import keyboard, live_repl
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with keyboard() as pipe:
+        yield pipe
+
+
+async def say_hello(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+    sink(ev.AnswerDelta("Hello **there**.\n"))
+
+
+async def wait_for_ever(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+    sink(ev.AnswerDelta("On my way."))
+    await asyncio.Event().wait()
+
+
+async def test_a_task_is_sent_and_its_answer_stays(keys: PipeInput) -> None:
+    live, session = live_repl(keys, say_hello)
+    live.press("greet me\r")
+    await live.until("Hello there.")
+    await live.until("1.2k tokens in")
+    assert session.inputs == [UserInput("greet me")]
+    assert "› greet me" in live.terminal.text
+    assert await live.leave() == 0
+    assert session.closed
+    assert "Hello there." in live.terminal.text
+
+
+async def test_what_is_typed_before_the_session_is_open_waits(keys: PipeInput) -> None:
+    gate = asyncio.Event()
+    live, session = live_repl(keys, say_hello)
+    opening = live.repl._open_session
+
+    async def slowly(session_id: str | None) -> Opened:
+        await gate.wait()
+        return await opening(session_id)
+
+    live.repl._open_session = slowly
+    live.press("early\r")
+    await live.until("queued: early")
+    assert session.inputs == []
+    gate.set()
+    await live.until("Hello there.")
+    assert [item.text for item in session.inputs if item] == ["early"]
+    assert await live.leave() == 0
+
+
+async def test_typing_while_a_turn_runs_is_queued_shown_and_sent(keys: PipeInput) -> None:
+    go = asyncio.Event()
+
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        await go.wait()
+
+    live, session = live_repl(keys, play)
+    live.press("one\r")
+    await live.until(lambda: len(session.inputs) == 1)
+    live.press("two\r")
+    await live.until("queued: two")
+    go.set()
+    await live.until(lambda: len(session.inputs) == 2)
+    await live.until(lambda: not live.repl.turns.running)
+    assert [item.text for item in session.inputs if item] == ["one", "two"]
+    await live.leave()
+
+
+async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeInput) -> None:
+    live, session = live_repl(keys, wait_for_ever)
+    live.press("a long task\r")
+    await live.until("On my way.")
+    live.press("\x1b")
+    await live.until("Esc again stops the turn.")
+    assert session.stopped == 0
+    live.press("\x1b")
+    await live.until(lambda: session.stopped == 1)
+    await live.until("The turn was stopped.")
+    await live.until(lambda: live.repl.front.buffer.text == "a long task")
+    live.press("\x03")
+    await live.until(lambda: live.repl.front.buffer.text == "")
+    assert await live.leave() == 0
+
+
+async def test_stopping_gives_the_queue_back_before_the_draft(keys: PipeInput) -> None:
+    live, session = live_repl(keys, wait_for_ever)
+    live.press("first\r")
+    await live.until("On my way.")
+    live.press("second\rdraft")
+    await live.until("queued: second")
+    live.press("\x1b")
+    await live.until("Esc again")
+    live.press("\x1b")
+    await live.until(lambda: session.stopped == 1)
+    await live.until(lambda: live.repl.front.buffer.text == "second\ndraft")
+    assert len(session.inputs) == 1
+    live.press("\x03")
+    await live.leave()
+
+
+async def test_ctrl_c_clears_the_line_then_stops_the_command_then_the_turn(
+    keys: PipeInput,
+) -> None:
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        sink(ev.CommandStarted("1-1", "sleep 100", "/work/project"))
+        await asyncio.Event().wait()
+
+    live, session = live_repl(keys, play)
+    live.press("go\r")
+    await live.until("$ sleep 100")
+    live.press("draft")
+    await live.until("› draft")
+    live.press("\x03")
+    await live.until(lambda: live.repl.front.buffer.text == "")
+    assert not session.command_stopped.is_set()
+    live.press("\x03")
+    await live.until(session.command_stopped.is_set)
+    assert session.stopped == 0
+    live.press("\x03")
+    await live.until(lambda: session.stopped == 1)
+    live.press("\x03")
+    await live.leave()
+
+
+async def test_ctrl_d_asks_while_something_runs(keys: PipeInput) -> None:
+    live, session = live_repl(keys, wait_for_ever)
+    live.press("go\r")
+    await live.until("On my way.")
+    live.press("\x04")
+    await live.until("Ctrl-D again stops it")
+    assert not live.task.done()
+    assert await live.leave() == 0
+    assert session.stopped == 1
+    assert session.closed
+
+
+async def test_send_now_steers(keys: PipeInput) -> None:
+    live, session = live_repl(keys, wait_for_ever)
+    live.press("first\r")
+    await live.until("On my way.")
+    live.press("rather this\r")
+    await live.until("queued: rather this")
+    live.press("\x14")
+    await live.until(lambda: len(session.inputs) == 2)
+    assert session.stopped == 1
+    await live.until("› rather this")
+    live.press("\x04\x04")
+    assert await asyncio.wait_for(live.task, 10) == 0
+
+
+async def test_a_queued_message_can_be_taken_back(keys: PipeInput) -> None:
+    live, _session = live_repl(keys, wait_for_ever)
+    live.press("first\r")
+    await live.until("On my way.")
+    live.press("second\r")
+    await live.until("queued: second")
+    live.press("\x1b\x1b[A")
+    await live.until(lambda: live.repl.front.buffer.text == "second")
+    assert live.repl.queued() == []
+    live.press("\x03\x04\x04")
+    await asyncio.wait_for(live.task, 10)
+
+
+async def test_the_persons_own_command_runs_without_the_model(keys: PipeInput) -> None:
+    live, session = live_repl(keys, say_hello)
+    live.press("!make clean\r")
+    await live.until("exit 0")
+    assert session.shells == ["make clean"]
+    assert session.inputs == []
+    assert "mine" in live.terminal.text
+    await live.leave()
+
+
+async def test_multiple_lines_and_a_large_paste(keys: PipeInput) -> None:
+    live, session = live_repl(keys, say_hello)
+    pasted = "\n".join(f"row {n}" for n in range(50))
+    live.press("one\\\r")
+    live.press("two")
+    live.press("\x1b\r")
+    live.press(f"three \x1b[200~{pasted}\x1b[201~")
+    await live.until("[paste 1: 50 lines]")
+    live.press("\r")
+    await live.until("Hello there.")
+    sent = session.inputs[0]
+    assert sent is not None
+    assert sent.text == f"one\ntwo\nthree \n{pasted}"
+    await live.leave()
+
+
+async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
+    live, session = live_repl(keys, say_hello)
+    live.press("/mode auto\r")
+    await live.until("What policy does not deny")
+    assert session.mode == "auto"
+    live.press("/nothing\r")
+    await live.until("There is no command /nothing")
+    live.press("/mode sometimes\r")
+    await live.until("sometimes is none of: manual, auto.")
+    live.press("/theme plain\r")
+    await live.until("Theme: plain.")
+    live.press("/etc/hosts is a file\r")
+    await live.until("Hello there.")
+    assert [item.text for item in session.inputs if item] == ["/etc/hosts is a file"]
+    live.press("/quit\r")
+    assert await asyncio.wait_for(live.task, 10) == 0
+
+
+async def test_shift_tab_switches_the_mode(keys: PipeInput) -> None:
+    live, session = live_repl(keys, say_hello)
+    await live.until("· manual ·")
+    live.press("\x1b[Z")
+    await live.until("auto-approve")
+    assert session.mode == "auto"
+    await live.leave()
+
+
+async def test_tab_completes_commands_and_arguments(keys: PipeInput) -> None:
+    live, session = live_repl(keys, say_hello)
+    await live.until("· manual ·")
+    live.press("/mod")
+    await live.until("/model [NAME]")
+    await live.until("/mode [manual|auto]")
+    live.press("e a\t")
+    await live.until("› /mode auto")
+    live.press("\r")
+    await live.until(lambda: session.mode == "auto")
+    await live.leave()
+
+
+async def test_the_first_run_explains_itself_in_a_few_lines(keys: PipeInput) -> None:
+    def opened(session: PlayedSession) -> Opened:
+        reason = Text("No key is set, so the embedded model answers.")
+        return Opened(session, reason, first_run=True)  # type: ignore[arg-type]  # its face
+
+    live, _session = live_repl(keys, say_hello, opened=opened, columns=60)
+    await live.until("No key is set")
+    await live.until("Every command is shown to you")
+    assert "\n  before it runs." in live.terminal.text
+    assert len(live.terminal.shown) < 16
+    assert all(len(line) <= 60 for line in live.terminal.shown)
+    await live.leave()
+
+
+async def test_nothing_typed_reaches_the_history_file_that_should_not(
+    keys: PipeInput, tmp_path: Path
+) -> None:
+    file = tmp_path / "state" / "history"
+
+    def opened(session: PlayedSession) -> Opened:
+        redact = lambda text: text.replace("hunter2", "***")  # noqa: E731  # one line is enough
+        return Opened(session, redact=redact)  # type: ignore[arg-type]  # its face
+
+    preferences = Preferences(history=file, notify="off")
+    live, session = live_repl(keys, say_hello, preferences=preferences, opened=opened)
+    await live.until("· manual ·")
+    for number, line in enumerate(["keep me", " not me", "password hunter2", "and me"], start=1):
+        live.press(f"{line}\r")
+        await live.until(lambda number=number: len(session.inputs) == number)
+    await live.leave()
+    assert file.read_text() == '"keep me"\n"and me"\n'
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_plan_ticks_off_with_its_evidence(keys: PipeInput) -> None:
+    steps = (PlanStep("1", "List", status="active"), PlanStep("2", "Tell"))
+
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        from dataclasses import replace
+
+        from kogniterm.types import Evidence
+
+        plan = Plan("look", steps)
+        sink(ev.PlanChanged(plan))
+        show_command(sink, "ls", b"a\nb\n")
+        done = replace(steps[0], status="done", evidence=(Evidence("1-1", 0, "2 files"),))
+        sink(ev.PlanChanged(Plan("look", (done, steps[1])), plan))
+
+    live, _session = live_repl(keys, play)
+    live.press("go\r")
+    await live.until("✓ 1. List → exit 0, 2 files (1/2)")
+    assert "Plan → look" in live.terminal.text
+    await live.leave()
+
+
+async def test_output_floods_are_folded_and_the_scrollback_stays(keys: PipeInput) -> None:
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        sink(ev.AnswerDelta("First words.\n\n"))
+        show_command(sink, "seq 5000", b"".join(b"%d\n" % n for n in range(5000)))
+
+    live, _session = live_repl(keys, play)
+    live.press("go\r")
+    await live.until("4984 lines folded · /output 1")
+    assert "First words." in live.terminal.text
+    assert "4999" in live.terminal.text
+    await live.leave()
+
+
+async def test_every_frame_is_one_write(keys: PipeInput) -> None:
+    live, _session = live_repl(keys, say_hello)
+    live.press("go\r")
+    await live.until("1.2k tokens in")
+    await live.leave()
+    # Erasing and drawing again in two writes is what people see as flicker.
+    erasing = [text for text in live.terminal.writes if "\x1b[J" in text and "Hello" in text]
+    assert erasing
+    assert all("›" in text for text in erasing)
+
+
+async def test_a_surprise_is_told_and_the_prompt_goes_on(keys: PipeInput) -> None:
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        if len(session.inputs) == 1:
+            raise ZeroDivisionError
+        sink(ev.AnswerDelta("Still here."))
+
+    live, _session = live_repl(keys, play)
+    live.press("break\r")
+    await live.until("Something went wrong inside KogniTerm")
+    live.press("again\r")
+    await live.until("Still here.")
+    await live.leave()
+
+
+async def test_approving_runs_what_was_shown(keys: PipeInput) -> None:
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        await ask(session, approver, sink, "rm -r build")
+
+    live, session = live_repl(keys, play)
+    live.press("go\r")
+    await live.until("[y] approve")
+    assert "│ $ rm -r build" in live.terminal.text
+    live.press("\r")
+    live.press("y")
+    await live.until(lambda: bool(session.decisions))
+    assert session.decisions[0].kind == "approve"
+    assert session.decisions[0].command == "rm -r build"
+    await live.leave()
