@@ -20,7 +20,11 @@ class Verb:
 
 VERBS: tuple[Verb, ...] = (
     Verb("run", "kogniterm.cli.run", "do one task and exit"),
-    Verb("models", "kogniterm.cli.models", "list models; fetch or remove the local one"),
+    Verb("resume", "kogniterm.cli.resume", "go on with a session"),
+    Verb("sessions", "kogniterm.cli.sessions", "find, read, copy and delete sessions"),
+    Verb("models", "kogniterm.cli.models", "fetch or remove the embedded local model"),
+    Verb("audit", "kogniterm.cli.audit", "prove and read what was decided and run"),
+    Verb("storage", "kogniterm.cli.storage", "check, update and copy the database"),
     Verb("config", "kogniterm.cli.config", "show the settings and where each came from"),
     Verb("doctor", "kogniterm.cli.doctor", "check what is configured, reachable and missing"),
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from kogniterm.database import storage_errors
 from kogniterm.errors import StorageCorruptError
@@ -46,3 +49,22 @@ def remove(paths: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
         with suppress(OSError):
             path.parent.rmdir()
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[TextIO]:
+    """Write a text file whole or not at all: beside it first, synced, then in its place.
+
+    A new file is the person's alone (0600). Raises `StorageError` kinds.
+    """
+    with storage_errors(path):
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)

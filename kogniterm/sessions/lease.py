@@ -135,42 +135,51 @@ def renew(backend: Backend, session_id: str, holder: Holder) -> None:
     )
 
 
+def is_held(backend: Backend, session_id: str, holder: Holder) -> bool:
+    """Whether a living process drives the session, as far as `holder` can tell."""
+    return _living(backend, session_id, holder)[0] is not None
+
+
+def _living(
+    backend: Backend, session_id: str, me: Holder
+) -> tuple[Holder | None, Holder | None, float]:
+    """The holder if it lives, the holder if it is dead, and the time now."""
+    now = backend.clock()
+    rows = backend.execute(
+        "SELECT host, boot, pid, started, expires FROM leases WHERE session_id = ?", (session_id,)
+    )
+    if not rows:
+        return None, None, now
+    *name, expires = rows[0]
+    holder = Holder(*name)
+    if is_gone(holder, me, expired=expires < now):
+        return None, holder, now
+    return holder, None, now
+
+
 def acquire(backend: Backend, session_id: str, holder: Holder) -> Holder | None:
     """Take the lease; the dead holder it was taken over from, if any.
 
     Raises `SessionBusyError` when its holder lives, also when that is this very process.
     """
     with backend.transaction():
-        now = backend.clock()
-        rows = backend.execute(
-            "SELECT host, boot, pid, started, expires FROM leases WHERE session_id = ?",
-            (session_id,),
-        )
-        previous = None
-        if rows:
-            *name, expires = rows[0]
-            previous = Holder(*name)
-            if not is_gone(previous, holder, expired=expires < now):
-                raise _busy(session_id, previous)
+        living, dead, now = _living(backend, session_id, holder)
+        if living is not None:
+            raise _busy(session_id, living)
+        if dead is not None:
             backend.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
+        values = (session_id, holder.host, holder.boot, holder.pid, holder.started, now + SECONDS)
         try:
             backend.execute(
                 "INSERT INTO leases (session_id, host, boot, pid, started, expires) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    session_id,
-                    holder.host,
-                    holder.boot,
-                    holder.pid,
-                    holder.started,
-                    now + SECONDS,
-                ),
+                values,
             )
         except DuplicateError as error:
             raise SessionBusyError(
                 "Session {session} was just opened by another process.", session=session_id
             ) from error
-    return previous
+    return dead
 
 
 def _busy(session_id: str, holder: Holder) -> SessionBusyError:

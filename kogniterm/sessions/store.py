@@ -15,7 +15,7 @@ from kogniterm.sessions.backend import Backend, DuplicateError, Row
 from kogniterm.sessions.faults import Fault, no_fault
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import SessionJournal, load_state
-from kogniterm.sessions.lease import HEARTBEAT, Holder, Lease, this_process
+from kogniterm.sessions.lease import HEARTBEAT, Holder, Lease, is_held, this_process
 from kogniterm.sessions.records import SessionOpened
 from kogniterm.sessions.texts import fold_case, storable
 
@@ -237,15 +237,18 @@ class SessionStore:
         ):
             self.backend.execute(f"DELETE FROM {table} WHERE {column} = ?", (session_id,))
 
+    def unused(self, days: float) -> list[SessionInfo]:
+        """The sessions not used for `days` days, oldest first, without those that are open."""
+        rows = self.backend.execute(
+            f"SELECT {_COLUMNS} FROM sessions WHERE updated < ? ORDER BY updated",
+            (self.now() - days * 86_400,),
+        )
+        me = self._holder or this_process()
+        return [info for info in map(_info, rows) if not is_held(self.backend, info.id, me)]
+
     def expire(self, days: float) -> list[SessionInfo]:
         """Delete the sessions not used for `days` days, except those that are open."""
-        before = self.now() - days * 86_400
-        rows = self.backend.execute(
-            f"SELECT {_COLUMNS} FROM sessions WHERE updated < ? AND id NOT IN "
-            "(SELECT session_id FROM leases) ORDER BY updated",
-            (before,),
-        )
-        return self.delete(_info(row).id for row in rows)
+        return self.delete(info.id for info in self.unused(days))
 
     def _files(self, session_id: str) -> list[Path]:
         if self.outputs is None:
