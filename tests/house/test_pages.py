@@ -1,0 +1,89 @@
+"""Pages that are made from tables say what the tables say."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kogniterm.cli import verbs
+from kogniterm.settings.schema import Settings, names_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", [".env.example", "docs/configuration.md", "docs/cli.md"])
+def test_a_generated_page_is_up_to_date(page: str) -> None:
+    written = (ROOT / page).read_text(encoding="utf-8")
+    assert written == generator().PAGES[page](), "run `make docs`"
+
+
+def test_the_example_names_every_setting_and_is_a_file_we_would_accept(tmp_path: Path) -> None:
+    from kogniterm import settings
+
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    given = re.findall(r"^#(KOGNITERM_\w+)=", text, flags=re.MULTILINE)
+    assert given == [names_of(name)[0] for name in Settings.model_fields]
+    (tmp_path / ".env").write_text(re.sub(r"^#(?=KOGNITERM_)", "", text, flags=re.MULTILINE))
+    environ = {"HOME": str(tmp_path), "KOGNITERM_CONFIG_DIR": str(tmp_path)}
+    loaded = settings.load({}, environ=environ)
+    assert all(loaded.origin(name).file == tmp_path / ".env" for name in Settings.model_fields)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_make_target_that_pages_name_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    pages = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
+    named = {t for p in pages for t in re.findall(r"`?\bmake ([a-z]+)", p.read_text("utf-8"))}
+    assert named & targets
+    assert not {t for t in named if f"make {t}" in makefile} - targets
+
+
+def test_every_module_of_a_verb_is_in_the_table() -> None:
+    written = {
+        f"kogniterm.cli.{file.stem}"
+        for file in (ROOT / "kogniterm" / "cli").glob("*.py")
+        if re.search(r"^def add_parser\(", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+    assert written == {verb.module for verb in verbs.VERBS}
+
+
+def test_a_verb_is_described_once() -> None:
+    """The table's line and the verb's own parser say the same."""
+    from kogniterm.cli.main import build_parser
+
+    for verb in verbs.VERBS:
+        helps = {
+            pseudo.dest: pseudo.help
+            for action in build_parser(verb)._actions
+            for pseudo in getattr(action, "_choices_actions", [])
+        }
+        assert helps[verb.name] == verb.help
+
+
+def test_every_verb_offers_the_same_face() -> None:
+    from kogniterm.cli.main import load_verb
+
+    for verb in verbs.VERBS:
+        module = load_verb(verb)
+        assert callable(module.add_parser), verb.name
+        assert callable(module.run), verb.name
