@@ -20,6 +20,7 @@ from kogniterm.memory import sensitive
 from kogniterm.memory.forget import Forgettable, Forgetter, Receipt
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.preferences import Preferences
+from kogniterm.memory.profiles import ProjectRepository
 from kogniterm.memory.records import (
     AuditEntry,
     Category,
@@ -33,6 +34,7 @@ from kogniterm.memory.records import (
 )
 from kogniterm.memory.repository import FactRepository
 from kogniterm.memory.search import Searcher
+from kogniterm.memory.shortterm import SessionRepository
 from kogniterm.memory.sql import Sql, database_file, open_sql
 from kogniterm.memory.tombstones import Tombstones, read_key
 from kogniterm.memory.update import Candidate, Updater
@@ -78,6 +80,8 @@ class Memory:
         )
         self.updater = Updater(self.repository, self.tombstones, clock, redact)
         self.searcher = Searcher(self.repository, clock, embedder)
+        self.sessions = SessionRepository(sql, project)
+        self.projects = ProjectRepository(sql, project)
         self.preferences = Preferences(sql, project, clock, redact)
         self.learnings = Learnings(sql, project, clock, redact)
         self.forgetter = Forgetter(

@@ -88,8 +88,11 @@ class Updater:
         known: Fact | None = None,
         relation: Relation | None = None,
         who: str = "person",
+        may_supersede: bool = True,
     ) -> Change:
         """Store `candidate`, one transaction; `relation` is to `known` where a model has said so.
+
+        Without `may_supersede`, what would replace a fact waits for the person instead.
 
         Raises `UsageError` for a text that is empty or too long.
         """
@@ -103,6 +106,8 @@ class Updater:
                 known, relation = self._relate(candidate)
             now = self._clock.now()
             action = judge(relation, candidate, known, now) if known else "add"
+            if action == "supersede" and not may_supersede:
+                action = "pend"
             return self._apply(action, candidate, known, now, who)
 
     def _buried_quote(self, candidate: Candidate) -> bool:
