@@ -13,9 +13,20 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from kogniterm.agent.plan import close_step, find, last_evidence, where_we_are
+from kogniterm.agent.plan import (
+    COMPLETE_STEP,
+    MAKE_PLAN,
+    close_step,
+    find,
+    last_evidence,
+    open_steps,
+    where_we_are,
+)
 from kogniterm.errors import ToolError
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
+
+OPEN_STEPS = "the plan has open steps:"
+PLAN_TOOLS = (MAKE_PLAN.name, COMPLETE_STEP.name)
 
 
 def check_command(step: PlanStep) -> str | None:
@@ -85,6 +96,24 @@ def _contradiction(
         if not re.search(check.value, output, re.MULTILINE):
             return f"its output does not match /{check.value}/"
     return None
+
+
+def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str | None:
+    """Why an answer comes too early: open steps of a plan of this turn. Said once a turn."""
+    left = open_steps(plan)
+    if plan is None or not left:
+        return None
+    touched = False
+    for message in reversed(messages):
+        if message.type == "human":
+            if OPEN_STEPS in message.text:
+                return None
+            if not message.text.startswith("("):
+                break
+        if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
+            touched = True
+    names = ", ".join(step.id for step in left)
+    return f"{OPEN_STEPS} {names}; close each with complete_step, then answer" if touched else None
 
 
 def settle_check(

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langgraph.config import get_stream_writer
 from langgraph.runtime import Runtime
 
-from kogniterm.agent.evaluate import check_command, complete
+from kogniterm.agent.evaluate import check_command, complete, open_plan_problem
 from kogniterm.agent.history import clean_reply, is_unusable, request_messages
 from kogniterm.agent.loops import (
     MAX_MALFORMED_ROUNDS,
@@ -95,7 +95,9 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         request = ModelRequest(history, offered_tools(context), purpose)
         reply = clean_reply(await _stream(context, request))
         usage += reply.usage
-        problem = _problem(reply.message, state, context, purpose)
+        problem = _problem(reply.message, history, state.get("plan"), context)
+        if problem is None and purpose == "create_plan":
+            problem = _plan_missing(reply.message, history, context)
         if problem is None:
             return {"messages": [*added, reply.message], "usage": usage}
         added.extend(_send_back(reply.message, problem))
@@ -126,14 +128,23 @@ def _stop_endless_loops(messages: Sequence[BaseMessage]) -> None:
 
 
 def _problem(
-    message: AIMessage, state: GraphState, context: ThinkContext, purpose: ModelPurpose
+    message: AIMessage, history: Sequence[BaseMessage], plan: Plan | None, context: ThinkContext
 ) -> str | None:
+    """Why a reply cannot be used as it is, or None."""
     problem = is_unusable(message)
-    if problem is None and purpose == "create_plan" and context.plan_mode == "always":
-        calls = {call["name"] for call in message.tool_calls}
-        if MAKE_PLAN.name not in calls and PLAN_FIRST in state["messages"][-1].text:
-            return "a plan was asked for and make_plan was not called"
+    if problem is None and not message.tool_calls and not context.model.info.one_command:
+        problem = open_plan_problem(plan, history)
     return problem
+
+
+def _plan_missing(
+    message: AIMessage, history: Sequence[BaseMessage], context: ThinkContext
+) -> str | None:
+    if context.plan_mode != "always" or not any(PLAN_FIRST in m.text for m in history[-3:]):
+        return None
+    if any(call["name"] == MAKE_PLAN.name for call in message.tool_calls):
+        return None
+    return "a plan was asked for and make_plan was not called"
 
 
 def _send_back(message: AIMessage, problem: str) -> list[BaseMessage]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import platform
 import time
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__, prompts
-from kogniterm.errors import UsageError
 from kogniterm.runtime.limits import Limits
+from kogniterm.types import Text
 
 if TYPE_CHECKING:
     from kogniterm.models.options import ModelOptions
     from kogniterm.paths import Paths
-    from kogniterm.protocols import Approver, Model
+    from kogniterm.protocols import Approver, Executor, Model
     from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
@@ -73,10 +74,10 @@ def open_session(
     paths = path_rules.resolve(environ)
     options = model_options(settings, paths, Path(folder))
     open_model = partial(_open_model, options=options)
-    store = open_store(settings, paths)
+    store, notices = open_person_store(settings, paths)
     try:
         journal = _open_journal(store, session_id, folder, settings, options)
-        return _assemble(settings, paths, environ, journal, store, open_model)
+        return _assemble(settings, paths, environ, journal, store, open_model, notices)
     except BaseException:
         store.close()
         raise
@@ -92,10 +93,7 @@ def _open_journal(
     if session_id is None:
         return store.create(folder=folder, model=settings.model or _default_model(options))
     if session_id == "last":
-        known = store.list(folder=folder, limit=1) or store.list(limit=1)
-        if not known:
-            raise UsageError("There is no session to resume yet; start one without --resume.")
-        session_id = known[0].id
+        session_id = store.find("last", folder=folder).id
     return store.open(session_id, model=settings.model)
 
 
@@ -106,19 +104,20 @@ def _assemble(
     journal: SessionJournal,
     store: SessionStore,
     open_model: partial[Model],
+    notices: tuple[Text, ...],
 ) -> LiveSession:
     from langchain_core.messages import SystemMessage
 
+    from kogniterm.approval.places import is_secret
     from kogniterm.approval.redact import Redactor
-    from kogniterm.approval.secret_places import is_secret_path
     from kogniterm.execution import open_executor
     from kogniterm.runtime.policy_desk import PolicyDesk
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.toolbox import session_tools
+    from kogniterm.runtime.toolbox import ToolPlaces, session_tools
 
     state = journal.state
     model = open_model(state.model)
-    executor = open_executor(
+    executor: Executor = open_executor(
         state.cwd or state.folder,
         env=dict(environ),
         outputs=paths.outputs,
@@ -133,7 +132,9 @@ def _assemble(
         journal=journal,
         chat_model=model,
         executor=executor,
-        tools=session_tools(lambda: executor.cwd, state.folder, paths.outputs, is_secret_path),
+        tools=session_tools(
+            ToolPlaces(lambda: executor.cwd, state.folder, paths.outputs, is_secret)
+        ),
         policy=PolicyDesk.from_settings(settings, paths, state.folder),
         vault=Redactor(_known_secrets(settings)),
         system=SystemMessage(system_text(state.folder, time.time())),
@@ -143,17 +144,26 @@ def _assemble(
         command_timeout=settings.command_timeout or None,
         open_model=open_model,
         release=release,
+        notices=notices,
         mode=settings.approval_mode,
         plan_mode=settings.plan,
     )
 
 
-def open_store(settings: Settings, paths: Paths) -> SessionStore:
-    """The sessions of this person, in SQLite or where `database_url` points."""
-    from kogniterm.sessions.backend import SqliteBackend
-    from kogniterm.sessions.store import SessionStore
+def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Text, ...]]:
+    """The sessions of this person, in SQLite or where `database_url` points; what to tell them."""
+    from kogniterm.sessions.faults import armed
+    from kogniterm.sessions.opening import open_store
 
-    return SessionStore(SqliteBackend(paths.database), version=__version__)
+    shared = settings.database_url
+    store, recovery = open_store(
+        shared.get_secret_value() if shared is not None else paths.database,
+        user=getpass.getuser(),
+        version=__version__,
+        outputs=paths.outputs,
+        fault=armed(settings.faults),
+    )
+    return store, (recovery.text(),) if recovery is not None else ()
 
 
 def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOptions:

@@ -31,9 +31,14 @@ def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> 
     if count.refused:
         reason = Text("An action was refused: {why}", {"why": count.refused[0]})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
-    broken = [step.id for step in state.plan.steps if step.status == "failed"] if state.plan else []
+    changed = state.plan if state.plan != count.plan_before else None
+    broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []
     if broken:
         reason = Text("Plan steps failed: {steps}", {"steps": ", ".join(broken)})
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
+    left = open_steps(changed)
+    if left:
+        reason = Text("Plan steps are open: {steps}", {"steps": ", ".join(s.id for s in left)})
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     return Answer(text, usage=count.usage)
 

@@ -13,6 +13,7 @@ from kogniterm.sessions.records import RecordBody
 from kogniterm.types import (
     ActionRequest,
     CommandResult,
+    Plan,
     PlanMode,
     RiskReport,
     Text,
@@ -42,6 +43,7 @@ class TurnCount:
     refused: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     began: float = 0.0
+    plan_before: Plan | None = None
 
     def __post_init__(self) -> None:
         self.began = self.clock.monotonic()

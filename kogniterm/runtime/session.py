@@ -25,8 +25,8 @@ from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.run_command import LoopSink
 from kogniterm.runtime.turn import run_turn
-from kogniterm.sessions.fold import SessionState
-from kogniterm.sessions.records import NodeRan, Noted, RecordBody
+from kogniterm.sessions.fold import Note, SessionState
+from kogniterm.sessions.records import NodeRan, RecordBody
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -65,6 +65,7 @@ class LiveSession:
     command_timeout: float | None
     open_model: Callable[[str], Model]
     release: Callable[[], None]
+    notices: tuple[Text, ...] = ()
     mode: ApprovalMode = "manual"
     plan_mode: PlanMode = "auto"
     _tokens: int = 0
@@ -152,17 +153,17 @@ class LiveSession:
     def use_model(self, name: str) -> None:
         """Ask another model from the next call on. Raises `UsageError` or `ModelError`."""
         self.chat_model = self.open_model(name)
-        self.record(Noted("model", {"model": self.chat_model.info.name}))
+        self.record(Note.MODEL.record(self.chat_model.info.name))
 
     def use_mode(self, mode: ApprovalMode) -> None:
         """Change the approval mode."""
         self.mode = mode
-        self.record(Noted("mode", {"mode": mode}))
+        self.record(Note.MODE.record(mode))
 
     def use_plan_mode(self, mode: PlanMode) -> None:
         """Change when plans are made."""
         self.plan_mode = mode
-        self.record(Noted("plan_mode", {"plan_mode": mode}))
+        self.record(Note.PLAN_MODE.record(mode))
 
     def close(self) -> None:
         """End what still runs and let others open the session. Safe to call twice."""

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.protocols import Tool
+from kogniterm.tools.edit import FileVersions, edit_file, write_file
 from kogniterm.tools.files import read_file
+from kogniterm.tools.github import github
+from kogniterm.tools.net import NetClient
 from kogniterm.tools.output import read_output
+from kogniterm.tools.search import find_files, search_text
 from kogniterm.tools.shell import execute_command
+from kogniterm.tools.web import web_fetch, web_search
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPlaces:
+    """What the tools work on: where the shell is now, the workspace, and the kept outputs."""
+
+    cwd: Callable[[], str]
+    workspace: str
+    outputs: Path
+    is_secret: Callable[[str], bool]
 
 
 def session_tools(
-    cwd: Callable[[], str], workspace: str, outputs: Path, is_secret: Callable[[str], bool]
+    places: ToolPlaces, *, brave_key: str | None = None, github_token: str | None = None
 ) -> Mapping[str, Tool]:
-    """The tools by name."""
-    tools: tuple[Tool, ...] = (
+    """The tools by name. The web is searched only where there is a key for it."""
+    versions = FileVersions()
+    client = NetClient()
+    tools: list[Tool] = [
         execute_command(),
-        read_file(cwd, workspace, is_secret),
-        read_output(outputs),
-    )
+        read_file(places.cwd, places.workspace, places.is_secret, versions),
+        search_text(places.cwd, places.workspace),
+        find_files(places.cwd, places.workspace),
+        edit_file(places.cwd, versions),
+        write_file(places.cwd, versions),
+        read_output(places.outputs),
+        web_fetch(client),
+        github(client, github_token),
+    ]
+    if brave_key:
+        tools.append(web_search(client, brave_key))
     return {tool.spec.name: tool for tool in tools}

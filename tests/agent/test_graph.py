@@ -16,7 +16,7 @@ from kogniterm.models.options import ModelOptions
 from kogniterm.models.scripted import open_scripted
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.shell import execute_command
-from kogniterm.types import NodeUpdate, Plan, PlanMode, Text, ToolCalled
+from kogniterm.types import NodeUpdate, Plan, PlanMode, PlanStep, Text, ToolCalled
 
 
 class Word(Arguments):
@@ -124,15 +124,38 @@ async def test_a_plan_is_made_and_closed_with_evidence(tmp_path: Path) -> None:
 
 
 async def test_plan_always_sends_an_answer_without_plan_back(tmp_path: Path) -> None:
-    script = "replies: [{text: I know.}, {plan: {goal: g, steps: [{id: s1, what: a}]}}, {text: k}]"
+    script = "replies: [{text: I know.}, {plan: {goal: g, steps: [{id: s1, what: a}]}}, {text: k, repeat: 2}]"
     drive = Driver(tmp_path, script, "always")
     await drive(HumanMessage(f"Do it\n\n{PLAN_FIRST}"))
     assert drive.plan is not None
     assert any("make_plan was not called" in m.text for m in drive.messages)
 
 
+async def test_an_answer_with_open_steps_is_sent_back_once(tmp_path: Path) -> None:
+    script = """
+replies:
+  - plan: {goal: g, steps: [{id: s1, what: a}, {id: s2, what: b}]}
+  - text: All done!
+  - calls: [{tool: complete_step, arguments: {step: s1, status: skipped, note: no need}}]
+  - text: s2 is left.
+"""
+    drive = Driver(tmp_path, script)
+    last = await drive(HumanMessage("go"))
+    assert last.answer == "s2 is left."
+    nudges = [m for m in drive.messages if "the plan has open steps: s1, s2" in m.text]
+    assert len(nudges) == 1
+
+
+async def test_an_old_open_plan_does_not_disturb_a_new_question(tmp_path: Path) -> None:
+    drive = Driver(tmp_path, "replies: [{text: Four.}]")
+    drive.plan = Plan("old", (PlanStep("s1", "left over"),))
+    assert (await drive(HumanMessage("2+2?"))).answer == "Four."
+
+
 async def test_plan_never_offers_no_plan(tmp_path: Path) -> None:
-    drive = Driver(tmp_path, "replies: [{plan: {goal: g, steps: [{id: s1, what: a}]}}, {text: k}]")
+    drive = Driver(
+        tmp_path, "replies: [{plan: {goal: g, steps: [{id: s1, what: a}]}}, {text: k, repeat: 2}]"
+    )
     never = Driver(tmp_path, "replies: [{expect: {offers: make_plan}, text: k}]", "never")
     await drive(HumanMessage("x"))
     with pytest.raises(Exception, match="offers"):
