@@ -28,7 +28,8 @@ _SPANISH = _words(
     mueve copia renombra cambia ordena archivo archivos carpeta carpetas directorio fichero ficheros
     linea lineas palabra palabras hola gracias buenos buenas adios ocupa ocupan contenido imprime
     escribe guarda todos todas todo cada hora fecha hoy se lo ultimo ultimos primeras primeros haz
-    comprime reemplaza sustituye ejecuta anade agrega quita puedes ayuda"""
+    comprime reemplaza sustituye ejecuta anade agrega quita puedes ayuda hasta luego despues calcula
+    descomprime pasa convierte"""
 )
 _ENGLISH = _words(
     """the an of in on at with without for to what which how many much where who is are there this

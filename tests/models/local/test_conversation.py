@@ -1,0 +1,163 @@
+"""Talk is answered, knowledge is marked, requests are split where they say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.eval.table import tasks
+from kogniterm.models.local.bank import examples
+from kogniterm.models.local.conversation import is_knowledge_question, parts_of, small_talk
+from kogniterm.models.local.language import language_of
+
+
+@pytest.mark.parametrize(
+    ("said", "answered"),
+    [
+        ("hello", "Hello"),
+        ("Hi there!", "Hello"),
+        ("hey KogniTerm, how are you?", "Hello"),
+        ("thanks!", "welcome"),
+        ("ok thank you very much", "welcome"),
+        ("What can you do?", "one shell command"),
+        ("help", "one shell command"),
+        ("who are you", "Qwen"),
+        ("bye", "Goodbye"),
+        ("hola", "Hola"),
+        ("¡Buenos días!", "Hola"),
+        ("hola, ¿qué tal?", "Hola"),
+        ("muchas gracias por la ayuda", "De nada"),
+        ("¿Qué puedes hacer?", "una orden de la terminal"),
+        ("¿Quién eres?", "Soy KogniTerm"),
+        ("hasta luego", "Adiós"),
+    ],
+)
+def test_talk_is_answered_in_its_language(said: str, answered: str) -> None:
+    answer = small_talk(said)
+    assert answer is not None
+    assert answered in answer
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "hello.txt",
+        "say hello in a file",
+        "help me find the big files",
+        "thanks, now delete it",
+        "who am i",
+        "hola mundo en python",
+        "¿qué hora es?",
+        "what can you do about the full disk?",
+    ],
+)
+def test_more_than_talk_is_not_talk(asked: str) -> None:
+    assert small_talk(asked) is None
+
+
+def test_no_example_and_no_task_is_taken_for_talk_or_knowledge() -> None:
+    requests = [e.request for e in examples()] + [task.request for task in tasks()]
+    assert [r for r in requests if small_talk(r) or is_knowledge_question(r)] == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "What is a symlink?",
+        "what does chmod 755 mean",
+        "Explain what a process is",
+        "What is the difference between TCP and UDP?",
+        "¿Qué es un enlace simbólico?",
+        "¿Qué significa EOF?",
+        "¿Por qué el cielo es azul?",
+    ],
+)
+def test_knowledge_is_recognised(asked: str) -> None:
+    assert is_knowledge_question(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "what is the largest file here?",
+        "what is in /etc/hosts?",
+        "explain what main.py does",
+        "what are my own processes?",
+        "¿qué es lo que ocupa más?",
+        "¿qué es setup.cfg?",
+    ],
+)
+def test_questions_about_this_machine_are_not_knowledge(asked: str) -> None:
+    assert not is_knowledge_question(asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "parts"),
+    [
+        ("count the files", ("count the files",)),
+        (
+            "create a.txt, then copy it to b.txt and then delete a.txt",
+            ("create a.txt", "copy it to b.txt", "delete a.txt"),
+        ),
+        (
+            "First make a folder x. After that, move y there; finally list x",
+            ("make a folder x", "move y there", "list x"),
+        ),
+        ("Extract a.tar. Tell me its size.", ("Extract a.tar", "Tell me its size")),
+        (
+            "crea la carpeta x y luego mueve los txt a x, después cuenta los archivos",
+            ("crea la carpeta x", "mueve los txt a x", "cuenta los archivos"),
+        ),
+        ("Primero borra a.txt. Por último, lista la carpeta", ("borra a.txt", "lista la carpeta")),
+        ("1. make a\n2) copy b\n3. run c", ("make a", "copy b", "run c")),
+        ("Do this:\n- make a\n- copy b", ("make a", "copy b")),
+    ],
+)
+def test_explicit_connectives_and_lists_split(asked: str, parts: tuple[str, ...]) -> None:
+    assert parts_of(asked) == parts
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "find lines with if x then y",
+        "echo 'first this. Then delete nothing' into note.txt",
+        "show files older than 3 days",
+        "what happened back then",
+        "write “wake up, then run” into plan.txt",
+        "count words in a.txt and b.txt",
+        "archivos creados después del lunes",
+        "muéstrame lo que pasó luego del error",
+        "create version 1.2. of the file",
+        "- only one item",
+    ],
+)
+def test_sentences_are_not_broken(whole: str) -> None:
+    assert parts_of(whole) == (whole,)
+
+
+def test_only_the_tasks_in_several_parts_are_split() -> None:
+    for task in tasks():
+        assert (len(parts_of(task.request)) > 1) == (task.kind == "multi"), task.id
+
+
+def test_no_example_is_split() -> None:
+    assert [e.request for e in examples() if len(parts_of(e.request)) > 1] == []
+
+
+def test_parts_are_bounded() -> None:
+    assert len(parts_of("\n".join(f"{n}. list files" for n in range(1, 30)))) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("list files", "en"),
+        ("lista archivos", "es"),
+        ("mueve martillo.txt a taller", "es"),
+        ("¿hora?", "es"),
+        ("git log", "en"),
+        ("", "en"),
+    ],
+)
+def test_language(text: str, language: str) -> None:
+    assert language_of(text) == language
