@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from kogniterm import settings
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, StorageError
+from kogniterm.settings.saving import save_setting
 from kogniterm.settings.schema import (
     MASK,
     Settings,
@@ -348,3 +350,69 @@ def test_the_tolerant_reader_needs_the_standard_library_alone() -> None:
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     assert result.stdout.strip() == "[]"
+
+
+# --- saving one setting ----------------------------------------------------------------------
+
+
+def test_a_saved_setting_is_read_back_and_the_rest_stays(home: Home) -> None:
+    file = home.toml('# mine\ntheme = "dark"  # for now\nplan = "never"\n')
+    save_setting(file, "theme", "light")
+    save_setting(file, "screen_reader", True)
+    save_setting(file, "fold_lines", 30)
+    assert file.read_text().splitlines() == [
+        "# mine",
+        'theme = "light"  # for now',
+        'plan = "never"',
+        "screen_reader = true",
+        "fold_lines = 30",
+    ]
+    loaded = home.load()
+    assert (loaded.theme, loaded.screen_reader, loaded.fold_lines) == ("light", True, 30)
+
+
+def test_the_first_saved_setting_makes_the_file(home: Home) -> None:
+    file = home.config / "config.toml"
+    save_setting(file, "theme", "light")
+    assert home.load().theme == "light"
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("value", ['a "quoted" \\ word', "línea\nnueva", "tab\t\x7f", "# no"])
+def test_any_text_survives_saving(home: Home, value: str) -> None:
+    file = home.toml("x = 1\n")
+    save_setting(file, "editor", value)
+    assert tomllib.loads(file.read_text()) == {"x": 1, "editor": value}
+
+
+def test_a_new_setting_goes_before_the_first_table(home: Home) -> None:
+    file = home.toml("[table]\ntheme = 'dark'\n")
+    save_setting(file, "theme", "light")
+    assert tomllib.loads(file.read_text()) == {"theme": "light", "table": {"theme": "dark"}}
+
+
+def test_a_link_is_followed_and_its_permissions_stay(home: Home, tmp_path: Path) -> None:
+    target = tmp_path / "dotfiles.toml"
+    target.write_text("plan = 'never'\n")
+    target.chmod(0o640)
+    link = home.config / "config.toml"
+    link.symlink_to(target)
+    save_setting(link, "theme", "light")
+    assert link.is_symlink()
+    assert "light" in target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("text", ['theme = """a\nb"""\n', "[broken\n"])
+def test_a_file_that_cannot_be_changed_safely_is_left_alone(home: Home, text: str) -> None:
+    file = home.toml(text)
+    with pytest.raises(SettingsError):
+        save_setting(file, "plan" if text.startswith("[") else "theme", "light")
+    assert file.read_text() == text
+    assert list(home.config.iterdir()) == [file]
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(home: Home) -> None:
+    (home.folder / "taken").write_text("a file in the way")
+    with pytest.raises(StorageError, match=r"cannot be written: "):
+        save_setting(home.folder / "taken" / "config.toml", "theme", "light")

