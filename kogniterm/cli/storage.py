@@ -86,7 +86,7 @@ def _copy(args: argparse.Namespace) -> int:
     else:
         stores.write_lines(
             [
-                _("{copied} sessions copied to {place}, {present} were there already.").format(
+                _("Copied to {place}: {copied}; there already: {present}.").format(
                     copied=len(report.copied),
                     present=len(report.present),
                     place=_shown(target_place),

