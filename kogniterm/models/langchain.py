@@ -143,7 +143,8 @@ def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """How a provider is asked for JSON of a schema; {} where the prompt has to do."""
     if provider == "openai":
         form = {"name": "reply", "schema": dict(schema), "strict": False}
-        return {"response_format": {"type": "json_schema", "json_schema": form}}
+        # In the body alone: as an argument it makes the client parse the stream on its own.
+        return {"extra_body": {"response_format": {"type": "json_schema", "json_schema": form}}}
     if provider == "ollama":
         return {"format": dict(schema)}
     return {}

@@ -158,7 +158,7 @@ def unusable(message: AIMessage, *, model: str, provider: str) -> ModelError | N
             model=model,
             detail=finish,
         )
-    if not finish and not empty:
+    if not finish:
         return ModelUnavailableError(
             "The connection to {provider} was cut before the reply was complete.",
             provider=provider,

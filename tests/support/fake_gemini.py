@@ -155,6 +155,10 @@ class FakeGemini:
         data = body if isinstance(body, str) else json.dumps({"error": body})
         self.queue(Answer((data.encode(),), status=status))
 
+    def raw_body(self, status: int, body: str, headers: dict[str, str] | None = None) -> None:
+        """Any response that is no stream."""
+        self.queue(Answer((body.encode(),), status=status, headers=headers or {}))
+
     def trickle(self, chunk: bytes, every: float) -> None:
         """The same chunk again and again, `every` so many seconds, until the client leaves."""
         self.queue(Answer((chunk,), ending="trickle", every=every))

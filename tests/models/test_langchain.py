@@ -1,0 +1,338 @@
+"""The real clients of OpenAI, Anthropic and Ollama against a server on 127.0.0.1."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+
+from kogniterm.errors import (
+    ContextOverflowError,
+    ModelAuthError,
+    ModelBlockedError,
+    ModelError,
+    ModelNotFoundError,
+    ModelQuotaError,
+    ModelReplyError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    SettingsError,
+)
+from kogniterm.models.langchain import LangChainModel
+from kogniterm.models.options import ModelOptions
+from kogniterm.types import ModelInfo, RetryNotice, TextDelta, Usage
+from tests.support.asking import TOOLS, Heard, Pauses, ask, hear, request
+from tests.support.fake_gemini import FakeGemini
+from tests.support.provider_streams import (
+    anthropic_stream,
+    ollama_stream,
+    openai_call,
+    openai_stream,
+)
+
+Opener = Callable[..., LangChainModel]
+PROVIDERS = ("openai", "anthropic", "ollama")
+
+
+@pytest.fixture
+async def open_one(fake_gemini: FakeGemini, pauses: Pauses) -> AsyncIterator[Opener]:
+    opened: list[LangChainModel] = []
+
+    def open_model(provider: str, url: str = "", **more: Any) -> LangChainModel:
+        options = ModelOptions(
+            keys={provider: "a-key"}, base_urls={provider: url or fake_gemini.url}, **more
+        )
+        info = ModelInfo(f"{provider}:some-model", provider, 20_000, 1_000)
+        opened.append(LangChainModel(info, options, pauses.caller(info.name, options)))
+        return opened[-1]
+
+    yield open_model
+    for model in opened:
+        await model.aclose()
+
+
+def spoken(provider: str, *texts: str, finish: str = "") -> list[bytes]:
+    if provider == "openai":
+        return openai_stream(*({"content": text} for text in texts), finish=finish or "stop")
+    if provider == "anthropic":
+        return anthropic_stream(*({"text": text} for text in texts), stop=finish or "end_turn")
+    return ollama_stream(*({"content": text} for text in texts), done=finish or "stop")
+
+
+def called(provider: str) -> list[bytes]:
+    """Two calls in one reply, streamed as the provider does it."""
+    command = '{"command": "ls -la", "purpose": "look"}'
+    if provider == "openai":
+        return openai_stream(
+            {"content": "Let me look."},
+            openai_call(0, "call_a", "execute_command", ""),
+            openai_call(0, None, None, command[:9]),
+            openai_call(0, None, None, command[9:]),
+            openai_call(1, "call_b", "read_file", '{"path": "a"}'),
+            finish="tool_calls",
+        )
+    if provider == "anthropic":
+        return anthropic_stream(
+            {"text": "Let me look."},
+            {"name": "execute_command", "json": command},
+            {"name": "read_file", "json": '{"path": "a"}'},
+            stop="tool_use",
+        )
+    calls = [("execute_command", json.loads(command)), ("read_file", {"path": "a"})]
+    return ollama_stream(
+        {"content": "Let me look."},
+        *(
+            {"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
+            for name, arguments in calls
+        ),
+    )
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_text_streams_and_is_counted(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*spoken(provider, "Hel", "lo"))
+    heard = await ask(open_one(provider), SystemMessage("Be brief."), "hi")
+    assert [e.text for e in heard.events if isinstance(e, TextDelta)] == ["Hel", "lo"]
+    assert heard.message.text == "Hello"
+    cached = 0 if provider == "ollama" else 8
+    assert heard.reply.usage == Usage(12, 3, cached, 1)
+    assert "Be brief." in json.dumps(fake_gemini.last.body)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_streamed_tool_calls_are_joined_and_answered(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*called(provider))
+    fake_gemini.raw(*spoken(provider, "done"))
+    model = open_one(provider)
+    heard = await ask(model, "look", tools=TOOLS)
+    calls = heard.message.tool_calls
+    assert [(call["name"], call["args"]) for call in calls] == [
+        ("execute_command", {"command": "ls -la", "purpose": "look"}),
+        ("read_file", {"path": "a"}),
+    ]
+    assert heard.text == "Let me look."
+    answers = [ToolMessage(f"answer {n}", tool_call_id=c["id"]) for n, c in enumerate(calls)]
+    await ask(model, HumanMessage("look"), heard.message, *answers, tools=TOOLS)
+    sent = json.dumps(fake_gemini.last.body)
+    assert "answer 0" in sent
+    assert "answer 1" in sent
+    assert sent.count("execute_command") == 2
+
+
+def broken_call(provider: str, arguments: str) -> list[bytes]:
+    if provider == "openai":
+        return openai_stream(
+            openai_call(0, "call_a", "execute_command", arguments), finish="tool_calls"
+        )
+    return anthropic_stream({"name": "execute_command", "json": arguments}, stop="tool_use")
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"command": "rm -rf /tmp/scra',
+        '{"command": "ls"',
+        '{"command": "ls",}',
+        "ls -la",
+        '["ls"]',
+        "null",
+        '"ls"',
+        "{'command': 'ls'}",
+        '{"command": "ls"} {"command": "pwd"}',
+        '{"command": "\\ud800"}',
+        '{"a":' * 3000,
+    ],
+)
+async def test_arguments_that_are_no_whole_object_are_never_completed(
+    provider: str, arguments: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*broken_call(provider, arguments))
+    heard = await ask(open_one(provider), tools=TOOLS)
+    assert heard.message.tool_calls == []
+    (invalid,) = heard.message.invalid_tool_calls
+    assert invalid["name"] == "execute_command"
+    assert invalid["args"] == arguments
+    assert invalid["error"]
+    assert invalid["id"]
+
+
+async def test_no_arguments_at_all_are_an_empty_object(
+    open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*broken_call("openai", ""))
+    heard = await ask(open_one("openai"), tools=TOOLS)
+    assert heard.message.tool_calls[0]["args"] == {}
+
+
+STATUSES: dict[str, tuple[int, str, type[ModelError], bool]] = {
+    "bad key": (401, "invalid api key", ModelAuthError, False),
+    "forbidden": (403, "no permission", ModelAuthError, False),
+    "unknown model": (404, "model not found", ModelNotFoundError, False),
+    "rate limit": (429, "slow down", ModelQuotaError, True),
+    "internal": (500, "oops", ModelUnavailableError, True),
+    "overloaded": (529, "overloaded", ModelUnavailableError, True),
+    "too long": (400, "prompt is too long: 9 tokens > 8 maximum", ContextOverflowError, False),
+    "bad request": (400, "no such parameter", ModelError, False),
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", STATUSES)
+async def test_a_status_becomes_one_clear_error(
+    name: str, provider: str, open_one: Opener, fake_gemini: FakeGemini, pauses: Pauses
+) -> None:
+    status, words, kind, again = STATUSES[name]
+    inner = {"message": words, "type": "some_error"}
+    for _ in range(4):
+        body = {"error": words} if provider == "ollama" else {"type": "error", "error": inner}
+        fake_gemini.raw_body(status, json.dumps(body), {"Retry-After": "3"})
+    with pytest.raises(ModelError) as caught:
+        await ask(open_one(provider))
+    assert type(caught.value) is kind
+    assert words in str(caught.value)
+    assert "a-key" not in str(caught.value)
+    assert len(fake_gemini.requests) == (4 if again else 1)
+    if again and provider != "ollama":
+        assert pauses.taken == [3.0, 3.0, 3.0]
+
+
+async def test_a_spent_quota_is_not_asked_again(open_one: Opener, fake_gemini: FakeGemini) -> None:
+    error = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
+    fake_gemini.raw_body(429, json.dumps({"error": error}))
+    with pytest.raises(ModelQuotaError, match="exceeded your current quota"):
+        await ask(open_one("openai"))
+    assert len(fake_gemini.requests) == 1
+
+
+FINISHES = {
+    ("openai", "length"): ModelReplyError,
+    ("openai", "content_filter"): ModelBlockedError,
+    ("anthropic", "max_tokens"): ModelReplyError,
+    ("anthropic", "refusal"): ModelBlockedError,
+    ("anthropic", "model_context_window_exceeded"): ContextOverflowError,
+    ("ollama", "length"): ModelReplyError,
+}
+
+
+@pytest.mark.parametrize(("provider", "finish"), FINISHES)
+async def test_a_finish_that_is_none_is_an_error(
+    provider: str, finish: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*spoken(provider, "half of", finish=finish))
+    with pytest.raises(FINISHES[provider, finish]):
+        await ask(open_one(provider))
+
+
+async def test_a_cut_reply_with_half_a_call_is_no_reply(
+    open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    half = openai_call(0, "call_a", "execute_command", '{"command": "rm -rf /tmp/x')
+    fake_gemini.raw(*openai_stream(half, finish="length"))
+    with pytest.raises(ModelReplyError, match="output limit"):
+        await ask(open_one("openai"), tools=TOOLS)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_an_empty_reply_is_an_error(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*spoken(provider))
+    with pytest.raises(ModelReplyError, match="empty reply"):
+        await ask(open_one(provider))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("ending", ["cut", "done"])
+async def test_a_stream_cut_anywhere_is_asked_again(
+    provider: str, ending: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    whole = called(provider)
+    last = len(whole) - {"openai": 3, "anthropic": 2, "ollama": 1}[provider]
+    model = open_one(provider, tries=2)
+    for pieces in range(1, last + 1):
+        fake_gemini.raw(*whole[:pieces], ending=ending)
+        fake_gemini.raw(*whole)
+        heard = await ask(model, tools=TOOLS)
+        assert len(heard.retries) == 1
+        assert len(heard.message.tool_calls) == 2
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_leaving_the_stream_closes_the_connection(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*spoken(provider, "first", "second")[:3], ending="hang")
+    stream = open_one(provider).stream(request("go"))
+    await anext(stream)
+    await stream.aclose()
+    assert await asyncio.to_thread(fake_gemini.gone.wait, 10)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_silence_ends_at_the_deadline_and_is_asked_again_before(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    model = open_one(provider, idle=0.2)
+    fake_gemini.raw(ending="hang")
+    fake_gemini.raw(*spoken(provider, "ok"))
+    heard = await ask(model)
+    assert "silent" in str(heard.retries[0].reason)
+    late = open_one(provider, deadline=0.2)
+    late.preload()
+    fake_gemini.raw(ending="hang")
+    with pytest.raises(ModelTimeoutError):
+        await ask(late)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_refused_connection_names_the_address(
+    provider: str, open_one: Opener, closed_port: int
+) -> None:
+    model = open_one(provider, f"http://127.0.0.1:{closed_port}", tries=1)
+    with pytest.raises(ModelUnavailableError, match=f"127.0.0.1:{closed_port}"):
+        await ask(model)
+
+
+async def test_an_overload_inside_a_stream_is_asked_again(
+    open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    begun = anthropic_stream({"text": "I"}, stop=None)
+    fake_gemini.raw(*begun, f"event: error\ndata: {json.dumps(error)}\n\n".encode())
+    fake_gemini.raw(*spoken("anthropic", "ok"))
+    heard: Heard = await hear(open_one("anthropic"), request("x"), [])
+    assert "Overloaded" in str(heard.retries[0].reason)
+    assert [type(one) for one in heard.events[:2]] == [TextDelta, RetryNotice]
+
+
+async def test_what_each_provider_is_told(open_one: Opener, fake_gemini: FakeGemini) -> None:
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    for provider in PROVIDERS:
+        fake_gemini.raw(*spoken(provider, "{}"))
+        await ask(open_one(provider, temperature=0.5, max_output=50), schema=schema)
+    openai, anthropic, ollama = (seen.body for seen in fake_gemini.requests)
+    assert openai["temperature"] == 0.5
+    assert openai["max_completion_tokens"] == 50
+    assert openai["response_format"]["json_schema"]["schema"] == schema
+    assert openai["stream_options"] == {"include_usage": True}
+    assert anthropic["cache_control"] == {"type": "ephemeral"}
+    assert anthropic["max_tokens"] == 1_000
+    assert ollama["options"]["num_ctx"] == 20_000
+    assert ollama["options"]["num_predict"] == 50
+    assert ollama["format"] == schema
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_address_that_is_none_is_refused_at_once(provider: str) -> None:
+    options = ModelOptions(keys={provider: "k"}, base_urls={provider: "nowhere"})
+    with pytest.raises(SettingsError, match="is no address"):
+        LangChainModel(ModelInfo(f"{provider}:x", provider, 1, 1), options)

@@ -1,0 +1,90 @@
+"""What OpenAI, Anthropic and Ollama stream, as bytes for the fake server to send."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def openai_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[bytes]:
+    """Server-sent events of a chat completion: one a delta, then finish, usage and DONE."""
+
+    def chunk(choices: list[dict[str, Any]], **more: Any) -> bytes:
+        body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        return b"data: " + json.dumps({**body, "choices": choices, **more}).encode() + b"\n\n"
+
+    chunks = [chunk([{"index": 0, "delta": delta, "finish_reason": None}]) for delta in deltas]
+    if finish is not None:
+        chunks.append(chunk([{"index": 0, "delta": {}, "finish_reason": finish}]))
+        usage = {
+            "prompt_tokens": 12,
+            "completion_tokens": 3,
+            "total_tokens": 15,
+            "prompt_tokens_details": {"cached_tokens": 8},
+        }
+        chunks.append(chunk([], usage=usage))
+        chunks.append(b"data: [DONE]\n\n")
+    return chunks
+
+
+def openai_call(
+    index: int, call_id: str | None, name: str | None, arguments: str
+) -> dict[str, Any]:
+    """The delta of a piece of a tool call."""
+    function = {"arguments": arguments, **({"name": name} if name else {})}
+    piece: dict[str, Any] = {"index": index, "function": function}
+    if call_id:
+        piece |= {"id": call_id, "type": "function"}
+    return {"tool_calls": [piece]}
+
+
+def anthropic_stream(*blocks: dict[str, Any], stop: str | None = "end_turn") -> list[bytes]:
+    """Server-sent events of a message: `{"text": …}` or `{"name": …, "json": …}` blocks."""
+
+    def event(kind: str, **body: Any) -> bytes:
+        data = json.dumps({"type": kind, **body})
+        return f"event: {kind}\ndata: {data}\n\n".encode()
+
+    read = {"input_tokens": 4, "cache_read_input_tokens": 8, "cache_creation_input_tokens": 0}
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**read, "output_tokens": 1},
+    }
+    events = [event("message_start", message=message)]
+    for index, block in enumerate(blocks):
+        if "text" in block:
+            start: dict[str, Any] = {"type": "text", "text": ""}
+            deltas = [{"type": "text_delta", "text": block["text"]}]
+        else:
+            start = {"type": "tool_use", "id": f"toolu_{index}", "name": block["name"], "input": {}}
+            half = len(block["json"]) // 2
+            parts = (block["json"][:half], block["json"][half:])
+            deltas = [{"type": "input_json_delta", "partial_json": part} for part in parts]
+        events.append(event("content_block_start", index=index, content_block=start))
+        events += [event("content_block_delta", index=index, delta=delta) for delta in deltas]
+        events.append(event("content_block_stop", index=index))
+    if stop is not None:
+        delta = {"stop_reason": stop, "stop_sequence": None}
+        events.append(event("message_delta", delta=delta, usage={**read, "output_tokens": 3}))
+        events.append(event("message_stop"))
+    return events
+
+
+def ollama_stream(*messages: dict[str, Any], done: str | None = "stop") -> list[bytes]:
+    """Lines of a chat: one a message piece, then the counts."""
+    base = {"model": "m", "created_at": "2026-01-01T00:00:00Z"}
+    lines = [
+        {**base, "message": {"role": "assistant", "content": "", **message}, "done": False}
+        for message in messages
+    ]
+    if done is not None:
+        counts = {"prompt_eval_count": 12, "eval_count": 3}
+        empty = {"role": "assistant", "content": ""}
+        lines.append({**base, "message": empty, "done": True, "done_reason": done, **counts})
+    return [json.dumps(line).encode() + b"\n" for line in lines]
