@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -47,15 +47,16 @@ class Sandbox:
     def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
         """The argv that runs `argv` inside; see `executor.Wrapper`.
 
-        The wrapper itself owns no terminal (bubblewrap would die of Ctrl-C); setsid takes it
+        The wrapper itself owns no terminal (bubblewrap would die of Ctrl-C); `inside` takes it
         for the command.
         """
-        inside = ["setsid", "--ctty", "--wait", *argv]
         if self.kind == "bubblewrap":
-            return [self.program, *self._mounts(state_folder), *self._namespaces(cwd), *inside]
+            outer = [self.program, *self._mounts(state_folder), *self._namespaces(cwd)]
+            return [*outer, *_inside(), "--", *argv]
         if self.kind == "landlock":
-            return [*_confined(self._writable(state_folder), self.network), *inside]
-        return list(argv)
+            network = "net" if self.network else "no-net"
+            return [*_inside(), network, *self._writable(state_folder), "--", *argv]
+        return argv
 
     def _writable(self, state_folder: str) -> tuple[str, ...]:
         return (self.workspace, *self.writable, state_folder)
@@ -156,7 +157,6 @@ def _try(kind: SandboxKind, program: str, scratch: Path) -> str | None:
         box = Sandbox(kind, str(inside), str(outside), program=program)
         attempt = ["sh", "-c", _ATTEMPT, "sh", str(inside), str(outside)]
         argv = box.wrap(attempt, cwd=str(inside), state_folder=str(inside))
-        argv.remove("--ctty")  # the probe has no terminal to take
         try:
             done = subprocess.run(argv, capture_output=True, timeout=10, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -165,18 +165,10 @@ def _try(kind: SandboxKind, program: str, scratch: Path) -> str | None:
         return _verdict(inside, outside, complaints[-1] if complaints else "it did not start")
 
 
-def _confined(writable: Sequence[str], network: bool) -> list[str]:
-    """The argv prefix that confines itself with Landlock and then becomes what follows."""
-    code = (
-        "import os, sys; sys.path.append(sys.argv[1]); "
-        "from kogniterm.execution.landlock import restrict; "
-        "end = sys.argv.index('--'); "
-        "restrict(sys.argv[3:end], network=sys.argv[2] == 'net'); "
-        "os.execvp(sys.argv[end + 1], sys.argv[end + 1:])"
-    )
-    root = str(Path(__file__).resolve().parents[2])
-    net = "net" if network else "no-net"
-    return [sys.executable, "-I", "-S", "-c", code, root, net, *writable, "--"]
+def _inside() -> list[str]:
+    """How `inside` is started: a bare interpreter on a file, whatever the folder holds."""
+    folder = Path(__file__).resolve().parent
+    return [sys.executable, "-I", "-S", str(folder / "inside.py"), str(folder.parents[1])]
 
 
 def _two_folders(name: str) -> tuple[Path, Path]:

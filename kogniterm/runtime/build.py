@@ -111,9 +111,11 @@ def _assemble(
     from kogniterm.approval.places import is_secret
     from kogniterm.approval.redact import Redactor
     from kogniterm.execution import open_executor
+    from kogniterm.execution.preimages import PreimageStore
     from kogniterm.runtime.policy_desk import PolicyDesk
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.toolbox import ToolPlaces, session_tools
+    from kogniterm.runtime.undo import UndoDesk
 
     state = journal.state
     model = open_model(state.model)
@@ -137,6 +139,12 @@ def _assemble(
         ),
         policy=PolicyDesk.from_settings(settings, paths, state.folder),
         vault=Redactor(_known_secrets(settings)),
+        undo=UndoDesk(
+            PreimageStore(paths.data / "undo"),
+            state.session_id,
+            Path(state.folder),
+            lambda: executor.cwd,
+        ),
         system=SystemMessage(system_text(state.folder, time.time())),
         clock=SystemClock(),
         limits=limits_of(settings),
@@ -163,7 +171,7 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
         outputs=paths.outputs,
         fault=armed(settings.faults),
     )
-    return store, (recovery.text(),) if recovery is not None else ()
+    return store, (recovery.text,) if recovery is not None else ()
 
 
 def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOptions:

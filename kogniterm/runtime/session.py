@@ -15,6 +15,7 @@ from kogniterm.agent.history import observation_limit
 from kogniterm.agent.messages import shell_message
 from kogniterm.agent.nodes import offered_tools
 from kogniterm.agent.state import ThinkContext
+from kogniterm.execution.effects import preview
 from kogniterm.models.prices import price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Executor, Model, Terminal, Tool
 from kogniterm.runtime import events
@@ -25,6 +26,7 @@ from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.run_command import LoopSink
 from kogniterm.runtime.turn import run_turn
+from kogniterm.runtime.undo import UndoDesk
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import NodeRan, RecordBody
 from kogniterm.types import (
@@ -58,6 +60,7 @@ class LiveSession:
     tools: Mapping[str, Tool]
     policy: PolicyDesk
     vault: Redactor
+    undo: UndoDesk
     system: SystemMessage
     clock: Clock
     limits: Limits
@@ -266,3 +269,10 @@ class LiveSession:
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
         """Keep what the request will overwrite or delete."""
+        self.undo.keep(request, report)
+
+    def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Text, ...]:
+        """What the request would do to this disk, and whether that can be undone."""
+        promise = self.undo.promise(request, report)
+        lines = preview(report, self.cwd)
+        return (*lines, promise) if promise is not None else lines

@@ -1,0 +1,68 @@
+"""Undo: what an approved action will change is kept first, and brought back on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kogniterm.errors import UsageError
+from kogniterm.execution.effects import paths_changed
+from kogniterm.execution.preimages import Difference, Preimage, PreimageStore
+from kogniterm.types import ActionRequest, RiskReport, Text
+
+
+@dataclass(frozen=True, slots=True)
+class UndoDesk:
+    """The pre-images of one session. Only what lies in the workspace is kept."""
+
+    store: PreimageStore
+    session_id: str
+    workspace: Path
+    cwd: Callable[[], str]
+
+    def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
+        """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""
+        paths = self._paths(request, report)
+        if not paths:
+            return None
+        return self.store.keep(self.session_id, request.id, request.command, paths)
+
+    def promise(self, request: ActionRequest, report: RiskReport) -> Text | None:
+        """What to say of undoing before the action is approved; None when nothing changes."""
+        changed = [e for e in report.effects if e.kind in ("write", "overwrite", "delete")]
+        beyond = [e for e in report.effects if e.kind in ("network", "privilege", "process")]
+        if request.effect == "edit":
+            return Text("Can be undone with /undo.")
+        if report.label == "safe_readonly":
+            return None
+        outside = [e.target for e in changed if e.outside]
+        if outside:
+            return Text("Cannot be undone outside the workspace: {target}", {"target": outside[0]})
+        if changed and not beyond:
+            return Text("What it changes here can be undone with /undo.")
+        return Text("Cannot be undone, as far as can be told.")
+
+    def images(self) -> tuple[Preimage, ...]:
+        """What can be undone, the newest first."""
+        return tuple(image for image in self.store.images(self.session_id) if not image.undone)
+
+    def latest(self) -> tuple[Preimage, tuple[Difference, ...]]:
+        """The newest action that left a difference, with it. Raises `UsageError` if none did."""
+        for image in self.images():
+            differences = self.store.differences(image)
+            if differences:
+                return image, differences
+        raise UsageError("There is nothing to undo: nothing kept differs from what is there now.")
+
+    def restore(self, image: Preimage) -> tuple[str, ...]:
+        """Bring `image` back; the paths that were put back. The undo can be undone too."""
+        return self.store.restore(image)[1]
+
+    def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
+        if request.effect == "edit" and "path" in request.arguments:
+            name = Path(str(request.arguments["path"])).expanduser()
+            found: tuple[Path, ...] = ((Path(self.cwd()) / name).resolve(),)
+        else:
+            found = paths_changed(report, self.cwd())
+        return tuple(path for path in found if path.absolute().is_relative_to(self.workspace))

@@ -1,0 +1,144 @@
+"""Each sandbox refuses what it promises, and terminal, state, jobs and limits work inside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+
+KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home outside of /tmp, where sandboxes have their own."""
+    home = Path("/var/tmp") / f"kogniterm-test-{os.getpid()}-{tmp_path_factory.mktemp('n').name}"
+    home.mkdir()
+    yield home
+    shutil.rmtree(home)
+
+
+@pytest.fixture(params=KINDS)
+def box(request: pytest.FixtureRequest, home: Path) -> Sandbox:
+    kind: SandboxKind = request.param
+    found = probe(home / "probe", kind)
+    if found.kind != kind:
+        pytest.skip(f"{kind} does not work on this machine: {dict(found.reasons)}")
+    work = home / "work"
+    (work / ".git" / "hooks").mkdir(parents=True)
+    (home / ".ssh").mkdir()
+    (home / ".ssh" / "id_rsa").write_text("private")
+    (home / ".netrc").write_text("password")
+    return Sandbox(kind, str(work), str(home), program=found.program)
+
+
+@pytest.fixture
+def shell(box: Sandbox) -> Iterator[CommandExecutor]:
+    with open_executor(box.workspace, sandbox=box) as executor:
+        yield executor
+
+
+def test_the_workspace_can_be_written_and_nothing_else(
+    shell: CommandExecutor, box: Sandbox, home: Path
+) -> None:
+    assert shell.run("echo hi > inside && cat inside").text.strip() == "hi"
+    for target in (f"{home}/no", "/etc/no", "/var/tmp/no", f"{home}/probe/no"):
+        result = shell.run(f"touch {target}")
+        assert result.exit_code != 0
+        assert not Path(target).exists()
+
+
+def test_links_do_not_lead_out(shell: CommandExecutor, home: Path) -> None:
+    assert shell.run(f"ln -s {home} out; echo x > out/no; mv inside out/no").exit_code != 0
+    assert not (home / "no").exists()
+
+
+def test_remounting_does_not_help(shell: CommandExecutor, home: Path) -> None:
+    shell.run(f"mount -o remount,rw,bind /; unshare -Urm mount -o remount,rw / ; touch {home}/no")
+    assert not (home / "no").exists()
+
+
+def test_there_is_no_network(shell: CommandExecutor) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = shell.run(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected")
+    assert "connected" not in result.text
+
+
+def test_the_network_can_be_approved(box: Sandbox) -> None:
+    from dataclasses import replace
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        open_executor(box.workspace, sandbox=replace(box, network=True)) as executor,
+    ):
+        port = server.getsockname()[1]
+        assert executor.run(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo yes").text.strip() == "yes"
+
+
+def test_state_exit_codes_and_the_terminal_work_inside(shell: CommandExecutor) -> None:
+    assert shell.run("export A=1; f() { echo f; }; cd .git; exit 3").exit_code == 3
+    result = shell.run('echo $A; f; basename "$PWD"; stty size; test -t 0 && echo tty')
+    assert result.text.split() == ["1", "f", ".git", "40", "120", "tty"]
+
+
+def test_timeouts_end_everything(shell: CommandExecutor) -> None:
+    result = shell.run("echo begun; trap '' TERM; sleep 4711 & sleep 4711", timeout=0.5)
+    assert (result.ended, result.text.strip()) == ("timeout", "begun")
+    assert (
+        "4711"
+        not in subprocess.run(["ps", "ax", "-o", "args"], capture_output=True).stdout.decode()
+    )
+
+
+def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> None:
+    with open_executor(box.workspace, sandbox=box) as executor:
+        result = executor.run("sleep 4712 & echo started")
+        assert result.text.strip() == "started"
+        assert [job.state for job in executor.jobs()] == ["running"]
+    assert (
+        "4712"
+        not in subprocess.run(["ps", "ax", "-o", "args"], capture_output=True).stdout.decode()
+    )
+
+
+def test_secrets_are_hidden_by_bubblewrap(home: Path) -> None:
+    found = probe(home / "probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("no bubblewrap")
+    for folder in ("work", ".ssh"):
+        (home / folder).mkdir()
+    (home / ".ssh" / "id_rsa").write_text("private")
+    (home / ".netrc").write_text("password")
+    box = Sandbox("bubblewrap", str(home / "work"), str(home), program=found.program)
+    with open_executor(box.workspace, sandbox=box) as executor:
+        result = executor.run(f"cat {home}/.ssh/id_rsa {home}/.netrc; ls -A {home}/.ssh /run")
+        assert "private" not in result.text
+        assert "password" not in result.text
+
+
+def test_git_hooks_cannot_be_planted_under_bubblewrap(home: Path) -> None:
+    found = probe(home / "probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("no bubblewrap")
+    hooks = home / "work" / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    box = Sandbox("bubblewrap", str(home / "work"), str(home), program=found.program)
+    with open_executor(box.workspace, sandbox=box) as executor:
+        executor.run("echo evil > .git/hooks/pre-commit; mv .git/hooks .git/h; rm -rf .git/hooks")
+    assert hooks.is_dir()
+    assert not list(hooks.iterdir())
+
+
+def test_off_is_none_and_says_so(home: Path) -> None:
+    found = probe(home / "probe", "off")
+    assert (found.kind, dict(found.reasons)) == ("none", {"off": "switched off"})
