@@ -1,0 +1,76 @@
+"""What is loaded when: the price of a start is a property of the code, not of a stopwatch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pexpect
+
+WATCH = '''
+"""Run kogniterm and note which third-party packages are loaded as the prompt is written."""
+
+import io
+import json
+import sys
+
+NOTES = sys.argv.pop(1)
+
+
+class Watched(io.FileIO):
+    noted = False
+
+    def write(self, data):
+        if not Watched.noted and PROMPT in bytes(data):
+            Watched.noted = True
+            loaded = {name.partition(".")[0] for name in sys.modules}
+            foreign = loaded - set(sys.stdlib_module_names) - {"kogniterm", "__main__"}
+            with open(NOTES, "w") as notes:
+                json.dump(sorted(foreign), notes)
+        return super().write(data)
+
+
+PROMPT = "\\u203a".encode()
+sys.stdout = io.TextIOWrapper(io.BufferedWriter(Watched(1, "w")), "utf-8", write_through=True)
+
+from kogniterm.__main__ import main
+
+sys.exit(main())
+'''
+ALLOWED = {"prompt_toolkit", "wcwidth", "_distutils_hack"}
+"""prompt_toolkit and what it needs; the last is put there by an installed setuptools."""
+
+
+def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:
+    """Third-party packages loaded as the prompt is written; `before` runs ahead of KogniTerm."""
+    program, notes = folder / "watch.py", folder / "notes.json"
+    program.write_text(before + WATCH, encoding="utf-8")
+    environ = {
+        "HOME": str(folder),
+        "PATH": os.environ["PATH"],
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+    }
+    child = pexpect.spawn(
+        sys.executable,
+        [str(program), str(notes)],
+        env=environ,
+        cwd=str(folder),
+        dimensions=(30, 100),
+        timeout=60,
+    )
+    child.expect("\u203a".encode())
+    child.close(force=True)
+    return set(json.loads(notes.read_text()))
+
+
+def test_the_prompt_is_drawn_with_prompt_toolkit_alone(tmp_path: Path) -> None:
+    loaded = loaded_at_the_prompt(tmp_path)
+    assert "prompt_toolkit" in loaded
+    assert loaded <= ALLOWED
+
+
+def test_a_heavier_start_would_be_seen(tmp_path: Path) -> None:
+    assert "rich" in loaded_at_the_prompt(tmp_path, "import rich\n")
