@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kogniterm.models.options import ModelOptions
     from kogniterm.paths import Paths
     from kogniterm.protocols import Approver, Executor, Model
+    from kogniterm.runtime.memory_desk import MemoryDesk
     from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
@@ -152,10 +153,39 @@ def _assemble(
         command_timeout=settings.command_timeout or None,
         open_model=open_model,
         release=release,
+        memory=_memory_desk(settings, paths, journal, model),
         notices=notices,
         mode=settings.approval_mode,
         plan_mode=settings.plan,
     )
+
+
+def _memory_desk(
+    settings: Settings, paths: Paths, journal: SessionJournal, model: Model
+) -> MemoryDesk | None:
+    """Memory bound to this person and folder; None when it is switched off."""
+    if settings.memory == "off":
+        return None
+    from kogniterm.approval.redact import redact
+    from kogniterm.memory import open_memory
+    from kogniterm.memory.contexts import SessionContext
+    from kogniterm.runtime.memory_desk import MemoryDesk
+
+    clock = SystemClock()
+    shared = settings.database_url
+    memory = open_memory(
+        shared.get_secret_value() if shared is not None else paths.database,
+        user=getpass.getuser(),
+        project=journal.state.folder,
+        clock=clock,
+        redact=redact,
+        key_file=paths.data / "memory-key",
+        paths=(paths.data,),
+    )
+    # A model that only writes commands cannot read for facts; explicit wishes still work.
+    reader = None if model.info.one_command or model.info.provider == "scripted" else model
+    context = SessionContext(memory, journal.state.session_id, mode=settings.memory, model=reader)
+    return MemoryDesk(context, journal, Path(journal.state.folder), clock)
 
 
 def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Text, ...]]:

@@ -116,6 +116,9 @@ class SessionPorts(Protocol):
     def reveal(self, command: str) -> str:
         """An approved command with its placeholders replaced by the values, for the executor."""
 
+    def learn_outcome(self, result: CommandResult) -> None:
+        """Keep how a command ended, for similar tasks."""
+
     def recall(self, user_input: UserInput) -> str:
         """What memory adds to this input, quoted as data; empty when there is nothing."""
 

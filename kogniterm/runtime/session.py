@@ -22,6 +22,7 @@ from kogniterm.runtime import events
 from kogniterm.runtime.compact import compact
 from kogniterm.runtime.front import Front, Recover
 from kogniterm.runtime.limits import Limits
+from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.run_command import LoopSink
@@ -46,7 +47,7 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
-    from kogniterm.approval import Redactor
+    from kogniterm.approval.redact import Redactor
     from kogniterm.sessions.journal import Journal
 
 
@@ -68,6 +69,7 @@ class LiveSession:
     command_timeout: float | None
     open_model: Callable[[str], Model]
     release: Callable[[], None]
+    memory: MemoryDesk | None = None
     notices: tuple[Text, ...] = ()
     mode: ApprovalMode = "manual"
     plan_mode: PlanMode = "auto"
@@ -127,7 +129,15 @@ class LiveSession:
         recover: Recover | None = None,
     ) -> Answer:
         """One turn; None goes on with the turn that was open. Cancel the task to stop it."""
-        return await run_turn(self, user_input, Front(approver, sink, terminal, recover))
+        answer = await run_turn(self, user_input, Front(approver, sink, terminal, recover))
+        if self.memory is not None:
+            self.memory.turn_ended(answer.text)
+        return answer
+
+    async def finish(self) -> None:
+        """Let what is still being learnt end, within a bounded time; call before `close`."""
+        if self.memory is not None:
+            await self.memory.finish()
 
     async def run_shell(
         self, command: str, *, sink: EventSink, terminal: Terminal | None = None
@@ -174,6 +184,8 @@ class LiveSession:
             return
         self._closed = True
         self.executor.close()
+        if self.memory is not None:
+            self.memory.close()
         self.release()
 
     # --- what a turn works with ---------------------------------------------------------------
@@ -220,9 +232,14 @@ class LiveSession:
             omitted_bytes=result.omitted_bytes + max(0, len(text) - limit),
         )
 
+    def learn_outcome(self, result: CommandResult) -> None:
+        """Keep how a command ended, for similar tasks."""
+        if self.memory is not None:
+            self.memory.record_outcome(result)
+
     def recall(self, user_input: UserInput) -> str:
         """What memory adds to this input."""
-        return ""
+        return self.memory.recall(user_input) if self.memory is not None else ""
 
     def price(self, usage: Usage) -> float | None:
         """What a model call cost in US dollars; None when the price is not known."""

@@ -207,6 +207,7 @@ async def _act_command(
     result, cancelled = await run_command(session, request, decision.command, front)
     result = session.redact_result(result)
     count.add_command(result)
+    session.learn_outcome(result)
     front.sink(events.CommandEnded(request.id, result))
     plan, note = None, ""
     if request.tool == COMPLETE_STEP.name and session.state.plan is not None:

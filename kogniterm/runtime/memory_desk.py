@@ -1,0 +1,118 @@
+"""Memory in a session: recalled into an input, learnt from a finished turn, never in its way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import KognitermError
+from kogniterm.memory.project import scan
+from kogniterm.memory.records import Message
+from kogniterm.protocols import Clock
+from kogniterm.sessions.journal import Journal
+from kogniterm.sessions.records import InputReceived, TurnEnded
+from kogniterm.types import CommandResult, UserInput
+
+if TYPE_CHECKING:
+    from kogniterm.memory.contexts import SessionContext
+
+log = logging.getLogger(__name__)
+BEFORE = 40
+"""Records before the last one read that are shown again, as context for what is new."""
+
+CLOSING_SECONDS = 8.0
+"""How long the last extraction of a session may keep the person from leaving."""
+
+
+@dataclass(slots=True)
+class MemoryDesk:
+    """What a session does with memory. Failures are logged: memory must not stop a turn."""
+
+    context: SessionContext
+    journal: Journal
+    folder: Path
+    clock: Clock
+    task: str = ""
+    _learning: set[asyncio.Task[object]] = field(default_factory=set)
+
+    def recall(self, user_input: UserInput) -> str:
+        """What memory adds to this input, as a delimited block; empty when there is nothing."""
+        self.task = user_input.text
+        try:
+            return self.context.begin_turn(user_input.text).recalled.text
+        except KognitermError:
+            log.exception("nothing could be recalled")
+            return ""
+
+    def record_outcome(self, result: CommandResult) -> None:
+        """Keep how a command ended, good or bad, as a lesson for similar tasks."""
+        ended = result.ended in ("exited", "signaled")
+        if not ended:
+            return
+        note = "" if result.exit_code == 0 else result.text.strip()[-300:]
+        with self._quietly("the outcome could not be kept"):
+            self.context.record_outcome(
+                self.task,
+                result.command,
+                ok=result.exit_code == 0,
+                exit_code=result.exit_code,
+                seconds=result.duration,
+                note=note,
+            )
+
+    def turn_ended(self, answer: str) -> None:
+        """Learn from the turn on a task of its own, off the answer path."""
+        task = asyncio.ensure_future(self._learn(answer, ending=False))
+        self._learning.add(task)
+        task.add_done_callback(self._learning.discard)
+
+    async def finish(self) -> None:
+        """Let what is being learnt end, learn the rest, within a bounded time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                if self._learning:
+                    await asyncio.gather(*self._learning, return_exceptions=True)
+                await self._learn("", ending=True)
+
+    async def look_at_project(self) -> None:
+        """Scan the folder on a thread, from what the last scan left; bounded on huge trees."""
+        if self.context.mode == "off":
+            return
+        with self._quietly("the project folder could not be scanned"):
+            projects = self.context.memory.projects
+            before = projects.load()
+            profile = await asyncio.to_thread(scan, self.folder, before, self.clock)
+            projects.save(profile)
+
+    def close(self) -> None:
+        """Release the database."""
+        for task in self._learning:
+            task.cancel()
+        self.context.memory.close()
+
+    async def _learn(self, answer: str, *, ending: bool) -> None:
+        with self._quietly("nothing could be learnt"):
+            await self.context.end_turn(answer, self._messages(), ending=ending)
+
+    def _messages(self) -> list[Message]:
+        """What was said since the last extraction, the person's own words marked as theirs."""
+        said: list[Message] = []
+        for record in self.journal.records(max(1, self.context.notes().cursor - BEFORE)):
+            match record.body:
+                case InputReceived(input=given) if given.source != "shell":
+                    said.append(Message(record.seq, "person", given.text, record.time))
+                case TurnEnded(answer=text) if text:
+                    said.append(Message(record.seq, "model", text, record.time))
+        return said
+
+    @contextlib.contextmanager
+    def _quietly(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except KognitermError:
+            log.exception(what)
