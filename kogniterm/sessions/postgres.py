@@ -6,7 +6,7 @@ Imports psycopg; loaded only when a PostgreSQL address is configured.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 
 from psycopg.errors import UniqueViolation
@@ -35,10 +35,12 @@ class PostgresBackend:
         self._url = url
         self._user = user
         self._connection = open_postgres(url, user=user)
-        with storage_errors(url):
+        with storage_errors(url), ExitStack() as on_failure:
+            on_failure.callback(self._connection.close)
             migrate(self._connection, ROOM, POSTGRES)
             # A commit that nobody asked to be durable does not wait for the server's disk.
             self._connection.execute("SET synchronous_commit = off")
+            on_failure.pop_all()
 
     @property
     def place(self) -> str:

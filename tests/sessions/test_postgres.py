@@ -1,0 +1,149 @@
+"""What only a shared database must promise: everybody sees their own rows and nobody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from kogniterm.errors import StorageError, StorageLockedError, UsageError
+from kogniterm.sessions.backend import DuplicateError, SqliteBackend
+from kogniterm.sessions.postgres import PostgresBackend
+from kogniterm.sessions.schema import POSTGRES
+from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.transfer import copy_all, differences, export_lines, import_lines
+from tests.support.conversation import command_turn, write
+from tests.support.postgres import address
+
+pytestmark = pytest.mark.postgres
+
+TABLES = ("sessions", "records", "turn_texts", "leases")
+
+
+def store_for(url: str, user: str) -> SessionStore:
+    return SessionStore(PostgresBackend(url, user=user), version="1.0")
+
+
+def with_a_session(store: SessionStore, task: str) -> str:
+    journal = store.create(folder="/home", model="m")
+    write(journal, command_turn(1, task))
+    journal.close()
+    return journal.state.session_id
+
+
+def test_nobody_sees_or_touches_the_rows_of_others(postgres_url: str) -> None:
+    ana, bob = store_for(postgres_url, "ana"), store_for(postgres_url, "bob")
+    session = with_a_session(ana, "Ana's carrots")
+    held = ana.open(session)
+    assert bob.sessions() == []
+    assert bob.search("carrots") == []
+    with pytest.raises(UsageError):
+        bob.open(session)
+    for table in TABLES:
+        assert bob.backend.execute(f"SELECT count(*) FROM {table}") == [(0,)]
+        bob.backend.execute(f"DELETE FROM {table}")
+        bob.backend.execute(f"UPDATE {table} SET user_id = 'bob'")
+    assert len(ana.sessions()) == 1
+    with pytest.raises(StorageError, match="row-level security"):
+        bob.backend.execute(
+            "INSERT INTO sessions (user_id, id, folder, created, updated) "
+            "VALUES ('ana', 'planted', '/', 0, 0)"
+        )
+    held.close()
+    ana.close()
+    bob.close()
+
+
+def test_two_people_may_import_the_same_session(postgres_url: str) -> None:
+    ana, bob = store_for(postgres_url, "ana"), store_for(postgres_url, "bob")
+    session = with_a_session(ana, "Shared")
+    lines = list(export_lines(ana, session))
+    import_lines(bob, lines)
+    assert list(export_lines(bob, session)) == lines
+    bob.delete([session])
+    assert list(export_lines(ana, session)) == lines
+    ana.close()
+    bob.close()
+
+
+def test_every_table_forces_row_security(postgres_url: str) -> None:
+    store = store_for(postgres_url, "ana")
+    rows = store.backend.execute(
+        "SELECT relname, relrowsecurity AND relforcerowsecurity FROM pg_class "
+        "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
+        "AND relname <> 'schema_migrations'"
+    )
+    assert dict(rows) == dict.fromkeys(TABLES, True)
+    assert len(POSTGRES) == 3
+    store.close()
+
+
+def test_a_connection_without_a_person_reaches_nothing(postgres_url: str) -> None:
+    store = store_for(postgres_url, "ana")
+    with_a_session(store, "Ana's carrots")
+    store.close()
+    with (
+        psycopg.connect(postgres_url, autocommit=True) as connection,
+        pytest.raises(psycopg.Error, match=r"kogniterm\.user_id"),
+    ):
+        connection.execute("SELECT * FROM records")
+
+
+def test_a_role_that_sees_everything_is_refused(postgres_server: Path) -> None:
+    with pytest.raises(StorageError, match="without SUPERUSER"):
+        PostgresBackend(address(postgres_server, role="postgres"), user="ana")
+
+
+def test_an_unreachable_server_is_one_clear_error_without_the_password() -> None:
+    with pytest.raises(StorageError) as raised:
+        PostgresBackend("postgresql://ana:hunter2@127.0.0.1:1/none", user="ana")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_table_locked_for_too_long_is_a_clear_error(postgres_url: str) -> None:
+    store = store_for(postgres_url, "ana")
+    store.backend.execute("SET lock_timeout = 1")
+    with psycopg.connect(postgres_url) as other:
+        other.execute("LOCK TABLE records")
+        with pytest.raises(StorageLockedError, match="in use"):
+            store.backend.execute("SELECT count(*) FROM records")
+    store.close()
+
+
+def test_a_connection_that_broke_is_a_clear_error(postgres_url: str, postgres_server: Path) -> None:
+    store = store_for(postgres_url, "ana")
+    ((pid,),) = store.backend.execute("SELECT pg_backend_pid()")
+    with psycopg.connect(
+        address(postgres_server, role="postgres"), autocommit=True
+    ) as administrator:
+        administrator.execute("SELECT pg_terminate_backend(%s)", (pid,))
+    with pytest.raises(StorageError):
+        store.sessions()
+    store.close()
+
+
+def test_the_same_key_twice_is_told_apart(postgres_url: str) -> None:
+    store = store_for(postgres_url, "ana")
+    store.add_row("one", folder="/", model="m")
+    with pytest.raises(DuplicateError):
+        store.backend.execute(
+            "INSERT INTO sessions (id, folder, created, updated) VALUES ('one', '/', 0, 0)"
+        )
+    store.close()
+
+
+def test_there_and_back_again_without_loss(postgres_url: str, tmp_path: Path) -> None:
+    here = SessionStore(SqliteBackend(tmp_path / "here.db"), version="1.0")
+    there = store_for(postgres_url, "ana")
+    back = SessionStore(SqliteBackend(tmp_path / "back.db"), version="1.0")
+    ids = [with_a_session(here, f"Task {number} ñ\x00") for number in range(3)]
+    here.save_draft(ids[0], "half a ")
+    assert len(copy_all(here, there).copied) == 3
+    assert len(copy_all(there, back).copied) == 3
+    assert differences(here, back) == []
+    for session in ids:
+        assert list(export_lines(back, session)) == list(export_lines(here, session))
+        assert back.info(session) == here.info(session)
+    for store in (here, there, back):
+        store.close()

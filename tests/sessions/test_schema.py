@@ -1,0 +1,83 @@
+"""Databases of every older schema are brought up to date with what is in them, on both kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kogniterm.database import Migration, migrate, open_postgres, open_sqlite, transaction
+from kogniterm.errors import StorageError
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.records import RecordBody, SessionOpened
+from kogniterm.sessions.schema import POSTGRES, ROOM, SQLITE
+from kogniterm.sessions.stored import new_row
+from tests.support.conversation import command_turn
+
+
+def connection_of(location: Path | str) -> Any:
+    return (
+        open_sqlite(location) if isinstance(location, Path) else open_postgres(location, user="ana")
+    )
+
+
+def steps_of(location: Path | str) -> tuple[Migration, ...]:
+    return SQLITE if isinstance(location, Path) else POSTGRES
+
+
+def fill_as_the_first_version_did(connection: Any, mark: str) -> None:
+    """One session of two turns in the columns of schema 1."""
+    bodies: list[RecordBody] = [SessionOpened("old", "/home/ana", "0.1", "m")]
+    bodies += command_turn(1, "Count the carrots") + command_turn(2)
+    marks = ", ".join([mark] * 9)
+    with transaction(connection):
+        connection.execute(
+            "INSERT INTO sessions (id, folder, title, model, created, updated, turns) VALUES "
+            "('old', '/home/ana', 'Count the carrots', 'm', 1.5, 2.5, 2)"
+        )
+        seq, last = 0, ""
+        for body in bodies:
+            row = new_row(body, seq, 10.5 + seq, last)
+            seq, last = row.seq, row.hash
+            content = (row.time, row.kind, row.salt, row.payload, row.previous, last)
+            connection.execute(
+                "INSERT INTO records (session_id, seq, time, kind, salt, payload, previous, hash, "
+                f"request_id) VALUES ({marks})",
+                ("old", seq, *content, row.request_id),
+            )
+
+
+@pytest.mark.parametrize("version", range(1, len(SQLITE) + 1))
+def test_every_older_schema_is_brought_up_to_date(location: Path | str, version: int) -> None:
+    connection = connection_of(location)
+    assert migrate(connection, ROOM, steps_of(location)[:version]) == version
+    fill_as_the_first_version_did(connection, "?" if isinstance(location, Path) else "%s")
+    connection.close()
+    store, recovery = open_store(location, user="ana", version="2.0")
+    assert recovery is None
+    (info,) = store.sessions()
+    assert (info.id, info.title, info.turns) == ("old", "Count the carrots", 2)
+    assert verify(store.backend, "old").intact
+    assert store.search("carrots")[0][1].turn == 1
+    journal = store.open("old")
+    assert len(journal.state.messages) == 8
+    journal.close()
+    assert verify(store.backend, "old").intact
+    store.close()
+
+
+def test_both_backends_have_the_same_steps() -> None:
+    assert [(step.number, step.name) for step in SQLITE] == [
+        (step.number, step.name) for step in POSTGRES
+    ]
+
+
+def test_a_database_of_the_future_is_refused(location: Path | str) -> None:
+    connection = connection_of(location)
+    later = Migration(len(SQLITE) + 1, "later")
+    migrate(connection, ROOM, (*steps_of(location), later))
+    connection.close()
+    with pytest.raises(StorageError, match="newer KogniTerm"):
+        open_store(location, user="ana", version="1.0")
