@@ -30,24 +30,44 @@ DESCRIPTION = (
 
 def main(argv: Sequence[str]) -> int:
     """Run `kogniterm ARGV`; returns the exit status, and never lets a traceback out unasked."""
+    _hold_standard_streams()
     _end_on_signals()
-    debug = "--debug" in argv
     try:
         status = _attempt(argv)
     except KognitermError as error:
-        if debug:
-            raise
         complain(error.text)
         status = error.exit_code
+        _trace(argv)
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
     except BrokenPipeError:
         status = 128 + signal.SIGPIPE
-    except Exception as error:
-        if debug:
-            raise
+    except Exception as error:  # noqa: BLE001  # the outermost border of the program
         status = _unexpected(error)
+        _trace(argv)
     return _flushed(status)
+
+
+def _trace(argv: Sequence[str]) -> None:
+    """The traceback of the exception being handled, for who asked for it."""
+    if "--debug" in argv:
+        import traceback
+
+        traceback.print_exc()
+
+
+def _hold_standard_streams() -> None:
+    """Let no other file take the place of a standard stream that was closed at the start.
+
+    With `>&-` the database could become descriptor 1 or 2, and the next message corrupt it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _attempt(argv: Sequence[str]) -> int:
@@ -61,7 +81,7 @@ def _attempt(argv: Sequence[str]) -> int:
 def complain(text: Text) -> None:
     """One sentence for the person, on standard error, without control characters."""
     line = "".join(c if c.isprintable() or c == "\n" else "�" for c in translate(text))
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError):
         sys.stderr.write(f"kogniterm: {line}\n")
         sys.stderr.flush()
 
@@ -161,8 +181,6 @@ def _flushed(status: int) -> int:
 
     A reader that has left is not worth a word: other programs of a pipe end quietly too.
     """
-    if sys.stdout is None:
-        return status
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -24,7 +24,7 @@ MOST_FILES = 5000
 
 def run(args: argparse.Namespace) -> int:
     """Open the prompt; returns the exit status."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The prompt needs a terminal; to do one task without: kogniterm run "…".')
     from kogniterm.settings.saving import save_setting
     from kogniterm.ui.preferences import from_quick

@@ -29,7 +29,7 @@ def read_task(
     """The task in `words`, with standard input as its data; without words, or with a lone "-",
     standard input is the task.
 
-    `stdin` is None when it is a terminal or closed. Raises `UsageError` for a task that is
+    `stdin` is None when it is a terminal. Raises `UsageError` for a task that is
     missing, empty, too long or not text, and for data that is too long or not text.
     """
     from_stdin = not words or list(words) == ["-"]
@@ -51,10 +51,8 @@ def read_task(
 
 
 def standard_input() -> BinaryIO | None:
-    """Standard input as bytes, or None when it is a terminal or closed."""
-    if sys.stdin is None or sys.stdin.isatty():
-        return None
-    return sys.stdin.buffer
+    """Standard input as bytes, or None when it is a terminal."""
+    return None if sys.stdin.isatty() else sys.stdin.buffer
 
 
 def keyboard() -> int | None:
@@ -63,8 +61,6 @@ def keyboard() -> int | None:
     None when nobody is there: a run from cron or CI has no terminal, and `</dev/null` says that
     nobody wants to be asked.
     """
-    if sys.stdin is None:
-        return None
     if sys.stdin.isatty():
         return sys.stdin.fileno()
     if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):

@@ -22,6 +22,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("run", "kogniterm.cli.run", "do one task and exit"),
     Verb("resume", "kogniterm.cli.resume", "go on with a session"),
     Verb("sessions", "kogniterm.cli.sessions", "find, read, copy and delete sessions"),
+    Verb("memory", "kogniterm.cli.memory", "see, correct and forget what is remembered"),
     Verb("models", "kogniterm.cli.models", "fetch or remove the embedded local model"),
     Verb("audit", "kogniterm.cli.audit", "prove and read what was decided and run"),
     Verb("storage", "kogniterm.cli.storage", "check, update and copy the database"),

@@ -116,7 +116,15 @@ def test_without_home_there_is_a_sentence(shell: Shell) -> None:
 def test_debug_shows_the_traceback_and_nothing_else_does(shell: Shell) -> None:
     (shell.config / "config.toml").write_text("nonsense = 1\n")
     assert "Traceback" not in shell.run("config", "show").stderr
-    assert "Traceback" in shell.run("--debug", "config", "show").stderr
+    result = shell.run("--debug", "config", "show")
+    assert "Traceback" in result.stderr
+    assert result.returncode == 2
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_trouble(shell: Shell, closed: str) -> None:
+    line = f'exec "$0" config show {closed}'
+    assert shell.run(str(KOGNITERM), command=("sh", "-c", line)).returncode == 0
 
 
 @pytest.mark.parametrize("words", [["--help"], ["config", "show"], ["config", "path"]])
