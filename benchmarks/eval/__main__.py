@@ -95,6 +95,7 @@ def _print_table(chosen: Sequence[Task], results: dict[str, dict[str, bool]]) ->
     rows = [("all", chosen)]
     rows += [(kind, [task for task in chosen if task.kind == kind]) for kind in KINDS]
     rows += [(lang, [task for task in chosen if task.lang == lang]) for lang in ("en", "es")]
+    rows += [("held out", [task for task in chosen if task.held_out])]
     print("\n" + "".join(f"{column:>14}" for column in ("", "tasks", *results)))
     for title, group in rows:
         cells = []

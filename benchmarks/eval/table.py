@@ -16,7 +16,10 @@ _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A request with its scratch folder's content and the automatic check of the result."""
+    """A request with its scratch folder's content and the automatic check of the result.
+
+    `held_out` marks those that were never used to change bank, prompt or retrieval.
+    """
 
     id: str
     lang: Literal["en", "es"]
@@ -27,6 +30,7 @@ class Task:
     expect: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
     check: str = ""
+    held_out: bool = False
 
     def passed(self, answer: str, scratch: Scratch) -> bool:
         """Whether the answer is right and the folder is as it should be."""
@@ -51,6 +55,7 @@ def tasks(file: Path = TABLE) -> tuple[Task, ...]:
             expect=tuple(row.get("expect", ())),
             forbid=tuple(row.get("forbid", ())),
             check=row.get("check", ""),
+            held_out=row.get("held_out", False),
         )
         for row in rows
     )

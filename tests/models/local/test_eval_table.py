@@ -1,0 +1,51 @@
+"""The table of tasks: every check fails on the untouched folder and passes when done right."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.eval.scratch import available, scratch
+from benchmarks.eval.table import Task, tasks
+
+TASKS = tasks()
+
+
+def test_table_is_large_and_in_both_languages() -> None:
+    assert len(TASKS) >= 70
+    assert len({task.id for task in TASKS}) == len(TASKS)
+    counts = Counter((task.lang, task.kind) for task in TASKS)
+    assert min(counts.values()) >= 3
+    assert len(counts) == 6
+    assert sum(task.held_out for task in TASKS) >= 20
+
+
+def test_every_task_checks_something() -> None:
+    assert [task.id for task in TASKS if not task.expect and not task.check] == []
+    assert [t.id for t in TASKS if t.kind == "ask" and not t.expect] == []
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
+def test_check_is_proven(task: Task) -> None:
+    if not available():
+        pytest.fail("bubblewrap (bwrap) cannot make a sandbox here; the checks need it")
+    with scratch(task.setup) as place:
+        assert not task.passed("", place)
+        done = [place.run(command) for command in task.known]
+        assert [result.code for result in done] == [0] * len(done)
+        assert task.passed("".join(result.output for result in done), place)
+
+
+def test_quoted_command_is_not_an_answer() -> None:
+    task = next(task for task in TASKS if task.id == "en-lines-ledger")
+    with scratch(task.setup) as place:
+        assert not task.passed("`head -n 137 ledger.dat` gave:\n\n```text\nx\n```", place)
+        assert task.passed("`wc -l < ledger.dat` gave:\n\n```text\n137\n```", place)
+
+
+def test_sandbox_keeps_the_rest_of_the_machine() -> None:
+    with scratch("true") as place:
+        assert place.run("touch /etc/x || touch /usr/x").code != 0
+        assert place.run("touch here && ls").output == "here\n"
+        assert place.run("cat /proc/net/dev | grep -c eth0").output.strip() == "0"

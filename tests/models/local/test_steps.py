@@ -1,0 +1,134 @@
+"""What comes next and what the answer is, folded from the messages of a turn."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+from kogniterm.models.local.steps import answer, turn_so_far
+
+
+def asked(text: str) -> HumanMessage:
+    return HumanMessage(text)
+
+
+def ran(
+    command: str,
+    observation: str,
+    *,
+    code: int | None = None,
+    status: str = "success",
+    call: str = "c",
+) -> list[BaseMessage]:
+    calls = [{"name": "execute_command", "args": {"command": command}, "id": call}]
+    artifact = None if code is None else {"exit_code": code}
+    return [
+        AIMessage("", tool_calls=calls),
+        ToolMessage(observation, tool_call_id=call, status=status, artifact=artifact),
+    ]
+
+
+def test_output_is_the_answer_word_for_word() -> None:
+    turn = turn_so_far([asked("how many lines?"), *ran("wc -l < a", "42\n[exit 0]", code=0)])
+    assert turn.part is None
+    assert answer(turn) == "`wc -l < a` gave:\n\n```text\n42\n```"
+
+
+def test_silent_success_is_told_in_the_persons_language() -> None:
+    turn = turn_so_far([asked("borra la carpeta x"), *ran("rm -r x", "[exit 0]", code=0)])
+    assert answer(turn) == "Hecho: `rm -r x` terminó con código 0 y no imprimió nada."
+
+
+def test_search_without_finding_is_an_answer() -> None:
+    turn = turn_so_far([asked("who says foo?"), *ran("grep -r foo .", "[exit 1]", code=1)])
+    assert turn.part is None
+    assert answer(turn).startswith("Nothing found")
+
+
+def test_failure_is_tried_once_more_then_told() -> None:
+    request = asked("how many lines?")
+    first = ran("wc -l nope", "wc: nope: No such file\n[exit 1]", code=1)
+    turn = turn_so_far([request, *first])
+    assert turn.part == "how many lines?"
+    turn = turn_so_far([request, *first, *ran("cat nope", "cat: nope\n[exit 1]", code=1, call="d")])
+    assert turn.part is None
+    assert answer(turn) == "`cat nope` failed with exit code 1.\n\n```text\ncat: nope\n```"
+
+
+def test_parts_come_one_after_the_other() -> None:
+    request = asked("make a folder x, then create x/a.txt and then list x")
+    turn = turn_so_far([request, *ran("mkdir x", "[exit 0]", code=0)])
+    assert turn.part == "create x/a.txt"
+    both = [
+        *ran("mkdir x", "[exit 0]", code=0),
+        *ran("touch x/a.txt", "[exit 0]", code=0, call="d"),
+    ]
+    turn = turn_so_far([request, *both])
+    assert turn.part == "list x"
+    turn = turn_so_far([request, *both, *ran("ls x", "a.txt\n[exit 0]", code=0, call="e")])
+    assert turn.part is None
+    assert answer(turn).count("`") > 6
+    assert "a.txt" in answer(turn)
+
+
+def test_failed_part_ends_the_turn_and_names_what_is_left() -> None:
+    request = asked("make a folder x, then create x/a.txt and then list x")
+    failed = [
+        *ran("mkdir x", "exists\n[exit 1]", code=1),
+        *ran("mkdir ./x", "exists\n[exit 1]", code=1, call="d"),
+    ]
+    said = answer(turn_so_far([request, *failed]))
+    assert "failed with exit code 1" in said
+    assert said.endswith("Not done because of that: create x/a.txt; list x.")
+
+
+def test_refused_command_is_not_tried_again() -> None:
+    refusal = ran("rm -r x", "[not run: refused by person: no] Do not.", status="error")
+    turn = turn_so_far([asked("delete x"), *refusal])
+    assert turn.part is None
+    assert answer(turn) == "`rm -r x` was not run, so there is no result."
+
+
+def test_stopped_command_is_not_called_a_result() -> None:
+    stopped = ran("find /", "/a\n/b\n[stopped by its time limit after 20 s; outcome incomplete]")
+    turn = turn_so_far([asked("list everything"), *stopped])
+    assert turn.part is None
+    assert "did not end by itself" in answer(turn)
+    assert "/a\n/b" in answer(turn)
+
+
+def test_notes_behind_the_exit_code_are_not_output() -> None:
+    observation = "1\n2\n[exit 0]\n[500 bytes left out; read_output /x/y]\n[job 1 still runs: z]"
+    turn = turn_so_far([asked("show"), *ran("seq 9", observation, code=0)])
+    assert turn.done[0].output == "1\n2"
+
+
+def test_output_that_looks_like_a_note_stays() -> None:
+    turn = turn_so_far([asked("show"), *ran("cat x", "[section]\na=1\n[end]\n[exit 0]", code=0)])
+    assert turn.done[0].output == "[section]\na=1\n[end]"
+
+
+def test_edited_command_is_the_one_that_is_named() -> None:
+    observation = "[the person changed the command to: ls -l]\na\n[exit 0]"
+    turn = turn_so_far([asked("list"), *ran("ls", observation, code=0)])
+    assert answer(turn).startswith("`ls -l` gave:")
+
+
+def test_fences_in_the_output_cannot_end_the_fence() -> None:
+    turn = turn_so_far([asked("show"), *ran("cat a.md", "```\nx\n```\n[exit 0]", code=0)])
+    assert "````text\n```\nx\n```\n````" in answer(turn)
+
+
+def test_only_the_last_turn_counts() -> None:
+    old = [asked("list"), *ran("ls", "a\n[exit 0]", code=0), AIMessage("`ls` gave a")]
+    turn = turn_so_far([*old, asked("count the files")])
+    assert turn.part == "count the files"
+    assert turn.done == ()
+
+
+def test_what_stands_behind_the_words_is_kept_apart() -> None:
+    message = asked(
+        "what is this?\n\n<stdin>\nsome data\n</stdin>\n\n<memory>\nlikes cats\n</memory>"
+    )
+    turn = turn_so_far([message])
+    assert turn.request == "what is this?"
+    assert turn.data == "some data"
