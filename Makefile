@@ -59,13 +59,13 @@ format: install
 	$(BIN)/ruff format $(SOURCES)
 
 faults: install
-	KOGNITERM_TEST_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) -m faults $(PYTEST_ARGS)
+	KOGNITERM_TEST_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults $(PYTEST_ARGS)
 
 bench: install
-	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/loop.py
 
 eval: install weights
-	$(BIN)/python -m benchmarks.local_model
+	$(BIN)/python -m benchmarks.eval
 
 docs: install
 	$(BIN)/python docs/generate.py
