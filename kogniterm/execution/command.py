@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kogniterm.execution.feed import LiveFeed
+from kogniterm.execution.interactive import SIZE_LOOK, HandOver, ModeTracker, needs_person
 from kogniterm.execution.keys import KeySequence, Outgoing
 from kogniterm.execution.launcher import Launched
 from kogniterm.execution.output import OutputKeeper
@@ -23,7 +24,7 @@ from kogniterm.execution.processes import (
 )
 from kogniterm.execution.pty import SHELL_ENDED
 from kogniterm.execution.waiting import QUIET, Watch
-from kogniterm.protocols import OutputSink
+from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.types import Ended, Waiting
 
 _READ_SIZE = 1 << 18
@@ -32,6 +33,9 @@ _STRAGGLERS = 0.15
 _GIVE_UP = 3.0
 """Seconds after KILL until a process that cannot be killed is left alone."""
 _READY_POLL = 0.02
+_PERSON_LOOK = 0.1
+"""Seconds between looks whether a program needs the person who is there."""
+_SHOWN = 8 << 10
 
 
 @dataclass(slots=True)
@@ -57,6 +61,20 @@ class RunLimits:
     detach_on_wait: bool = False
 
 
+@dataclass(slots=True)
+class Company:
+    """Who is with a command: prepared keys, a watcher, a person's terminal.
+
+    `at_once` hands the terminal over from the start; otherwise when the program needs a person.
+    """
+
+    keys: KeySequence
+    feed: LiveFeed
+    sink: OutputSink | None = None
+    terminal: Terminal | None = None
+    at_once: bool = False
+
+
 class RunningCommand:
     """Drives one command in the caller's thread; `stop`, `detach` and `send` come from others."""
 
@@ -80,7 +98,15 @@ class RunningCommand:
         self._last_output = self.started
         self._quiet_since = self.started
         self._kill_at: float | None = None
+        self._killing_since: float | None = None
         self._ending: Ending | None = None
+        self._poll = select.poll()
+        self._company = Company(KeySequence(()), LiveFeed(None))
+        self._modes = ModeTracker()
+        self._hand: HandOver | None = None
+        self._offered: Terminal | None = None
+        self._person_look = self.started
+        self.notes: list[str] = []
 
     # --- from other threads ---------------------------------------------------------------
 
@@ -105,85 +131,110 @@ class RunningCommand:
                 with contextlib.suppress(OSError):
                     os.write(self._wake_write, b".")
 
+    def take_over(self, terminal: Terminal) -> None:
+        """Hand the command over to the person at `terminal`."""
+        with self._lock:
+            self._offered = terminal
+        self._order("hand over")
+
     # --- the loop -------------------------------------------------------------------------
 
-    def run(
-        self, limits: RunLimits, keys: KeySequence, feed: LiveFeed, sink: OutputSink | None
-    ) -> Ending:
+    def run(self, limits: RunLimits, company: Company) -> Ending:
         """Serve the command until it has ended or is detached."""
-        poll = select.poll()
-        poll.register(self._wake_read, select.POLLIN)
-        poll.register(self.reports, select.POLLIN)
-        poll.register(self.master, select.POLLIN)
-        watch = Watch(self.leader, self.master, sink)
+        self._company = company
+        self._poll.register(self._wake_read, select.POLLIN)
+        self._poll.register(self.reports, select.POLLIN)
+        self._poll.register(self.master, select.POLLIN)
+        watch = Watch(self.leader, self.master, company.sink)
+        try:
+            if company.terminal is not None and company.at_once:
+                self._hand_over(company.terminal)
+            self._loop(limits, company, watch)
+            watch.goes_on()
+            self._drain()
+            company.feed.flush()
+        finally:
+            self._hand_back()
+        return self._conclude()
+
+    def _loop(self, limits: RunLimits, company: Company, watch: Watch) -> None:
         deadline = None if limits.timeout is None else self.started + limits.timeout
         settle: float | None = None
-        while True:
-            self._poll_once(poll, self._next_event(deadline, settle, keys, feed, watch), keys, feed)
+        while not self._gone:
+            self._poll_once(self._next_event(deadline, settle, company, watch))
             now = time.monotonic()
-            if feed.due is not None and now >= feed.due:
-                feed.flush()
-            if self._gone:
-                break
+            if company.feed.due is not None and now >= company.feed.due:
+                company.feed.flush()
             if self._ending is not None:
-                if self._kill(now):
-                    break
-                continue
-            if self._status is not None:
+                if self._ending.left_running or self._kill(now):
+                    return
+            elif self._status is not None:
                 settle = settle or now + _STRAGGLERS
                 if now >= settle:
-                    break
-                continue
-            detached = self._obey(now)
-            self._send_due_keys(keys, now, watch)
-            if detached or self._check_waiting(limits, keys, watch, now):
-                break
-            if deadline is not None and now >= deadline and self._ending is None:
-                self._begin_end("timeout", now)
-        watch.goes_on()
-        self._drain(keys, feed)
-        feed.flush()
-        return self._conclude(watch)
+                    return
+            else:
+                self._obey(now)
+                self._attend(limits, company, watch, now)
+                if deadline is not None and now >= deadline and self._ending is None:
+                    self._begin_end("timeout", now)
+
+    def _attend(self, limits: RunLimits, company: Company, watch: Watch, now: float) -> None:
+        """What a running command may need: prepared keys, a person, a diagnosis."""
+        if self._hand is not None:
+            self._hand.follow_size()
+            if self._hand.hung_up:
+                self._begin_end("stopped", now)
+            return
+        self._send_due_keys(company.keys, now, watch)
+        if company.terminal is not None and not company.keys.pending and now >= self._person_look:
+            quiet = now - self._last_output
+            self._person_look = now + max(_PERSON_LOOK, quiet / 4)
+            if needs_person(self.master) or (quiet >= _PERSON_LOOK and watch.reads_terminal()):
+                watch.goes_on()
+                self._hand_over(company.terminal)
+                return
+        self._check_waiting(limits, company.keys, watch, now)
 
     def _next_event(
-        self,
-        deadline: float | None,
-        settle: float | None,
-        keys: KeySequence,
-        feed: LiveFeed,
-        watch: Watch,
+        self, deadline: float | None, settle: float | None, company: Company, watch: Watch
     ) -> float | None:
         """Milliseconds until the loop has something to do by itself."""
         now = time.monotonic()
-        moments = [m for m in (deadline, settle, feed.due, self._kill_at) if m is not None]
+        moments = [m for m in (deadline, settle, company.feed.due, self._kill_at) if m is not None]
         if self._status is None and self._ending is None:
-            moments.append(watch.next_look(self._last_output))
-            due = keys.due()
-            if due is not None:
-                moments.append(max(due, now + _READY_POLL))
+            due = company.keys.due()
+            if self._hand is not None:
+                moments.append(now + SIZE_LOOK)
+            else:
+                moments.append(watch.next_look(self._last_output))
+                if company.terminal is not None and not company.keys.pending:
+                    moments.append(self._person_look)
+                if due is not None:
+                    moments.append(max(due, now + _READY_POLL))
         return max(0.0, (min(moments) - now) * 1000) + 0.5 if moments else None
 
-    def _poll_once(
-        self, poll: select.poll, timeout: float | None, keys: KeySequence, feed: LiveFeed
-    ) -> None:
+    def _poll_once(self, timeout: float | None) -> None:
         if self._terminal_open:
-            poll.modify(self.master, self._interest())
-        for fd, event in poll.poll(timeout):
+            self._poll.modify(self.master, self._interest())
+        for fd, event in self._poll.poll(timeout):
             if fd == self._wake_read:
                 with contextlib.suppress(BlockingIOError):
                     os.read(fd, 4096)
             elif fd == self.reports:
                 self.read_reports()
-            elif event & select.POLLOUT:
-                self.outgoing.flush()
-            if fd == self.master and event & ~select.POLLOUT and not self._read(keys, feed):
-                poll.unregister(self.master)
-                self._terminal_open = False
+            elif fd == self.master:
+                if event & select.POLLOUT:
+                    self.outgoing.flush()
+                if event & ~select.POLLOUT and not self._read():
+                    self._poll.unregister(self.master)
+                    self._terminal_open = False
+            elif self._hand is not None and self._hand.pass_keys():
+                self._ending = Ending("detached", None, left_running=True)
 
     def _interest(self) -> int:
         return select.POLLIN | (select.POLLOUT if self.outgoing.waiting else 0)
 
-    def _read(self, keys: KeySequence, feed: LiveFeed) -> bool:
+    def _read(self) -> bool:
         """Take one read's worth of output; False at the end of the terminal."""
         try:
             data = os.read(self.master, _READ_SIZE)
@@ -195,17 +246,40 @@ class RunningCommand:
             return False
         self._last_output = time.monotonic()
         self.keeper.add(data)
-        keys.saw(data)
-        feed.add(data)
+        company = self._company
+        self._modes.saw(data)
+        company.keys.saw(data)
+        if self._hand is not None:
+            self._hand.show(data)
+        else:
+            company.feed.add(data)
         return True
 
-    def _drain(self, keys: KeySequence, feed: LiveFeed) -> None:
+    def _drain(self) -> None:
         """Read what is left without waiting; bounded in time for a job that goes on writing."""
         stop = time.monotonic() + _STRAGGLERS
         while self._terminal_open and time.monotonic() < stop:
             before = self.keeper.total
-            if not self._read(keys, feed) or self.keeper.total == before:
+            if not self._read() or self.keeper.total == before:
                 return
+
+    # --- a person -------------------------------------------------------------------------
+
+    def _hand_over(self, terminal: Terminal) -> None:
+        self._company.terminal = terminal
+        self._company.feed.flush()
+        hand = HandOver(terminal, self.master, self.outgoing, self._modes)
+        self._hand = hand
+        hand.begin(self.keeper.last(_SHOWN))
+        self._poll.register(hand.input, select.POLLIN)
+
+    def _hand_back(self) -> None:
+        hand, self._hand = self._hand, None
+        if hand is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                self._poll.unregister(hand.input)
+            hand.end()
+            self.notes += hand.notes()
 
     def read_reports(self) -> None:
         """Take in the leader's reports: what the shell and its orphans ended with."""
@@ -245,19 +319,20 @@ class RunningCommand:
 
     # --- ending ---------------------------------------------------------------------------
 
-    def _obey(self, now: float) -> bool:
-        """Follow the orders of other threads; True when the command is to be detached."""
+    def _obey(self, now: float) -> None:
+        """Follow the orders of other threads."""
         with self._lock:
             orders, self._orders = self._orders, []
             typed, self._typed = self._typed, []
+            offered, self._offered = self._offered, None
         for data in typed:
             self.outgoing.send(data)
         if "stop" in orders:
             self._begin_end("stopped", now)
         elif "detach" in orders:
             self._ending = Ending("detached", None, left_running=True)
-            return True
-        return False
+        elif offered is not None and self._hand is None:
+            self._hand_over(offered)
 
     def _begin_end(self, ended: Ended, now: float, waiting: Waiting | None = None) -> None:
         """TERM to the whole tree; KILL follows."""
@@ -274,16 +349,10 @@ class RunningCommand:
             return False
         signal_processes([state.pid for state in descendants(self.leader)], signal.SIGKILL)
         self._kill_at = now + _READY_POLL
-        return now > self.started + 0 and now - self._first_kill(now) > _GIVE_UP
+        self._killing_since = self._killing_since or now
+        return now - self._killing_since > _GIVE_UP
 
-    _killing_since: float | None = None
-
-    def _first_kill(self, now: float) -> float:
-        if self._killing_since is None:
-            self._killing_since = now
-        return self._killing_since
-
-    def _conclude(self, watch: Watch) -> Ending:
+    def _conclude(self) -> Ending:
         self.read_reports()
         if self._ending is not None:
             self._ending.left_running = not self._gone
@@ -308,24 +377,22 @@ class RunningCommand:
 
     def _check_waiting(
         self, limits: RunLimits, keys: KeySequence, watch: Watch, now: float
-    ) -> bool:
-        """Diagnose a quiet command; True when it is to be detached because it waits for input."""
+    ) -> None:
+        """Diagnose a quiet command; one that waits for input nobody sends is ended or detached."""
         if now - self._last_output < QUIET:
             watch.goes_on()
-            return False
+            return
         waiting = watch.look(now, self._last_output, self.keeper.last_lines)
         if (
             waiting is None
             or waiting.kind not in ("terminal", "password")
             or keys.due() is not None
         ):
-            return False
+            return
         if limits.detach_on_wait and not keys.pending:
             self._ending = Ending("detached", None, waiting=waiting, left_running=True)
-            return True
-        if limits.input_wait is not None and watch.waited(now) >= limits.input_wait:
+        elif limits.input_wait is not None and watch.waited(now) >= limits.input_wait:
             self._begin_end("stopped", now, waiting)
-        return False
 
     def close(self, on_close: Callable[[int], None] = os.close) -> None:
         """Release the descriptors. The supervisor holds the terminal of a job."""

@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import carry, continuity
-from kogniterm.execution.command import Ending, RunLimits, RunningCommand
+from kogniterm.execution.command import Company, Ending, RunLimits, RunningCommand
 from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
 from kogniterm.execution.feed import LiveFeed
 from kogniterm.execution.jobs import BackgroundCommand, exit_code
@@ -120,8 +120,13 @@ class CommandExecutor:
         sink: OutputSink | None = None,
         terminal: Terminal | None = None,
         on_wait: Literal["stop", "detach"] = "stop",
+        interactive: bool = False,
     ) -> CommandResult:
         """Run `command`; see `protocols.Executor.run`.
+
+        With `terminal` a person is there: the terminal is handed over as soon as the program
+        reads it or leaves line mode, or from the start with `interactive`. Ctrl-] gives it back
+        and lets the command go on as a job.
 
         `env` holds for this command alone. A command that waits for input nobody is going to
         send is stopped after the executor's `input_wait`, or becomes a job at once with
@@ -138,7 +143,8 @@ class CommandExecutor:
                 on_wait == "detach",
             )
             keys = KeySequence(as_keystrokes(keystrokes))
-            return self._run(command, cwd, env or {}, limits, keys, sink, terminal)
+            company = Company(keys, LiveFeed(sink), sink, terminal, interactive)
+            return self._run(command, cwd, env or {}, limits, company)
 
     def _run(
         self,
@@ -146,16 +152,14 @@ class CommandExecutor:
         cwd: str | None,
         env: Mapping[str, str],
         limits: RunLimits,
-        keys: KeySequence,
-        sink: OutputSink | None,
-        terminal: Terminal | None,
+        company: Company,
     ) -> CommandResult:
         number = next(self._numbers)
         folder, notes = self._folder(cwd)
-        overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, terminal)}
+        overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, company)}
         dump = self._private / f"left-{number}"
         launched = self._launcher.launch(
-            self._request(command, number, folder, overlay, dump, terminal)
+            self._request(command, number, folder, overlay, dump, company)
         )
         self._outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._outputs / f"{number:04}.log"
@@ -163,9 +167,8 @@ class CommandExecutor:
         running = RunningCommand(launched, keeper)
         with self._guard:
             self._current = running
-        feed = LiveFeed(sink)
         try:
-            ending = running.run(limits, keys, feed, sink)
+            ending = running.run(limits, company)
         finally:
             with self._guard:
                 self._current = None
@@ -175,16 +178,15 @@ class CommandExecutor:
             self._adopt(command, running, path, ending)
         else:
             running.close()
+        notes += running.notes
         self._carry(dump, number, overlay, ending, notes, folder)
         # `set -v` makes bash print even the text of a trap.
         ours = f"{{ . '{self._leave}'; }} 2>/dev/null >|'{dump}'"
         return self._result(command, ending, keeper, duration, notes, hidden=ours)
 
-    def _extra(
-        self, env: Mapping[str, str], terminal: Terminal | None
-    ) -> Iterable[tuple[str, str]]:
+    def _extra(self, env: Mapping[str, str], company: Company) -> Iterable[tuple[str, str]]:
         """Variables for one command alone."""
-        return {**({} if terminal is not None else self._overlay), **env}.items()
+        return {**({} if company.at_once else self._overlay), **env}.items()
 
     def _folder(self, wanted: str | None) -> tuple[str, list[str]]:
         """The folder to start in: the nearest that exists, with a note when it is another."""
@@ -204,7 +206,7 @@ class CommandExecutor:
         folder: str,
         overlay: Mapping[bytes, bytes],
         dump: Path,
-        terminal: Terminal | None,
+        company: Company,
     ) -> dict[str, object]:
         enter = self._private / f"enter-{number}"
         restore = self._private / f"restore-{number}"
@@ -219,6 +221,7 @@ class CommandExecutor:
             text.write_bytes(carry.encode(command))
             argv[3:] = [str(text)]
         environment = {**self._other_env, "BASH_ENV": str(enter), "PWD": folder}
+        terminal = company.terminal
         rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
         if self.sandbox is not None:
             argv = self.sandbox.wrap(argv, cwd=folder, state_folder=str(self._private))
@@ -228,7 +231,7 @@ class CommandExecutor:
             "cwd": folder,
             "rows": rows,
             "columns": columns,
-            "output_processing": terminal is not None,
+            "output_processing": company.at_once,
             "outside": self.sandbox is not None,
             "statuses": str(self._statuses),
         }
@@ -311,6 +314,10 @@ class CommandExecutor:
     def detach(self) -> None:
         """Turn the running command into a job; its `run` returns with `ended="detached"`."""
         self._tell(RunningCommand.detach)
+
+    def take_over(self, terminal: Terminal) -> None:
+        """Hand the running command over to the person at `terminal`, now."""
+        self._tell(lambda running: running.take_over(terminal))
 
     def type_keys(self, text: str) -> None:
         """Type `text` into the running command."""

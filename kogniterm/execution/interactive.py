@@ -1,0 +1,191 @@
+"""The hand-over: a person's terminal joined to a running command, both ways, byte for byte.
+
+Keys go to the command as they are typed and are recorded nowhere; when the program has turned
+echo off, the result says only that a secret was entered. One key stays ours: Ctrl-] lets the
+command go on as a job and gives the terminal back. Terminal modes that the program leaves
+switched on are switched off again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import termios
+import time
+
+from kogniterm.execution.keys import Outgoing
+from kogniterm.execution.pty import set_output_processing, set_size
+from kogniterm.protocols import Terminal
+
+DETACH_KEYS = (b"\x1d", b"\x1b[93;5u", b"\x1b[27;5;93~")
+"""Ctrl-] as a control character, and as terminals with extended keyboard protocols send it."""
+SIZE_LOOK = 0.25
+"""Seconds between two looks at the size of the person's terminal."""
+_REPLAY = 8 << 10
+
+_PRIVATE_MODE = re.compile(rb"\x1b\[\?([0-9;]{1,32})([hl])")
+_UNDONE = {
+    b"1": b"\x1b[?1l", b"9": b"\x1b[?9l", b"47": b"\x1b[?47l", b"1000": b"\x1b[?1000l",
+    b"1001": b"\x1b[?1001l", b"1002": b"\x1b[?1002l", b"1003": b"\x1b[?1003l",
+    b"1004": b"\x1b[?1004l", b"1005": b"\x1b[?1005l", b"1006": b"\x1b[?1006l",
+    b"1007": b"\x1b[?1007l", b"1015": b"\x1b[?1015l", b"1016": b"\x1b[?1016l",
+    b"1047": b"\x1b[?1047l", b"1049": b"\x1b[?1049l", b"2004": b"\x1b[?2004l",
+    b"2026": b"\x1b[?2026l",
+}  # fmt: skip
+"""Private modes that are off in a plain terminal (xterm's control sequences)."""
+_PLAIN = b"\x1b[m\x1b[?25h\x1b[?7h\x1b>\x0f\x1b(B"
+"""No colours, cursor shown, wrapping on, numeric keypad, the plain character set."""
+
+
+class ModeTracker:
+    """Which private modes a stream of output has switched on."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.on: list[bytes] = []
+
+    def saw(self, data: bytes) -> None:
+        """Take in output, split anywhere."""
+        if b"\x1b" not in data and not self._rest:
+            return
+        text = self._rest + data
+        for match in _PRIVATE_MODE.finditer(text):
+            for mode in match[1].split(b";"):
+                if mode in self.on:
+                    self.on.remove(mode)
+                if match[2] == b"h" and mode in _UNDONE:
+                    self.on.append(mode)
+        last = text.rfind(b"\x1b", max(0, len(text) - 40))
+        self._rest = text[last:] if last >= 0 and not _PRIVATE_MODE.match(text, last) else b""
+
+    def undo(self) -> bytes:
+        """What to write so that the terminal is plain again."""
+        return b"".join(_UNDONE[mode] for mode in reversed(self.on)) + _PLAIN
+
+    def redo(self) -> bytes:
+        """What to write so that a terminal is in the modes the program believes it is in."""
+        return b"".join(b"\x1b[?" + mode + b"h" for mode in self.on)
+
+
+class HandOver:
+    """A person's terminal joined to a command's; `master` is the command's."""
+
+    def __init__(
+        self, terminal: Terminal, master: int, outgoing: Outgoing, modes: ModeTracker
+    ) -> None:
+        self._terminal = terminal
+        self._master = master
+        self._outgoing = outgoing
+        self._modes = modes
+        self._size = (0, 0)
+        self._out = -1
+        self._began = time.monotonic()
+        self._typed = False
+        self._secret = False
+        self.input = -1
+        self.hung_up = False
+
+    def begin(self, shown: bytes) -> None:
+        """Take the terminal; `shown` is recent output that the program expects on the screen."""
+        self.input, self._out = self._terminal.acquire()
+        _echo, canonical = _line_modes(self._master)
+        if canonical:
+            with contextlib.suppress(termios.error):
+                set_output_processing(self._master, on=True)
+            self.show(_prompt_of(shown))
+        else:
+            self.show(self._modes.redo())
+            rows, columns = self._terminal.size()
+            with contextlib.suppress(OSError):
+                # Two changes of size make a full-screen program draw everything again.
+                set_size(self._master, max(1, rows - 1), columns)
+        self.follow_size()
+
+    def follow_size(self) -> None:
+        """Give the command's terminal the size of the person's."""
+        size = self._terminal.size()
+        if size != self._size:
+            self._size = size
+            with contextlib.suppress(OSError):
+                set_size(self._master, *size)
+
+    def show(self, data: bytes) -> None:
+        """Write output to the person's terminal."""
+        if b"\n" in data and _translates_nothing(self._master):
+            data = re.sub(rb"(?<!\r)\n", b"\r\n", data)
+        while data:
+            try:
+                data = data[os.write(self._out, data) :]
+            except BlockingIOError:
+                time.sleep(0.001)
+            except OSError:
+                self.hung_up = True
+                return
+
+    def pass_keys(self) -> bool:
+        """Pass on what was typed; True when the person asks for the terminal back."""
+        try:
+            data = os.read(self.input, 1 << 14)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.hung_up = True
+            return False
+        positions = [data.find(key) for key in DETACH_KEYS if key in data]
+        if positions:
+            data = data[: min(positions)]
+        if data:
+            echo, canonical = _line_modes(self._master)
+            self._typed = True
+            self._secret = self._secret or (not echo and canonical)
+            self._outgoing.send(data)
+        return bool(positions)
+
+    def end(self) -> None:
+        """Switch off what the program left on and give the terminal back."""
+        try:
+            self.show(self._modes.undo())
+        finally:
+            # A terminal that is gone cannot be restored, and must not cost the result.
+            with contextlib.suppress(OSError, termios.error):
+                self._terminal.release()
+
+    def notes(self) -> list[str]:
+        """What the model is told: that a person was there, never what was typed."""
+        lasted = time.monotonic() - self._began
+        did = "typed into the program" if self._typed else "watched and typed nothing"
+        notes = [f"A person had the keyboard for {lasted:.0f} s and {did}."]
+        if self._secret:
+            notes.append("A secret was entered with echo off; it was not recorded.")
+        return notes
+
+
+def _line_modes(master: int) -> tuple[bool, bool]:
+    """(echo, canonical) of the command's terminal."""
+    try:
+        local = termios.tcgetattr(master)[3]
+    except termios.error:
+        return True, True
+    return bool(local & termios.ECHO), bool(local & termios.ICANON)
+
+
+def _translates_nothing(master: int) -> bool:
+    """Whether line feeds come bare from a program that does not position its cursor itself."""
+    try:
+        modes = termios.tcgetattr(master)
+    except termios.error:
+        return False
+    return bool(modes[3] & termios.ICANON) and not modes[1] & termios.OPOST
+
+
+def _prompt_of(shown: bytes) -> bytes:
+    """The unfinished last line: a prompt the person is to answer."""
+    return shown[-_REPLAY:].rpartition(b"\n")[2].rpartition(b"\r")[2]
+
+
+def needs_person(master: int) -> bool:
+    """Whether the program has taken the terminal out of line mode, as full-screen ones do."""
+    return not _line_modes(master)[1]

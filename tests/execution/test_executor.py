@@ -1,0 +1,402 @@
+"""What the executor promises beside the table: ends, jobs, limits, environment, faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import ExecutionError
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.output import OutputLimits
+from kogniterm.execution.processes import process_state
+from kogniterm.types import CommandResult, Waiting
+
+TERM_PROOF = "trap '' TERM HUP INT; while :; do sleep 0.05; done"
+
+
+class Sink:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.waits: list[Waiting | None] = []
+        self.changed = threading.Condition()
+
+    def output(self, data: bytes) -> None:
+        with self.changed:
+            self.data += data
+            self.changed.notify_all()
+
+    def waiting(self, waiting: Waiting | None) -> None:
+        with self.changed:
+            self.waits.append(waiting)
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, 20)
+
+
+def alive(pid: int) -> bool:
+    state = process_state(pid)
+    return state is not None and state.state not in "ZX"
+
+
+def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def in_thread(call: Callable[[], CommandResult]) -> Callable[[], CommandResult]:
+    results: list[CommandResult] = []
+    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
+    thread.start()
+
+    def result() -> CommandResult:
+        thread.join(30)
+        return results[0]
+
+    return result
+
+
+@pytest.fixture
+def executor(tmp_path: Path) -> Iterator[CommandExecutor]:
+    with open_executor(tmp_path) as made:
+        yield made
+
+
+# --- ends ------------------------------------------------------------------------------------
+
+
+def test_timeout_keeps_the_partial_truth(executor: CommandExecutor) -> None:
+    result = executor.run("a=1; cd /usr; echo before; sleep 60; echo after", timeout=0.5)
+    assert (result.ended, result.exit_code, result.text) == ("timeout", None, "before")
+    assert result.duration >= 0.5
+    assert "sleep" in result.notes[0]
+    assert executor.run("echo $a $PWD").text == "1 /usr"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        TERM_PROOF,
+        f"({TERM_PROOF}) & ({TERM_PROOF}) & wait",
+        f'setsid bash -c "{TERM_PROOF}" & {TERM_PROOF}',
+        "cat | cat | cat",
+        "kill -STOP $$",
+        "while :; do :; done",
+        "yes",
+    ],
+)
+def test_timeout_ends_the_whole_tree(executor: CommandExecutor, command: str) -> None:
+    result = executor.run(command, timeout=0.4)
+    assert (result.ended, result.exit_code) == ("timeout", None)
+    assert result.jobs == ()
+    assert executor.run("echo next").text == "next"
+
+
+def test_stop_from_another_thread(executor: CommandExecutor) -> None:
+    sink = Sink()
+    result = in_thread(lambda: executor.run("echo $$; " + TERM_PROOF, sink=sink))
+    sink.until(lambda: b"\n" in sink.data)
+    executor.stop()
+    ended = result()
+    assert (ended.ended, ended.exit_code) == ("stopped", None)
+    assert not alive(int(ended.text))
+
+
+def test_stop_without_a_command_does_nothing(executor: CommandExecutor) -> None:
+    executor.stop()
+    assert executor.run("echo on").text == "on"
+
+
+def test_detach_makes_a_job_that_goes_on(executor: CommandExecutor) -> None:
+    sink = Sink()
+    command = "echo up; while ! test -e go; do sleep 0.05; done; echo done; exit 4"
+    result = in_thread(lambda: executor.run(command, sink=sink))
+    sink.until(lambda: b"up" in sink.data)
+    executor.detach()
+    ended = result()
+    assert (ended.ended, ended.exit_code, ended.text) == ("detached", None, "up")
+    (job,) = ended.jobs
+    assert job.state == "running"
+    executor.run("touch go")
+    assert executor.wait_job(job.id, 15).exit_code == 4
+    assert executor.read_job(job.id) == "up\ndone"
+
+
+def test_a_result_names_the_signal(executor: CommandExecutor) -> None:
+    result = executor.run("kill -9 $$")
+    assert (result.ended, result.exit_code, result.signal) == ("signaled", 137, "SIGKILL")
+
+
+def test_killed_leader_is_told_as_a_signal(executor: CommandExecutor) -> None:
+    result = executor.run("kill -9 $PPID; sleep 60", timeout=10)
+    assert (result.ended, result.exit_code) == ("signaled", 137)
+    assert executor.run("echo on").text == "on"
+
+
+def test_killed_supervisor_is_replaced(executor: CommandExecutor) -> None:
+    executor.run("a=1")
+    supervisor = executor.run("awk '{print $4}' /proc/$PPID/stat").text
+    os.kill(int(supervisor), signal.SIGKILL)
+    until(lambda: not alive(int(supervisor)))
+    assert executor.run("echo $a").text == "1"
+
+
+# --- jobs ------------------------------------------------------------------------------------
+
+
+def test_a_job_is_listed_read_stopped(executor: CommandExecutor) -> None:
+    result = executor.run("(echo working; sleep 60) & echo started")
+    assert result.duration < 5
+    (job,) = result.jobs
+    assert job.state == "running"
+    until(lambda: "working" in executor.read_job(job.id))
+    stopped = executor.stop_job(job.id)
+    assert stopped.state == "ended"
+    assert not any(alive(pid) for pid in job.pids)
+
+
+def test_output_of_a_job_does_not_reach_the_next_command(executor: CommandExecutor) -> None:
+    result = executor.run("(while :; do echo noise; sleep 0.02; done) &")
+    assert executor.run("sleep 0.2; echo clean").text == "clean"
+    assert "noise" in executor.read_job(result.jobs[0].id)
+
+
+def test_a_flooding_job_neither_blocks_nor_grows(tmp_path: Path) -> None:
+    with open_executor(tmp_path, limits=OutputLimits(file=100_000)) as executor:
+        result = executor.run("(yes | head -c 5000000; touch flooded) >/dev/tty & true")
+        until(lambda: (tmp_path / "flooded").exists())
+        path = Path(executor.jobs()[0].output_path or "")
+        assert path.stat().st_size <= 100_000
+        assert result.exit_code == 0
+
+
+def test_unknown_job(executor: CommandExecutor) -> None:
+    with pytest.raises(ExecutionError, match="no job"):
+        executor.read_job("j99")
+
+
+def test_close_ends_jobs_but_the_kept(tmp_path: Path) -> None:
+    executor = open_executor(tmp_path)
+    lost = executor.run("setsid sleep 60 & echo $!").jobs[0]
+    kept = executor.run("sleep 60 & echo $!").jobs[-1]
+    executor.keep_job(kept.id)
+    executor.close()
+    until(lambda: not any(alive(pid) for pid in lost.pids))
+    assert all(alive(pid) for pid in kept.pids)
+    for pid in kept.pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_close_is_idempotent_and_final(tmp_path: Path) -> None:
+    executor = open_executor(tmp_path)
+    executor.run("true")
+    executor.close()
+    executor.close()
+    with pytest.raises(ExecutionError, match="closed"):
+        executor.run("true")
+
+
+def test_no_zombies_and_no_descriptors_are_left(executor: CommandExecutor) -> None:
+    executor.run("true")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        executor.run("true | false & wait")
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert executor.run("ps -o stat= --ppid $PPID | grep -c Z").text == "0"
+
+
+# --- the end of the host ---------------------------------------------------------------------
+
+HOST = """
+import sys
+from kogniterm.execution import open_executor
+executor = open_executor(sys.argv[1])
+executor.run("setsid sh -c 'echo $$ >daemon; exec sleep 300' & sleep 300 & echo $! >job")
+executor.run("sh -c 'trap \\"\\" TERM HUP INT; echo $$ >child; while :; do sleep 1; done'")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path, number: int) -> None:
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path)], cwd=Path.cwd())
+    names = ("daemon", "job", "child")
+    until(lambda: all((tmp_path / n).exists() and (tmp_path / n).read_text() for n in names))
+    pids = [int((tmp_path / name).read_text()) for name in names]
+    assert all(alive(pid) for pid in pids)
+    host.send_signal(number)
+    host.wait(10)
+    until(lambda: not any(alive(pid) for pid in pids))
+
+
+# --- waiting ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("read x", "terminal"),
+        ("cat", "terminal"),
+        ("python3 -c 'input()'", "terminal"),
+        ("python3 -c 'import select,sys; select.select([sys.stdin],[],[])'", "terminal"),
+        ("python3 -c 'import select; p=select.poll(); p.register(0); p.poll()'", "terminal"),
+        ("read -s x", "password"),
+        ("python3 -c 'import getpass; getpass.getpass()'", "password"),
+        ("sleep 60", "sleeping"),
+        ("while :; do :; done", "busy"),
+        ("kill -STOP $$", "stopped"),
+        (
+            'python3 -c \'import socket as s; a=s.create_server(("127.0.0.1",0));'
+            "b=s.create_connection(a.getsockname()); b.recv(1)'",
+            "network",
+        ),
+    ],
+)
+def test_diagnosis(executor: CommandExecutor, command: str, kind: str) -> None:
+    sink = Sink()
+    result = in_thread(lambda: executor.run(f"echo here; {command}", sink=sink))
+    sink.until(lambda: any(w is not None and w.kind == kind for w in sink.waits))
+    executor.stop()
+    found = next(w for w in sink.waits if w is not None and w.kind == kind)
+    assert found.last_lines.startswith("here")
+    assert str(found.program) in found.program
+    assert found.seconds >= 1.0
+    assert result().ended == "stopped"
+    assert sink.waits[-1] is None
+
+
+def test_waiting_for_nobody_ends(tmp_path: Path) -> None:
+    with open_executor(tmp_path, input_wait=1.2) as executor:
+        result = executor.run("read -p 'Go on? ' x; echo $x")
+    assert (result.ended, result.exit_code, result.text) == ("stopped", None, "Go on?")
+    assert result.waiting is not None
+    assert result.waiting.kind == "terminal"
+
+
+def test_a_quiet_command_is_not_killed(tmp_path: Path) -> None:
+    with open_executor(tmp_path, input_wait=0.5) as executor:
+        assert executor.run("sleep 2.5; echo done").text == "done"
+
+
+def test_a_waiting_command_can_become_a_job_and_be_answered(executor: CommandExecutor) -> None:
+    result = executor.run("read -p 'Name? ' n; echo Hello $n", on_wait="detach")
+    assert result.ended == "detached"
+    assert result.waiting is not None
+    job = result.jobs[0]
+    executor.send_keys(job.id, "ann\n")
+    assert executor.wait_job(job.id, 15).exit_code == 0
+    assert executor.read_job(job.id).endswith("Hello ann")
+
+
+# --- output ----------------------------------------------------------------------------------
+
+
+def test_the_sink_sees_output_while_it_comes(executor: CommandExecutor) -> None:
+    sink = Sink()
+    result = in_thread(
+        lambda: executor.run("echo one; while ! test -e go; do sleep 0.02; done", sink=sink)
+    )
+    sink.until(lambda: b"one\n" in sink.data)
+    (Path(executor.cwd) / "go").touch()
+    assert result().exit_code == 0
+
+
+def test_a_flood_is_clipped_and_kept_whole_on_disk(executor: CommandExecutor) -> None:
+    result = executor.run("seq 1000000")
+    lines = result.text.splitlines()
+    assert lines[0] == "1"
+    assert lines[-1] == "1000000"
+    assert len(result.text) < 20_000
+    assert result.output_bytes == 6_888_896
+    assert f"{result.omitted_bytes} bytes left out" in result.text
+    kept = Path(result.output_path or "").read_bytes()
+    assert kept == b"".join(b"%d\n" % n for n in range(1, 1_000_001))
+
+
+def test_the_sink_of_a_flood_is_spared(executor: CommandExecutor) -> None:
+    sink = Sink()
+    executor.run("yes | head -c 30000000", sink=sink)
+    assert len(sink.data) < 15_000_000
+    assert sink.data.endswith(b"y\n")
+
+
+def test_memory_stays_flat(tmp_path: Path) -> None:
+    script = (
+        "import sys; from kogniterm.execution import open_executor\n"
+        "def high(): return int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])\n"
+        "with open_executor(sys.argv[1]) as e:\n"
+        "    e.run('seq 1000'); before = high()\n"
+        "    e.run(\"head -c 60000000 /dev/zero | tr '\\\\0' x\"); print(high() - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 16 * 1024
+
+
+# --- environment -----------------------------------------------------------------------------
+
+
+def test_our_keys_are_not_handed_on(tmp_path: Path) -> None:
+    env = {**os.environ, "GEMINI_API_KEY": "s", "KOGNITERM_X": "s", "MY_TOKEN": "m"}
+    with open_executor(tmp_path, env, secrets=("GEMINI_API_KEY", "MY_TOKEN")) as executor:
+        assert executor.run("env | grep -E 'GEMINI|KOGNITERM|MY_TOKEN'").text == ""
+
+
+def test_env_of_one_command_is_gone_afterwards(executor: CommandExecutor) -> None:
+    assert executor.run("echo $A $PAGER", env={"A": "1"}).text == "1 cat"
+    assert executor.run("echo ${A-none}").text == "none"
+    executor.run("PAGER=mine")
+    assert executor.run("echo $PAGER").text == "mine"
+
+
+def test_cwd_of_one_command(executor: CommandExecutor) -> None:
+    assert executor.run("pwd", cwd="/usr").text == "/usr"
+    assert executor.cwd == "/usr"
+    with pytest.raises(ExecutionError, match="does not exist"):
+        executor.run("pwd", cwd="/nowhere")
+
+
+def test_nothing_of_a_hostile_environment_runs(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    trap.write_text("echo trapped\n")
+    env = {**os.environ, "BASH_ENV": str(trap), "ENV": str(trap), "PROMPT_COMMAND": "echo trapped"}
+    with open_executor(tmp_path, env) as executor:
+        assert executor.run("echo clean").text == "clean"
+
+
+def test_many_executors_in_one_process(tmp_path: Path) -> None:
+    executors = [open_executor(tmp_path) for _ in range(4)]
+    waits = [
+        in_thread(lambda e=e, n=n: e.run(f"sleep 0.2; echo {n}")) for n, e in enumerate(executors)
+    ]
+    assert [wait().text for wait in waits] == ["0", "1", "2", "3"]
+    for executor in executors:
+        executor.close()
+
+
+def test_commands_of_several_threads_take_turns(executor: CommandExecutor) -> None:
+    waits = [in_thread(lambda: executor.run("n=$((n+1)); sleep 0.05; echo $n")) for _ in range(5)]
+    assert sorted(wait().text for wait in waits) == ["1", "2", "3", "4", "5"]
+
+
+def test_unusable_input(executor: CommandExecutor, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="NUL"):
+        executor.run("echo \0")
+    with pytest.raises(ExecutionError, match="does not exist"):
+        open_executor(tmp_path / "no")
+    with pytest.raises(ExecutionError, match="install bash"):
+        open_executor(tmp_path, shell="/no/bash")

@@ -1,0 +1,248 @@
+"""A person takes over: two real pseudo-terminals joined through the executor."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.pty import set_size
+from kogniterm.types import CommandResult
+
+
+class Desk:
+    """A person's terminal as a pty, and the person: reads the screen, types keys."""
+
+    def __init__(self, rows: int = 30, columns: int = 100) -> None:
+        self.person, self.terminal = pty.openpty()
+        set_size(self.terminal, rows, columns)
+        self.seen = b""
+        self.held = False
+
+    def size(self) -> tuple[int, int]:
+        columns, rows = os.get_terminal_size(self.terminal)
+        return rows, columns
+
+    def acquire(self) -> tuple[int, int]:
+        self._modes = termios.tcgetattr(self.terminal)
+        tty.setraw(self.terminal, termios.TCSANOW)
+        self.held = True
+        return self.terminal, self.terminal
+
+    def release(self) -> None:
+        termios.tcsetattr(self.terminal, termios.TCSANOW, self._modes)
+        self.held = False
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.person, keys)
+
+    def wait(self, condition: Callable[[bytes], bool], seconds: float = 15.0) -> None:
+        """Read the screen until `condition` holds."""
+        deadline = time.monotonic() + seconds
+        while not condition(self.seen):
+            left = deadline - time.monotonic()
+            assert left > 0, self.seen
+            if select.select([self.person], [], [], left)[0]:
+                self.seen += os.read(self.person, 65536)
+
+    def wait_for(self, text: bytes) -> None:
+        self.wait(lambda seen: text in seen)
+
+    def close(self) -> None:
+        os.close(self.person)
+        os.close(self.terminal)
+
+
+class Run(threading.Thread):
+    """A command in a thread of its own, as the runtime runs it."""
+
+    def __init__(self, executor: CommandExecutor, command: str, **options: Any) -> None:
+        super().__init__(daemon=True)
+        self._executor, self._command, self._options = executor, command, options
+        self._result: CommandResult | None = None
+        self.start()
+
+    def run(self) -> None:
+        self._result = self._executor.run(self._command, timeout=30, **self._options)
+
+    def result(self) -> CommandResult:
+        self.join(30)
+        assert self._result is not None
+        return self._result
+
+
+@pytest.fixture
+def desk() -> Any:
+    made = Desk()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def executor(tmp_path: Path) -> Any:
+    with open_executor(tmp_path, {**os.environ, "TERM": "xterm-256color"}) as made:
+        yield made
+
+
+def test_keys_and_output_go_through_and_modes_come_back(
+    executor: CommandExecutor, desk: Desk
+) -> None:
+    before = termios.tcgetattr(desk.terminal)
+    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=desk, interactive=True)
+    desk.wait_for(b"Name? ")
+    desk.type(b"bob\r")
+    result = run.result()
+    desk.wait_for(b"Hello bob\r\n")
+    assert result.exit_code == 0
+    assert "Hello bob" in result.text
+    assert "typed into the program" in result.notes[0]
+    assert termios.tcgetattr(desk.terminal) == before
+
+
+def test_the_window_follows_the_persons(executor: CommandExecutor, desk: Desk) -> None:
+    run = Run(
+        executor,
+        "trap 'stty size' WINCH; stty size; until read -t 0.1 x; do :; done; echo end",
+        terminal=desk,
+        interactive=True,
+    )
+    desk.wait_for(b"30 100")
+    set_size(desk.terminal, 11, 44)
+    desk.wait_for(b"11 44")
+    desk.type(b"\r")
+    assert run.result().text.endswith("end")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "read -s -p 'Password: ' p; echo; echo ${#p} characters",
+        "python3 -c 'import getpass; print(len(getpass.getpass()), \"characters\")'",
+    ],
+)
+def test_a_secret_is_told_but_not_recorded(
+    executor: CommandExecutor, desk: Desk, command: str
+) -> None:
+    run = Run(executor, command, terminal=desk, interactive=True)
+    desk.wait_for(b"assword: ")
+    desk.type(b"hunter2-xyz\r")
+    result = run.result()
+    assert "11 characters" in result.text
+    assert any("secret was entered" in note for note in result.notes)
+    kept = Path(result.output_path or "").read_bytes()
+    assert b"hunter2" not in kept + repr(result).encode() + desk.seen
+
+
+def test_the_terminal_is_handed_over_when_the_program_reads(
+    executor: CommandExecutor, desk: Desk
+) -> None:
+    run = Run(executor, "echo working; sleep 0.3; read -p 'Go on? ' n; echo got $n", terminal=desk)
+    desk.wait_for(b"Go on? ")
+    desk.type(b"yes\r")
+    desk.wait_for(b"got yes")
+    result = run.result()
+    assert result.text.startswith("working\nGo on? ")
+    assert b"working" not in desk.seen  # before the hand-over the sink shows, not the terminal
+
+
+def test_a_command_that_needs_nobody_leaves_the_terminal_alone(
+    executor: CommandExecutor, desk: Desk
+) -> None:
+    result = Run(executor, "echo a; sleep 0.4; echo b", terminal=desk).result()
+    assert result.notes == ()
+    assert not desk.held
+
+
+def test_ctrl_right_bracket_makes_a_job(executor: CommandExecutor, desk: Desk) -> None:
+    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=desk, interactive=True)
+    desk.wait_for(b"Name? ")
+    desk.type(b"\x1d")
+    result = run.result()
+    assert (result.ended, result.exit_code) == ("detached", None)
+    (job,) = result.jobs
+    executor.send_keys(job.id, "eve\n")
+    assert executor.wait_job(job.id, 10).exit_code == 0
+    assert "Hello eve" in executor.read_job(job.id)
+
+
+def test_ctrl_c_goes_to_the_program(executor: CommandExecutor, desk: Desk) -> None:
+    run = Run(
+        executor,
+        "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.1; done",
+        terminal=desk,
+        interactive=True,
+    )
+    desk.wait_for(b"ready")
+    desk.type(b"\x03")
+    assert run.result().exit_code == 5
+
+
+def test_modes_a_killed_program_left_are_switched_off(
+    executor: CommandExecutor, desk: Desk
+) -> None:
+    command = "printf '\\033[?1049h\\033[?1000h\\033[?2004hscreen'; stty raw; kill -9 $$"
+    Run(executor, command, terminal=desk, interactive=True).result()
+    desk.wait_for(b"\x1b[?25h")
+    for mode in (b"1049", b"1000", b"2004"):
+        assert b"\x1b[?%sl" % mode in desk.seen
+
+
+def test_a_hung_up_terminal_ends_the_command(executor: CommandExecutor) -> None:
+    desk = Desk()
+    run = Run(executor, "echo up; sleep 60", terminal=desk, interactive=True)
+    desk.wait_for(b"up")
+    os.close(desk.person)
+    assert run.result().ended == "stopped"
+    os.close(desk.terminal)
+
+
+def test_taking_over_a_running_command(executor: CommandExecutor, desk: Desk) -> None:
+    run = Run(executor, "touch up; read n; echo got $n")
+    while not Path(executor.cwd, "up").exists():
+        time.sleep(0.01)
+    executor.take_over(desk)
+    desk.wait(lambda _: desk.held)
+    desk.type(b"me\r")
+    assert run.result().text == "me\ngot me"
+
+
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+@pytest.mark.parametrize("interactive", [True, False])
+def test_vim(executor: CommandExecutor, desk: Desk, interactive: bool) -> None:
+    run = Run(executor, "vim -u NONE -N f; cat f", terminal=desk, interactive=interactive)
+    desk.wait(lambda seen: b"~" in seen and b"\x1b[?1049h" in seen)
+    desk.type(b"ihello vim\x1b:wq\r")
+    result = run.result()
+    assert result.exit_code == 0
+    assert result.text.rstrip().endswith("hello vim")
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_less(executor: CommandExecutor, desk: Desk) -> None:
+    run = Run(executor, "seq 500 >n; less n; echo after", terminal=desk, interactive=True)
+    desk.wait_for(b"29\r\n")
+    desk.type(b"G")
+    desk.wait_for(b"500")
+    desk.type(b"q")
+    assert run.result().text.rstrip().endswith("after")
+
+
+def test_python_prompt(executor: CommandExecutor, desk: Desk) -> None:
+    run = Run(executor, "python3 -q", terminal=desk, interactive=True)
+    desk.wait_for(b">>> ")
+    desk.type(b"6*7\r")
+    desk.wait_for(b"42\r\n")
+    desk.type(b"\x04")
+    assert run.result().exit_code == 0
