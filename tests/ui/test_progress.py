@@ -1,0 +1,63 @@
+"""The transfer display: lines for pipes and dumb terminals, a bar for real ones."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pexpect
+
+from kogniterm.types import Text
+from kogniterm.ui.progress import transfer
+
+BAR = """
+from kogniterm.types import Text
+from kogniterm.ui.progress import transfer
+with transfer("weights") as display:
+    for done in range(0, 101, 10):
+        display.update(done * 10**6, 100 * 10**6, Text("from {host}", {"host": "example.org"}))
+"""
+
+
+def test_lines_tell_each_tenth_once() -> None:
+    stream = io.StringIO()
+    with transfer("weights", stream) as display:
+        for done in range(101):
+            display.update(done * 1_000_000, 100_000_000, Text("from a file"))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 11
+    assert lines[0] == "weights: 0 of 100 MB from a file"
+    assert lines[-1] == "weights: 100 of 100 MB from a file"
+
+
+def test_lines_tell_a_new_source_at_once() -> None:
+    stream = io.StringIO()
+    with transfer("weights", stream) as display:
+        display.update(1_000_000, 100_000_000, Text("from a"))
+        display.update(1_000_000, 100_000_000, Text("from b"))
+    assert [line.rsplit(" ", 1)[1] for line in stream.getvalue().splitlines()] == ["a", "b"]
+
+
+def test_terminal_gets_a_bar() -> None:
+    command = ["TERM=xterm-256color", sys.executable, "-c", BAR]
+    child = pexpect.spawn("env", command, encoding="utf-8", dimensions=(24, 120))
+    child.expect(pexpect.EOF)
+    assert "100.0/100.0 MB" in (child.before or "")
+    child.close()
+
+
+def test_dumb_terminal_gets_lines() -> None:
+    child = pexpect.spawn(
+        "env", ["TERM=dumb", sys.executable, "-c", BAR], encoding="utf-8", dimensions=(24, 120)
+    )
+    child.expect(pexpect.EOF)
+    assert "weights: 100 of 100 MB from example.org" in (child.before or "")
+    assert "\x1b" not in (child.before or "")
+    child.close()
+
+
+def test_rich_is_imported_only_for_a_bar() -> None:
+    code = "import sys, kogniterm.ui.progress; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n"
