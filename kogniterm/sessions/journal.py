@@ -155,6 +155,11 @@ class SessionJournal:
             with suppress(StorageCorruptError):
                 yield stored.record()
 
+    def reload(self) -> None:
+        """Read the state again, after the stored records were changed under it."""
+        self._state, self.damaged = load_state(self._backend, self._session_id)
+        self._texts.clear()
+
     def close(self) -> None:
         if self._lease is not None:
             self._lease.release()

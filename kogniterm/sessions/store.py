@@ -103,13 +103,13 @@ class SessionStore:
         Raises `SessionBusyError` when another living process drives it.
         """
         info = self.find(reference)
-        journal = self._hold(info.id)
+        journal = self.hold(info.id)
         journal.append(
             SessionOpened(info.id, journal.state.folder, self.version, model or journal.state.model)
         )
         return journal
 
-    def _hold(self, session_id: str) -> SessionJournal:
+    def hold(self, session_id: str) -> SessionJournal:
         """The journal of an existing session, its lease taken, nothing written."""
         lease = self._lease(session_id)
         with ExitStack() as on_failure:
@@ -196,7 +196,7 @@ class SessionStore:
         if not title.strip():
             raise UsageError("A session needs a title with at least one letter.")
         info = self.find(reference)
-        journal = self._hold(info.id)
+        journal = self.hold(info.id)
         try:
             journal.append(Note.TITLE.record(" ".join(title.split())))
         finally:

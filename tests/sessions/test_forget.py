@@ -1,0 +1,120 @@
+"""Forgotten words are gone from every place, and the journal still proves itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import UsageError
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.forget import forget
+from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.lease import SessionBusyError
+from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.transfer import export_lines, import_lines
+from tests.support.conversation import command_turn, write
+
+SECRET = "clave número 7"
+
+
+def raw_bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+    path = folder / "1.log"
+    path.write_text(f"before {SECRET} after")
+    return path
+
+
+@pytest.fixture
+def session(store: SessionStore, output: Path) -> str:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(
+        journal,
+        command_turn(
+            1, f"Use {SECRET} please", f"echo '{SECRET}'", SECRET, output_path=str(output)
+        ),
+    )
+    write(journal, command_turn(2, "And now count"))
+    journal.close()
+    store.save_draft(journal.state.session_id, f"again {SECRET}")
+    return journal.state.session_id
+
+
+def test_nothing_of_the_words_stays_and_the_chain_holds(
+    store: SessionStore, session: str, output: Path, tmp_path: Path
+) -> None:
+    report = forget(store, SECRET)
+    assert len(report.records[session]) >= 5
+    assert report.files == (output,)
+    assert output.read_text() == "before [forgotten] after"
+    checked = verify(store.backend, session)
+    assert checked.intact
+    assert checked.forgotten == report.records[session]
+    everything = raw_bytes(tmp_path)
+    assert SECRET.encode() not in everything
+    assert b"mero 7" not in everything.replace(b"\\u00fa", b"u")
+    assert store.search("clave") == []
+    assert store.search("count")[0][1].session_id == session
+    assert store.find(session).title == "Use [forgotten] please"
+    state, damaged = load_state(store.backend, session)
+    assert damaged == ()
+    assert state.messages[0].content == "Use [forgotten] please"
+    assert state.draft == "again [forgotten]"
+
+
+def test_a_forgotten_record_cannot_be_changed_again_unseen(
+    store: SessionStore, session: str
+) -> None:
+    seq = forget(store, SECRET).records[session][0]
+    store.backend.execute(
+        "UPDATE records SET payload = replace(payload, '[forgotten]', 'innocent') WHERE seq = ?",
+        (seq,),
+    )
+    assert verify(store.backend, session).broken == seq
+
+
+def test_forgetting_twice_and_going_on(store: SessionStore, session: str) -> None:
+    forget(store, SECRET)
+    forget(store, "please")
+    assert forget(store, SECRET).records == {}
+    journal = store.open(session)
+    write(journal, command_turn(3))
+    journal.close()
+    assert verify(store.backend, session).intact
+    lines = list(export_lines(store, session))
+    store.delete([session])
+    import_lines(store, lines)
+    assert list(export_lines(store, session)) == lines
+    assert verify(store.backend, session).intact
+
+
+def test_a_title_given_by_hand_goes_too(store: SessionStore, session: str) -> None:
+    store.rename(session, f"The {SECRET}")
+    forget(store, SECRET)
+    assert store.find(session).title == "The [forgotten]"
+
+
+def test_the_open_session_is_cleaned_through_its_own_journal(
+    store: SessionStore, session: str
+) -> None:
+    journal = store.open(session)
+    with pytest.raises(SessionBusyError):
+        forget(store, SECRET)
+    forget(store, SECRET, live={session: journal})
+    assert journal.state.messages[0].content == "Use [forgotten] please"
+    write(journal, command_turn(3))
+    journal.close()
+    assert store.find(session).title == "Use [forgotten] please"
+    assert store.search("clave") == []
+    assert verify(store.backend, session).intact
+
+
+def test_forgetting_nothing_is_a_mistake(store: SessionStore) -> None:
+    with pytest.raises(UsageError):
+        forget(store, "  ")
