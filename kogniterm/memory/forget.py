@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from kogniterm.memory import words
 from kogniterm.memory.records import Fact
 from kogniterm.memory.repository import FactRepository
 from kogniterm.memory.tombstones import Tombstones
@@ -78,16 +80,48 @@ class Forgetter:
         self._stores = tuple(stores)
         self._paths = tuple(paths)
 
+    def matches(self, text: str) -> list[Fact]:
+        """The fact that `text` names (m7), or those that hold its words, of every status."""
+        label = re.fullmatch(r"\s*\[?m(\d{1,18})\]?\s*", text)
+        if label is not None:
+            named = self._repository.get(int(label.group(1)))
+            return [named] if named else []
+        sought = words.raw_words(text)
+        if not sought:
+            return []
+        phrase = f" {' '.join(sought)} "
+        facts = self._repository.facts()
+        literal = [fact for fact in facts if phrase in _spaced(fact)]
+        if literal:
+            return literal
+        stems = set(words.terms(text))
+        return [fact for fact in facts if stems and stems <= set(words.terms(_spaced(fact)))]
+
+    def forget_all(self, *, session_id: str | None = None, who: str = "person") -> Receipt:
+        """Forget every fact of this project (with "": that holds everywhere), or of a session.
+
+        Facts that hold everywhere stay when a project is forgotten.
+        """
+        own = self._repository.project
+        facts = [fact for fact in self._repository.facts() if fact.project == own]
+        if session_id is not None:
+            every = self._repository.facts()
+            facts = [fact for fact in every if fact.origin.session_id == session_id]
+            self._repository.drop_session(session_id)
+        else:
+            self._repository.drop_project()
+        return self.forget(facts, who=who)
+
     def forget(
-        self, facts: Iterable[Fact], *, words: Sequence[str] = (), who: str = "person"
+        self, facts: Iterable[Fact], *, phrases: Sequence[str] = (), who: str = "person"
     ) -> Receipt:
-        """Remove `facts` with everything they superseded, and every trace of `words`."""
+        """Remove `facts` with everything they superseded, and every trace of `phrases`."""
         doomed = self._with_chain(facts)
-        terms = _terms(doomed, words)
+        terms = _terms(doomed, phrases)
         marks: list[str | bytes] = [*terms, *self._hidden_marks(doomed)]
         now = self._clock.now()
         with self._repository.transaction():
-            self._tombstones.bury([*terms, *words], now)
+            self._tombstones.bury([*terms, *phrases], now)
             self._repository.delete([fact.id for fact in doomed], now=now, who=who)
             own = purge_tables(self._repository, terms)
         parts = [own, *(store.purge(terms) for store in self._stores)]
@@ -168,7 +202,7 @@ def scan(paths: Iterable[Path], marks: Sequence[str | bytes]) -> tuple[int, int,
         return 0, 0, ()
     files = read = 0
     found: list[Path] = []
-    for file in _files(paths):
+    for file in dict.fromkeys(_files(paths)):
         size, hit = _search_file(file, needles)
         files += 1
         read += size
@@ -227,9 +261,15 @@ def _search_file(path: Path, needles: Sequence[bytes]) -> tuple[int, bool]:
     return size, False
 
 
-def _terms(facts: Sequence[Fact], words: Sequence[str]) -> list[str]:
+def _spaced(fact: Fact) -> str:
+    """Text, quote and keywords as normalised words with spaces around each."""
+    every = words.raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
+    return f" {' '.join(every)} "
+
+
+def _terms(facts: Sequence[Fact], phrases: Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
-    for text in (*words, *(fact.text for fact in facts), *(fact.origin.quote for fact in facts)):
+    for text in (*phrases, *(fact.text for fact in facts), *(fact.origin.quote for fact in facts)):
         if len(text.strip()) >= SHORTEST_TERM:
             found[text.strip()] = None
     return list(found)

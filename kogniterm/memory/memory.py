@@ -16,7 +16,7 @@ from typing import Literal, Self
 
 from kogniterm import database
 from kogniterm.errors import UsageError
-from kogniterm.memory import sensitive
+from kogniterm.memory import decay, sensitive
 from kogniterm.memory.forget import Forgettable, Forgetter, Receipt
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.preferences import Preferences
@@ -161,6 +161,19 @@ class Memory:
     def audit(self, limit: int = 100) -> list[AuditEntry]:
         """What was done to facts, newest first, without their texts."""
         return self.repository.audit(limit)
+
+    def prune(self, *, dry_run: bool = False) -> list[Fact]:
+        """Delete faded and superseded facts (never pinned or pending ones); returns them."""
+        now = self.clock.now()
+        doomed = [
+            one
+            for one in self.facts("active", "superseded")
+            if not one.pinned and (one.status == "superseded" or decay.is_dormant(one, now))
+        ]
+        if doomed and not dry_run:
+            self.repository.delete([one.id for one in doomed], now=now, who="prune")
+            self.sql.scrub()
+        return doomed
 
     def forget(self, identifier: int | str) -> Receipt:
         """Remove a fact for good, with what it superseded, and prove it. Raises `UsageError`."""

@@ -214,3 +214,9 @@ def _nearest_first(path: str) -> tuple[int, str]:
 
 def _join(inner: str, name: str) -> str:
     return f"{inner}/{name}" if inner else name
+
+
+def project_root(folder: Path) -> Path:
+    """The folder that names the project: the nearest one above with `.git`, else `folder`."""
+    folder = folder.resolve()
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)

@@ -216,6 +216,32 @@ class FactRepository:
                 self.note("forget", fact_id, now=now, who=who, project=fact.project)
         return removed
 
+    def drop_project(self) -> None:
+        """Delete what this project has beside facts: preferences, lessons, notes, profile."""
+        with self.sql.transaction():
+            for table in ("preferences", "outcomes", "memory_sessions", "project_profiles"):
+                self.sql.run(
+                    f"DELETE FROM {table} WHERE user_id = ? AND project_id = ?", self._bound
+                )
+
+    def drop_session(self, session_id: str) -> None:
+        """Delete what a session has left beside facts."""
+        with self.sql.transaction():
+            for table in ("outcomes", "memory_sessions"):
+                self.sql.run(
+                    f"DELETE FROM {table} WHERE user_id = ? AND project_id IN ('', ?) "
+                    "AND session_id = ?",
+                    (*self._bound, session_id),
+                )
+
+    def projects(self) -> list[str]:
+        """The projects this user has facts in, "" for everywhere: names only, to forget them."""
+        rows = self.sql.all(
+            "SELECT DISTINCT project_id FROM facts WHERE user_id = ? ORDER BY project_id",
+            (self.user,),
+        )
+        return [str(row[0]) for row in rows]
+
     def note(
         self,
         operation: str,

@@ -77,13 +77,22 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
     records = _checked([line.rstrip("\r\n") for line in lines if line.strip()])
     try:
         with memory.repository.transaction():
-            report = _Import(memory).take(records)
+            report = _taken(memory, records)
             if dry_run:
                 raise _DryRunError
     except _DryRunError:
         return report
     memory.searcher.noticed()
     return report
+
+
+def _taken(memory: Memory, records: list[dict[str, Any]]) -> ImportReport:
+    try:
+        return _Import(memory).take(records)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            "The file cannot be imported: a record is wrong ({detail}).", detail=str(error)
+        ) from error
 
 
 class _DryRunError(Exception):
@@ -179,19 +188,16 @@ class _Import:
         clean = self._memory.redact
         copied: dict[str, Any] = {name: record.get(name) for name in _COPIED}
         copied["text"], copied["keywords"] = clean(record["text"]), clean(record["keywords"])
-        try:
-            return Fact(
-                id=0,
-                project=self._project(record),
-                source="imported",
-                origin=Origin(
-                    str(record.get("session", "")), record.get("seq"), clean(record["quote"])
-                ),
-                claim=f"{record['source']}{' pinned' if record['pinned'] else ''}",
-                **copied,
-            )
-        except (TypeError, ValueError, KeyError) as error:
-            raise UsageError("The file cannot be imported: {detail}.", detail=str(error)) from error
+        return Fact(
+            id=0,
+            project=self._project(record),
+            source="imported",
+            origin=Origin(
+                str(record.get("session", "")), record.get("seq"), clean(record["quote"])
+            ),
+            claim=f"{record['source']}{' pinned' if record['pinned'] else ''}",
+            **copied,
+        )
 
     def _preference(self, record: Mapping[str, Any]) -> None:
         if self._memory.preferences.take_over(

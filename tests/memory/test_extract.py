@@ -21,7 +21,6 @@ from kogniterm.memory.shortterm import SessionNotes, due, window
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
 from tests.memory.conftest import HandClock, OpenMemory
 
-
 SESSIONS = itertools.count()
 
 

@@ -1,0 +1,150 @@
+"""How facts and receipts look on the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kogniterm.cli import stores
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.ui.locale import _, plural, translate
+
+if TYPE_CHECKING:
+    from kogniterm.memory import Fact
+    from kogniterm.memory.forget import Receipt
+
+
+def is_faded(fact: Fact, now: float) -> bool:
+    """Whether the fact has faded out of prompts."""
+    from kogniterm.memory.decay import is_dormant
+
+    return is_dormant(fact, now)
+
+
+def as_json(fact: Fact, now: float) -> dict[str, object]:
+    """A fact in JSON; times in ISO 8601, UTC; `effective` is the decayed confidence."""
+    from kogniterm.memory.decay import effective_confidence
+    from kogniterm.memory.recall import because
+
+    return {
+        "id": fact.label,
+        "text": fact.text,
+        "category": fact.category,
+        "slot": fact.slot,
+        "project": fact.project or None,
+        "status": "faded" if fact.status == "active" and is_faded(fact, now) else fact.status,
+        "source": fact.source,
+        "pinned": fact.pinned,
+        "confidence": fact.confidence,
+        "effective": round(effective_confidence(fact, now), 4),
+        "relevance": fact.relevance_count,
+        "created": stores.iso(fact.created),
+        "confirmed": stores.iso(fact.last_confirmed),
+        "valid_to": stores.iso(fact.valid_to),
+        "superseded_by": f"m{fact.superseded_by}" if fact.superseded_by else None,
+        "session": fact.origin.session_id or None,
+        "because": str(because(fact)),
+    }
+
+
+def table(facts: Sequence[Fact], now: float) -> list[list[str]]:
+    """One row a fact: id, category, state, confidence, age, text."""
+    from kogniterm.memory.decay import DAY, effective_confidence
+
+    rows = []
+    for fact in facts:
+        age = _("{days} d").format(days=int(max(0.0, now - fact.last_confirmed) // DAY))
+        rows.append(
+            [
+                fact.label,
+                fact.category,
+                _state(fact, now),
+                f"{effective_confidence(fact, now):.0%}",
+                age,
+                fact.text,
+            ]
+        )
+    return rows
+
+
+def _state(fact: Fact, now: float) -> str:
+    if fact.status != "active":
+        return _(fact.status)
+    if fact.pinned:
+        return _("pinned")
+    return _("faded") if is_faded(fact, now) else _(fact.source)
+
+
+def details(fact: Fact, earlier: Sequence[Fact], now: float) -> list[str]:
+    """Everything about one fact, as lines."""
+    from kogniterm.memory.decay import effective_confidence
+    from kogniterm.memory.recall import because
+
+    rows = [
+        (_("text"), fact.text),
+        (_("category"), fact.category + (f" ({fact.slot})" if fact.slot else "")),
+        (_("state"), _state(fact, now)),
+        (_("holds"), fact.project or _("everywhere")),
+        (_("known"), translate(because(fact))),
+        (_("session"), fact.origin.session_id),
+        (_("confirmed"), stores.local_time(fact.last_confirmed)),
+        (_("confidence"), f"{effective_confidence(fact, now):.0%}"),
+        (_("used"), plural("{count} time", "{count} times", fact.relevance_count)),
+        (_("replaced by"), f"m{fact.superseded_by}" if fact.superseded_by else ""),
+    ]
+    rows += [(_("replaces"), f"{one.label}  {one.text}") for one in earlier]
+    width = max(len(name) for name, _value in rows)
+    return [f"{fact.label}"] + [f"  {name:<{width}}  {value}" for name, value in rows if value]
+
+
+def merged(receipts: Sequence[Receipt]) -> Receipt:
+    """Several receipts as one: what was found at last counts, for later ones purge further."""
+    from kogniterm.memory.forget import Receipt
+
+    last = receipts[-1]
+    return Receipt(
+        facts=tuple(fact for one in receipts for fact in one.facts),
+        parts=tuple(part for one in receipts for part in one.parts if part.removed),
+        scanned_files=max(one.scanned_files for one in receipts),
+        scanned_bytes=max(one.scanned_bytes for one in receipts),
+        found=tuple(dict.fromkeys(file for one in receipts for file in one.found)),
+        unreachable=last.unreachable,
+    )
+
+
+def write_receipt(receipt: Receipt, *, as_json: bool) -> int:
+    """Print the receipt; 1 when the words were still found somewhere."""
+    code = EXIT_DONE if receipt.proved else EXIT_NOT_DONE
+    if as_json:
+        stores.write_json(
+            {
+                "facts": [f"m{one}" for one in receipt.facts],
+                "removed": [
+                    {"place": str(part.place), "records": part.removed} for part in receipt.parts
+                ],
+                "proved": receipt.proved,
+                "scanned": {"files": receipt.scanned_files, "bytes": receipt.scanned_bytes},
+                "found": [str(file) for file in receipt.found],
+                "unreachable": [str(text) for text in receipt.unreachable],
+            }
+        )
+        return code
+    count = len(receipt.facts)
+    lines = [plural("{count} fact forgotten.", "{count} facts forgotten.", count)]
+    lines += [
+        _("removed from {place}: {count}").format(place=translate(part.place), count=part.removed)
+        for part in receipt.parts
+        if part.removed
+    ]
+    lines.append(
+        _("{files} files ({size} bytes) searched for what was forgotten.").format(
+            files=receipt.scanned_files, size=receipt.scanned_bytes
+        )
+    )
+    stores.write_lines(lines)
+    for file in receipt.found:
+        sys.stderr.write(_("still found in {file}").format(file=file) + "\n")
+    stores.write_lines([_("Out of reach from here:")])
+    stores.write_lines([f"  - {translate(text)}" for text in receipt.unreachable])
+    return code

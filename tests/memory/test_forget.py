@@ -1,0 +1,211 @@
+"""Forgetting: everywhere, proved by the raw bytes, and for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kogniterm.memory import Memory, Origin, open_memory
+from kogniterm.memory.files import FilePurge
+from kogniterm.memory.forget import Purged, scan
+from kogniterm.types import Text
+from tests.memory.conftest import OpenMemory
+
+SECRETIVE = "Ana is allergic to peanuts and ñandú eggs"
+
+
+class ListStore:
+    """A store of another room: a list of lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        kept = [
+            line for line in self.lines if not any(term.lower() in line.lower() for term in terms)
+        ]
+        removed = len(self.lines) - len(kept)
+        self.lines = kept
+        return Purged(Text("the list"), removed, (Text("a copy of the list"),))
+
+
+def test_every_store_takes_part_and_the_receipt_says_so(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    outputs = data / "outputs"
+    outputs.mkdir(parents=True)
+    (data / "history").write_text(f"hello\n{SECRETIVE.upper()}\nbye\n", encoding="utf-8")
+    (outputs / "1.out").write_bytes(b"\x00\x01" + SECRETIVE.encode() + b"\xff")
+    (data / "log").write_text(json.dumps({"text": SECRETIVE}) + "\n", encoding="utf-8")
+    journal = ListStore("hello", f"I said: {SECRETIVE}")
+    stores = [journal, FilePurge(Text("files"), [data / "history", data / "log", outputs])]
+    with open_memory(data, user="ana", project="shop", stores=stores, paths=[data]) as memory:
+        fact = memory.add(SECRETIVE, origin=Origin("s1", 1, SECRETIVE))
+        memory.learnings.record(SECRETIVE, "ls", ok=True)
+        memory.preferences.set("note", SECRETIVE)
+        receipt = memory.forget(fact)
+        assert receipt.proved, receipt.found
+        assert {str(part.place): part.removed for part in receipt.parts} == {
+            "memory": 2,
+            "the list": 1,
+            "files": 3,
+        }
+        assert "a copy of the list" in [str(text) for text in receipt.unreachable]
+        assert receipt.scanned_files >= 5
+    assert journal.lines == ["hello"]
+    history = (data / "history").read_text(encoding="utf-8").splitlines()
+    assert (history[0], history[1].strip(), history[2]) == ("hello", "[forgotten]", "bye")
+    assert json.loads((data / "log").read_text())["text"].strip() == "[forgotten]"
+    for file in data.rglob("*"):
+        if file.is_file():
+            assert b"peanuts" not in file.read_bytes().lower()
+
+
+def test_what_is_still_there_is_told(tmp_path: Path) -> None:
+    left = tmp_path / "data" / "notes.txt"
+    left.parent.mkdir()
+    left.write_text(SECRETIVE, encoding="utf-8")
+    with open_memory(tmp_path / "data", user="ana", paths=[tmp_path / "data"]) as memory:
+        receipt = memory.forget(memory.add(SECRETIVE, scope="everywhere"))
+    assert receipt.found == (left,)
+    assert not receipt.proved
+
+
+def test_the_file_holds_no_word_of_it_while_open_or_closed(tmp_path: Path) -> None:
+    with open_memory(tmp_path, user="ana", project="shop") as memory:
+        kept = [memory.add(f"Fact {number} about the billing service") for number in range(50)]
+        fact = memory.add("Quetzalcoatl lives in Xochimilco", keywords=["axolotl"])
+        memory.updater.edit(memory.get(fact), "Quetzalcoatl moved to Teotihuacan")
+        assert memory.search("Quetzalcoatl", 3)
+        memory.forget(max(one.id for one in memory.facts()))
+        words = ("quetzalcoatl", "xochimilco", "teotihuacan", "axolotl", "quetzal")
+        for _moment in ("open", "closed"):
+            for file in tmp_path.iterdir():
+                content = file.read_bytes().lower()
+                assert [word for word in words if word.encode() in content] == []
+            memory.close()
+    with open_memory(tmp_path, user="ana", project="shop") as memory:
+        assert [fact.id for fact in memory.facts()] == kept
+
+
+def test_forgetting_by_words_takes_what_holds_them(memory: Memory) -> None:
+    memory.add("Ana likes tea")
+    one = memory.add("Ana lives in Calle Mayor 3", keywords=["address"])
+    two = memory.add("The spare key is at Calle Mayor 5")
+    named = memory.forgetter.matches("calle mayor")
+    assert [fact.id for fact in named] == [one, two]
+    assert [fact.id for fact in memory.forgetter.matches(f"[m{one}]")] == [one]
+    assert [fact.id for fact in memory.forgetter.matches("address")] == [one]
+    assert memory.forgetter.matches("m99999") == []
+    assert memory.forgetter.matches("?!") == []
+    receipt = memory.forgetter.forget(named, phrases=["Calle Mayor"])
+    assert receipt.facts == (one, two)
+    assert [fact.text for fact in memory.facts()] == ["Ana likes tea"]
+
+
+def test_a_project_or_a_session_can_be_forgotten_whole(open_here: OpenMemory) -> None:
+    shop, blog = open_here("ana", "shop"), open_here("ana", "blog")
+    shop.add("The shop uses Helm", origin=Origin("s1"))
+    from_two = shop.add("The shop uses Debian", origin=Origin("s2"))
+    everywhere = shop.add("Ana likes tea", scope="everywhere")
+    shop.preferences.set("editor", "vim", scope="project")
+    shop.learnings.record("deploy", "helm upgrade", ok=True, session_id="s1")
+    other = blog.add("The blog uses Hugo")
+    shop.forgetter.forget_all(session_id="s1")
+    assert [fact.id for fact in shop.facts()] == [from_two, everywhere]
+    assert shop.learnings.all() == []
+    shop.forgetter.forget_all()
+    assert [fact.id for fact in shop.facts()] == [everywhere]
+    assert shop.preferences.all() == {}
+    assert [fact.id for fact in blog.facts()] == [everywhere, other]
+
+
+def test_the_audit_trail_tells_what_was_done_but_not_what_it_said(memory: Memory) -> None:
+    fact = memory.add(SECRETIVE)
+    memory.forget(fact)
+    assert [(one.operation, one.fact_id) for one in memory.audit()] == [
+        ("forget", fact),
+        ("add", fact),
+    ]
+    columns = memory.sql.all("SELECT * FROM memory_audit") + memory.sql.all(
+        "SELECT * FROM tombstones"
+    )
+    assert "peanuts" not in repr(columns)
+
+
+def test_prune_tells_first_and_keeps_what_matters(memory: Memory, clock: object) -> None:
+    pinned = memory.add("Ana's wish is old", category="learning", pinned=True)
+    memory.add("Something learnt long ago", category="learning")
+    rule = memory.add("Ana never wants emojis", category="constraint")
+    clock.advance(days=2000)  # type: ignore[attr-defined] # the hand clock of the fixtures
+    fresh = memory.add("Something learnt today", category="learning")
+    assert [fact.text for fact in memory.prune(dry_run=True)] == ["Something learnt long ago"]
+    assert len(memory.facts()) == 4
+    memory.prune()
+    assert [fact.id for fact in memory.facts()] == [pinned, rule, fresh]
+
+
+# --- files ---
+
+
+@given(st.text(min_size=4, max_size=40), st.binary(max_size=60), st.binary(max_size=60))
+def test_a_purged_file_has_its_size_and_lost_the_term(
+    tmp_path_factory: pytest.TempPathFactory, term: str, before: bytes, after: bytes
+) -> None:
+    written = term.encode("utf-8", "replace")
+    if written.decode("utf-8", "replace") != term or b"-" in written or b"[" in written:
+        return
+    file = tmp_path_factory.mktemp("purge") / "file"
+    file.write_bytes(before + written + after)
+    assert FilePurge(Text("file"), [file]).purge([term]).removed == 1
+    content = file.read_bytes()
+    assert len(content) == len(before + written + after)
+    assert written not in content or written.isspace()
+
+
+def test_a_file_somebody_has_open_keeps_working(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    with file.open("a") as log:
+        log.write("about peanuts\n")
+        log.flush()
+        FilePurge(Text("log"), [file]).purge(["peanuts"])
+        log.write("the next line\n")
+    assert file.read_text().splitlines() == ["about -------", "the next line"]
+
+
+def test_pipes_and_links_are_left_alone(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("about peanuts")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "link").symlink_to(outside)
+    os.mkfifo(inside / "pipe")
+    done = threading.Event()
+
+    def purge() -> None:
+        FilePurge(Text("files"), [inside]).purge(["peanuts"])
+        assert scan([inside], ["peanuts"]) == (0, 0, ())
+        done.set()
+
+    worker = threading.Thread(target=purge, daemon=True)
+    worker.start()
+    worker.join(20)
+    assert done.is_set()
+    assert outside.read_text() == "about peanuts"
+
+
+def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
+    edge = (1 << 20) - 3
+    (tmp_path / "big").write_bytes(b"x" * edge + b"PEANUTS" + b"y" * 10)
+    (tmp_path / "json").write_text(json.dumps({"a": "ñandú egg"}))
+    (tmp_path / "clean").write_text("nothing")
+    files, size, found = scan([tmp_path], ["peanuts", "ñandú egg"])
+    assert files == 3
+    assert size >= edge
+    assert {file.name for file in found} == {"big", "json"}

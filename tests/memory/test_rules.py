@@ -1,0 +1,184 @@
+"""Decay, and who wins when two statements disagree: pure rules, held for every value."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kogniterm.errors import UsageError
+from kogniterm.memory import dates, decay, sensitive, stemming, words
+from kogniterm.memory.index import Entry, WordIndex
+from kogniterm.memory.records import CATEGORIES, Fact, Source, fact_id
+from kogniterm.memory.update import Candidate, judge
+
+NOW = 1_700_000_000.0
+facts = st.builds(
+    Fact,
+    id=st.integers(1, 9),
+    text=st.just("text"),
+    category=st.sampled_from(CATEGORIES),
+    confidence=st.floats(0, 1),
+    source=st.sampled_from(get_args(Source)),
+    pinned=st.booleans(),
+    last_confirmed=st.floats(0, NOW),
+)
+
+
+@given(facts, st.floats(0, 4000), st.floats(0, 4000))
+def test_confidence_only_falls_and_stays_in_range(fact: Fact, one: float, two: float) -> None:
+    early, late = sorted((one, two))
+    first = decay.effective_confidence(fact, fact.last_confirmed + early * decay.DAY)
+    second = decay.effective_confidence(fact, fact.last_confirmed + late * decay.DAY)
+    assert 0 <= second <= first <= fact.confidence
+    if fact.pinned or decay.HALF_LIVES[fact.category] is None:
+        assert second == fact.confidence
+
+
+@given(facts)
+def test_confidence_halves_in_its_half_life_and_never_grows_before(fact: Fact) -> None:
+    half_life = decay.HALF_LIVES[fact.category]
+    assert decay.effective_confidence(fact, fact.last_confirmed - 1000) == fact.confidence
+    if half_life is not None and not fact.pinned:
+        later = fact.last_confirmed + half_life * decay.DAY
+        assert decay.effective_confidence(fact, later) == pytest.approx(fact.confidence / 2)
+
+
+@given(facts, st.sampled_from(get_args(Source)), st.floats(0, 1))
+def test_only_the_person_overrules_the_person(old: Fact, source: Any, confidence: float) -> None:
+    new = Candidate("text", source=source, confidence=confidence)
+    action = judge("update", new, old, NOW)
+    if source == "explicit":
+        assert action == "supersede"
+    elif old.source == "explicit" or old.pinned:
+        assert action == "pend"
+    else:
+        strong = confidence >= decay.effective_confidence(old, NOW)
+        assert action == ("supersede" if strong else "pend")
+    assert judge("same", new, old, NOW) == "confirm"
+    assert judge("detail", new, old, NOW) == judge("other", new, old, NOW) == "add"
+
+
+@given(st.text(max_size=60))
+def test_any_text_can_be_split_and_indexed(text: str) -> None:
+    terms = words.terms(text)
+    assert all(term == term.strip() and term for term in terms)
+    assert not any(" " in term or "|" in term for term in terms)
+    index = WordIndex()
+    index.add(1, Entry(tuple(terms)))
+    index.add(1, Entry(tuple(terms)))
+    assert len(index) == 1
+    assert set(index.search(text)) <= {1}
+    if terms:
+        assert 1 in index.search(text)
+    index.remove(1)
+    assert index.search(text) == {}
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.text("abc ", max_size=12)), max_size=25))
+def test_the_index_after_changes_is_the_index_made_anew(steps: list[tuple[int, str]]) -> None:
+    index = WordIndex()
+    final: dict[int, Entry] = {}
+    for number, text in steps:
+        if text.startswith("a"):
+            index.remove(number)
+            final.pop(number, None)
+        else:
+            final[number] = Entry(tuple(text.split()))
+            index.add(number, final[number])
+    anew = WordIndex()
+    for number, entry in final.items():
+        anew.add(number, entry)
+    for question in ("abc", "bb cc", "c b"):
+        assert index.search(question) == pytest.approx(anew.search(question))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("painted", "painting"),
+        ("allergies", "allergy"),
+        ("quickly", "quick"),
+        ("running", "run"),
+        ("relational", "relate"),
+        ("hopping", "hop"),
+        ("nationally", "national"),
+        ("generously", "generous"),
+    ],
+)
+def test_english_forms_of_a_word_meet(one: str, two: str) -> None:
+    assert stemming.english(one) == stemming.english(two)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("casas", "casa"), ("trabajando", "trabajo"), ("luces", "luz"), ("amigas", "amigo")],
+)
+def test_spanish_forms_of_a_word_meet(one: str, two: str) -> None:
+    assert stemming.spanish(one) == stemming.spanish(two)
+
+
+def test_words_are_compared_without_accents_possessives_and_case() -> None:
+    assert words.raw_words("Tom's CAFÉ costs 4,000") == ("tom", "cafe", "costs", "4000")
+    assert words.language("¿Dónde está el servidor?") == "es"
+    assert words.language("Where is the server?") == "en"
+    assert words.terms("日本語") == ["日本", "本語"]
+
+
+@pytest.mark.parametrize(
+    ("question", "days"),
+    [
+        ("What happened on 3 May 2023?", 1),
+        ("What happened on May 3rd, 2023?", 1),
+        ("2023-05-03 notes", 1),
+        ("¿Qué pasó el 3 de mayo de 2023?", 1),
+        ("in May 2023", 31),
+        ("en diciembre de 2023", 31),
+        ("in Feb 2024", 29),
+    ],
+)
+def test_a_named_day_or_month_is_understood(question: str, days: int) -> None:
+    period = dates.named_period(question)
+    assert period is not None
+    assert period[1] - period[0] == days * 86_400
+
+
+@pytest.mark.parametrize("question", ["may I deploy?", "31 February 2023", "in 2023", ""])
+def test_what_names_no_day_is_none(question: str) -> None:
+    assert dates.named_period(question) is None
+
+
+@pytest.mark.parametrize("value", [7, "7", "m7", "[m7]", " M7 "])
+def test_ids_are_read_in_every_form(value: int | str) -> None:
+    assert fact_id(value) == 7
+
+
+@pytest.mark.parametrize("value", ["", "x7", "m", "m7m", "-1"])
+def test_what_is_no_id_is_refused(value: str) -> None:
+    with pytest.raises(UsageError):
+        fact_id(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ghp_abcdefghijklmnopqrstuvwxyz012345",
+        "AKIAABCDEFGHIJKLMNOP",
+        "password is hunter22",
+        "la contraseña es tortuga",
+        "postgresql://ana:tortuga@db/shop",
+        "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_secrets_are_seen(text: str) -> None:
+    assert sensitive.holds_secret(text)
+    assert "tortuga" not in sensitive.mask(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Ana changes the password every month", "the API key lives in the vault", "m7"]
+)
+def test_talk_about_secrets_is_none(text: str) -> None:
+    assert not sensitive.holds_secret(text)

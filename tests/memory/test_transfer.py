@@ -1,0 +1,171 @@
+"""Export and import: byte for byte, believed only as far as a file can be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kogniterm.errors import UsageError
+from kogniterm.memory import Memory, Origin, open_memory
+from kogniterm.memory.records import Fact
+from kogniterm.memory.transfer import ImportReport, export_lines, import_lines
+from kogniterm.memory.update import Candidate
+from tests.memory.conftest import HandClock, OpenMemory
+
+
+def fill(memory: Memory, clock: HandClock) -> None:
+    memory.add("Ana likes tea", category="preference", pinned=True, keywords=["té"])
+    memory.add("Ana edits with vim", slot="editor", origin=Origin("s1", 3, "I edit with vim"))
+    clock.advance(days=1)
+    memory.add("Ana edits with emacs", slot="editor")
+    memory.add("Ana answers on Mondays “süß”", scope="everywhere")
+    memory.remember(
+        Candidate("Ana never runs sudo", "constraint", source="inferred", project="shop")
+    )
+    memory.forget(memory.add("Ana was forgotten"))
+    memory.preferences.set("language", "es")
+    memory.preferences.set("editor", "vim", scope="project")
+
+
+def test_export_import_export_is_byte_equal(open_here: OpenMemory, clock: HandClock) -> None:
+    ana, ben, cleo = open_here("ana"), open_here("ben"), open_here("cleo")
+    fill(ana, clock)
+    exported = export_lines(ana)
+    clock.advance(days=30)
+    report = import_lines(ben, exported)
+    assert report.added == 5
+    assert report.preferences == 2
+    assert export_lines(ben) == exported
+    import_lines(cleo, export_lines(ben))
+    assert export_lines(cleo) == exported
+    assert {fact.source for fact in ben.facts()} == {"imported"}
+    assert not any(fact.pinned for fact in ben.facts())
+    old, new = (ben.facts()[1], ben.facts()[2])
+    assert (old.status, old.superseded_by) == ("superseded", new.id)
+    assert ben.updater.undo(new).text == "Ana edits with vim"
+
+
+def test_importing_twice_changes_nothing(open_here: OpenMemory, clock: HandClock) -> None:
+    ana, ben = open_here("ana"), open_here("ben")
+    fill(ana, clock)
+    exported = export_lines(ana)
+    import_lines(ben, exported)
+    assert import_lines(ben, exported) == ImportReport(known=5)
+    assert import_lines(ana, exported) == ImportReport(known=5)
+    assert export_lines(ben) == exported
+
+
+def test_a_dry_run_writes_nothing(open_here: OpenMemory, clock: HandClock) -> None:
+    ana, ben = open_here("ana"), open_here("ben")
+    fill(ana, clock)
+    assert import_lines(ben, export_lines(ana), dry_run=True).added == 5
+    assert ben.facts() == []
+    assert ben.preferences.all() == {}
+
+
+def test_an_import_does_not_replace_what_the_person_said(open_here: OpenMemory) -> None:
+    ana, ben = open_here("ana"), open_here("ben")
+    ana.add("The editor is vim", slot="editor")
+    ana.preferences.set("language", "es")
+    mine = ben.add("The editor is emacs", slot="editor")
+    ben.preferences.set("language", "en")
+    report = import_lines(ben, export_lines(ana))
+    assert (report.pending, report.added, report.preferences) == (1, 0, 0)
+    assert ben.get(mine).status == "active"
+    assert ben.preferences.all()["language"].value == "en"
+
+
+def test_what_was_forgotten_does_not_come_back(open_here: OpenMemory) -> None:
+    ana = open_here("ana")
+    fact = ana.add("Ana likes tea")
+    exported = export_lines(ana)
+    ana.forget(fact)
+    assert import_lines(ana, exported) == ImportReport(forgotten=1)
+    assert ana.facts() == []
+
+
+def test_secrets_are_masked_on_the_way_out_and_in(open_here: OpenMemory) -> None:
+    ana, ben = open_here("ana", redact=lambda text: text), open_here("ben")
+    ana.add("The password is tortuga77")
+    from kogniterm.memory.sensitive import mask
+
+    assert "tortuga77" not in "".join(export_lines(ana, redact=mask))
+    import_lines(ben, export_lines(ana))
+    assert "tortuga77" not in ben.facts()[0].text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[:-1],
+        lambda lines: lines[1:],
+        lambda lines: [lines[0], lines[1].replace("tea", "gin"), *lines[2:]],
+        lambda lines: ["not json", *lines[1:]],
+        lambda lines: ["[1]", *lines[1:]],
+        lambda lines: [],
+        lambda lines: sealed([json.dumps({**json.loads(lines[0]), "version": 99})]),
+        lambda lines: sealed([lines[0], json.dumps({**json.loads(lines[1]), "category": "x"})]),
+        lambda lines: sealed([lines[0], json.dumps({"type": "fact", "id": 1})]),
+    ],
+)
+def test_a_damaged_file_is_refused_whole(memory: Memory, damage: object) -> None:
+    memory.add("Ana likes tea")
+    lines = damage(export_lines(memory))  # type: ignore[operator] # each is a function of lines
+    memory.forget(1)
+    with pytest.raises(UsageError):
+        import_lines(memory, lines)
+    assert memory.facts() == []
+
+
+def sealed(lines: list[str]) -> list[str]:
+    digest = hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+    return [*lines, json.dumps({"type": "end", "sha256": digest})]
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.builds(
+            Fact,
+            id=st.just(0),
+            text=st.text(min_size=1, max_size=40).filter(lambda text: bool(text.strip())),
+            category=st.sampled_from(["fact", "preference", "constraint"]),
+            project=st.sampled_from(["", "shop"]),
+            confidence=st.floats(0, 1),
+            created=st.floats(0, 2e9),
+            last_confirmed=st.floats(0, 2e9),
+            relevance_count=st.integers(0, 99),
+        ),
+        max_size=6,
+        unique_by=lambda fact: (fact.text.casefold(), fact.project),
+    )
+)
+def test_any_facts_survive_the_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, facts: list[Fact]
+) -> None:
+    folder = tmp_path_factory.mktemp("transfer")
+    with (
+        open_memory(folder / "a.db", user="ana", project="shop", redact=str) as one,
+        open_memory(folder / "b.db", user="ben", project="shop", redact=str) as two,
+    ):
+        for fact in facts:
+            text = fact.text.encode("utf-8", "replace").decode().replace("\x00", "")
+            if text.strip() and one.repository.same_text(text, fact.project) is None:
+                one.repository.insert(replace(fact, text=text), now=1.0, who="test")
+        exported = export_lines(one)
+        import_lines(two, exported)
+        assert export_lines(two) == exported
+
+
+def test_lines_end_as_lines_do(tmp_path: Path, memory: Memory) -> None:
+    memory.add("Ana likes tea\u2028and cake")
+    file = tmp_path / "export.jsonl"
+    file.write_text("".join(f"{line}\n" for line in export_lines(memory)), encoding="utf-8")
+    with file.open(encoding="utf-8") as lines:
+        assert import_lines(memory, lines).known == 1
