@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.fake_gemini import FakeGemini
@@ -29,15 +30,24 @@ def _only_this_machine(event: str, arguments: tuple[object, ...]) -> None:
     """Audit hook: no connection leaves the machine (subprocesses are not covered)."""
     if event == "socket.connect":
         address = arguments[1]
-        if isinstance(address, tuple) and address[0] not in {"localhost", "::1"}:
-            host = str(address[0])
-            if not host.startswith("127."):
-                raise PermissionError(f"a test tried to connect to {host}")
+        if isinstance(address, tuple) and not _is_here(address[0]):
+            raise PermissionError(f"a test tried to connect to {address[0]}")
+    elif event == "socket.getaddrinfo" and not _is_here(arguments[0]):
+        raise PermissionError(f"a test asked for the address of {arguments[0]!r}")
+
+
+def _is_here(host: object) -> bool:
+    """Whether `host` is this machine, or a name that nobody can have (RFC 6761)."""
+    name = host.decode() if isinstance(host, bytes) else str(host or "localhost")
+    return name in {"localhost", "::1"} or name.startswith("127.") or name.endswith(".invalid")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Close the network for the whole test process."""
+    """Close the network for the whole test process; make generated cases the same everywhere."""
     sys.addaudithook(_only_this_machine)
+    # A busy machine is no failure, hence no deadline.
+    hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
+    hypothesis.settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True)

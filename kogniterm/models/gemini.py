@@ -11,9 +11,10 @@ from contextlib import aclosing
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.errors import ModelAuthError
-from kogniterm.models.addresses import checked_url, host_of
+from kogniterm.errors import ModelError
+from kogniterm.models.addresses import checked_key, checked_url, host_of
 from kogniterm.models.calling import Caller
+from kogniterm.models.failures import detail
 from kogniterm.models.options import ModelOptions
 from kogniterm.models.schemas import tool_form
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
@@ -35,11 +36,8 @@ class GeminiModel:
     """
 
     def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
-        key = options.keys.get(info.provider)
-        if not key:
-            raise ModelAuthError("Gemini needs an API key; set GOOGLE_API_KEY.")
         self._info = info
-        self._key = key
+        self._key = checked_key(options.keys.get(info.provider) or "", "Gemini")
         self._options = options
         # An explicit address also keeps a tracing gateway in the environment out of the way.
         self._url = checked_url(options.base_urls.get(info.provider) or DEFAULT_URL, "Gemini")
@@ -54,36 +52,46 @@ class GeminiModel:
         return self._info
 
     def preload(self) -> None:
-        """Import and construct the client; safe to call from any thread, more than once."""
+        """Import and construct the client; safe to call from any thread, more than once.
+
+        Raises `ModelError` when that fails.
+        """
         with self._lock:
-            if self._client is not None:
-                return
-            from langchain_google_genai import ChatGoogleGenerativeAI
-            from pydantic import SecretStr
+            if self._client is None:
+                try:
+                    self._construct()
+                except (ImportError, ValueError, TypeError) as error:
+                    raise ModelError(
+                        "The Gemini client cannot be set up ({detail}).", detail=detail(error)
+                    ) from error
 
-            from kogniterm.models.gemini_wire import Wire
-            from kogniterm.models.tracing import silence_tracing
+    def _construct(self) -> None:
+        from langchain_google_genai import ChatGoogleGenerativeAI
+        from pydantic import SecretStr
 
-            silence_tracing()
-            wire = self._wire = Wire(secure=self._url.startswith("https:"))
-            self._client = ChatGoogleGenerativeAI(
-                model=self._info.name.partition(":")[2],
-                api_key=SecretStr(self._key),
-                base_url=self._url,
-                vertexai=False,
-                # Six silent tries are the client's default; ours are visible (see calling).
-                max_retries=1,
-                timeout=self._options.idle,
-                temperature=self._options.temperature,
-                max_output_tokens=self._options.max_output,
-                include_thoughts=True if self._options.thoughts else None,
-                # `verify` and `ssl` keep the client from loading certificates twice more.
-                client_args={
-                    "transport": wire,
-                    "verify": wire.certificates,
-                    "ssl": wire.certificates,
-                },
-            )
+        from kogniterm.models.gemini_wire import Wire
+        from kogniterm.models.tracing import silence_tracing
+
+        silence_tracing()
+        wire = self._wire = Wire(secure=self._url.startswith("https:"))
+        self._client = ChatGoogleGenerativeAI(
+            model=self._info.name.partition(":")[2],
+            api_key=SecretStr(self._key),
+            base_url=self._url,
+            vertexai=False,
+            # Six silent tries are the client's default; ours are visible (see calling).
+            max_retries=1,
+            timeout=self._options.idle,
+            temperature=self._options.temperature,
+            max_output_tokens=self._options.max_output,
+            include_thoughts=True if self._options.thoughts else None,
+            # `verify` and `ssl` keep the client from loading certificates twice more.
+            client_args={
+                "transport": wire,
+                "verify": wire.certificates,
+                "ssl": wire.certificates,
+            },
+        )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask; see `protocols.Model`."""
@@ -151,7 +159,7 @@ class GeminiModel:
                 # A client with another request shape: it works, only slower.
                 self._wire.plain = True
             finally:
-                await call.close()
+                await self._wire.end(call)
 
 
 def _settings(request: ModelRequest) -> dict[str, Any]:

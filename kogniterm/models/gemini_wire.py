@@ -141,11 +141,6 @@ class Call:
     head: HeadKey | None = None
     response: httpx.Response | None = None
 
-    async def close(self) -> None:
-        """Leave the connection now, not when the garbage collector comes."""
-        if self.response is not None:
-            await self.response.aclose()
-
 
 class Wire(httpx.AsyncBaseTransport):
     """The transport under the Gemini client; also plans what the client is to convert.
@@ -195,6 +190,12 @@ class Wire(httpx.AsyncBaseTransport):
         self._calls[number] = call
         return call
 
+    async def end(self, call: Call) -> None:
+        """Leave the call's connection now, not when the garbage collector comes."""
+        self._calls.pop(call.number, None)
+        if call.response is not None:
+            await call.response.aclose()
+
     def _history(self, messages: tuple[BaseMessage, ...]) -> History | None:
         """`messages` taken apart, with every wire form that is known.
 
@@ -214,7 +215,7 @@ class Wire(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the joined request; the response is streamed."""
-        call = self._calls.pop(request.headers.pop(CALL_HEADER, ""), None)
+        call = self._calls.get(request.headers.pop(CALL_HEADER, ""))
         if call is not None:
             body = self._join(call, request.content)
             headers = [item for item in request.headers.raw if item[0].lower() != b"content-length"]

@@ -15,9 +15,11 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from kogniterm.models.addresses import checked_url, host_of
+from kogniterm.errors import ModelError
+from kogniterm.models.addresses import checked_key, checked_url, host_of
 from kogniterm.models.calling import Caller
 from kogniterm.models.catalog import provider_called
+from kogniterm.models.failures import detail
 from kogniterm.models.options import ModelOptions
 from kogniterm.models.schemas import tool_form
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, ToolSpec
@@ -51,6 +53,8 @@ class LangChainModel:
         self._options = options
         url = options.base_urls.get(info.provider) or DEFAULT_URLS[info.provider]
         self._url = checked_url(url, self._title)
+        # A server of one's own often wants no key, and the clients insist on some text.
+        self._key = checked_key(options.keys.get(info.provider) or "none", self._title)
         self._caller = caller or Caller(info.name, options)
         self._lock = Lock()
         self._client: Client | None = None
@@ -87,7 +91,14 @@ class LangChainModel:
 
                 silence_tracing()
                 make = CLIENTS[self._info.provider]
-                self._client = make(self._info, self._options, self._url)
+                try:
+                    self._client = make(self._info, self._key, self._options, self._url)
+                except (ImportError, ValueError, TypeError) as error:
+                    raise ModelError(
+                        "The client of {provider} cannot be set up ({detail}).",
+                        provider=self._title,
+                        detail=detail(error),
+                    ) from error
             return self._client
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
@@ -150,7 +161,7 @@ def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _openai(info: ModelInfo, options: ModelOptions, url: str) -> Client:
+def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Client:
     import openai
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
@@ -159,7 +170,7 @@ def _openai(info: ModelInfo, options: ModelOptions, url: str) -> Client:
     http = openai.DefaultAsyncHttpxClient(timeout=options.idle)
     chat = ChatOpenAI(
         model=info.name.partition(":")[2],
-        api_key=SecretStr(options.keys.get("openai") or "none"),
+        api_key=SecretStr(key),
         base_url=url,
         max_retries=0,
         timeout=options.idle,
@@ -171,12 +182,11 @@ def _openai(info: ModelInfo, options: ModelOptions, url: str) -> Client:
     return Client(chat, http.aclose, {})
 
 
-def _anthropic(info: ModelInfo, options: ModelOptions, url: str) -> Client:
+def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Client:
     import anthropic
     from langchain_anthropic import ChatAnthropic
     from pydantic import SecretStr
 
-    key = options.keys.get("anthropic") or "none"
     own = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, timeout=options.idle)
 
     class OwnedChatAnthropic(ChatAnthropic):
@@ -201,7 +211,7 @@ def _anthropic(info: ModelInfo, options: ModelOptions, url: str) -> Client:
     return Client(chat, own.close, {"cache_control": {"type": "ephemeral"}})
 
 
-def _ollama(info: ModelInfo, options: ModelOptions, url: str) -> Client:
+def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> Client:
     import httpx
     from langchain_ollama import ChatOllama
 
@@ -220,7 +230,7 @@ def _ollama(info: ModelInfo, options: ModelOptions, url: str) -> Client:
     return Client(chat, transport.aclose, {})
 
 
-CLIENTS: Mapping[str, Callable[[ModelInfo, ModelOptions, str], Client]] = {
+CLIENTS: Mapping[str, Callable[[ModelInfo, str, ModelOptions, str], Client]] = {
     "openai": _openai,
     "anthropic": _anthropic,
     "ollama": _ollama,

@@ -166,7 +166,7 @@ class Exchange:
         """Raises KeyError, TypeError or ValueError when `line` is no exchange."""
         found = line.get("error")
         return cls(
-            line["asked"],
+            {part: line["asked"][part] for part in ("purpose", "messages", "tools")},
             tuple(_event_from_json(event) for event in line["events"]),
             None if found is None else _error_from_json(found),
         )

@@ -269,8 +269,11 @@ def _written(message: AIMessage) -> str:
         json.dumps({"name": call["name"], "arguments": call["args"]}, ensure_ascii=False)
         for call in message.tool_calls
     ]
-    broken = [str(call["args"]) for call in message.invalid_tool_calls]
-    blocks = [f"{OPEN}\n{body}\n{CLOSE}" for body in calls + broken]
+    blocks = [f"{OPEN}\n{body}\n{CLOSE}" for body in calls]
+    for call in message.invalid_tool_calls:
+        raw = call["args"] or ""
+        # Read from text, it still has its marks; from another model it never had any.
+        blocks.append(raw if OPEN in raw or CLOSE in raw else f"{OPEN}\n{raw}\n{CLOSE}")
     return "\n".join(filter(None, [message.text, *blocks]))
 
 

@@ -1,0 +1,166 @@
+"""Retries, deadline and the shape of a call, whatever the provider."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from kogniterm.errors import (
+    ModelAuthError,
+    ModelError,
+    ModelQuotaError,
+    ModelReplyError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+)
+from kogniterm.models.calling import Caller
+from kogniterm.models.failures import adjusted
+from kogniterm.models.options import ModelOptions
+from kogniterm.types import ModelEvent, Reply, RetryNotice, TextDelta
+from tests.support.asking import Pauses
+
+DONE = Reply(AIMessage("done"))
+Step = ModelEvent | ModelError
+
+
+def attempts(*plans: list[Step]) -> Callable[[], AsyncGenerator[ModelEvent, None]]:
+    """One attempt after the other, each yielding its events or raising its error."""
+    left = list(plans)
+
+    async def attempt() -> AsyncGenerator[ModelEvent, None]:
+        for step in left.pop(0):
+            if isinstance(step, ModelError):
+                raise step
+            yield step
+
+    return attempt
+
+
+async def collect(caller: Caller, *plans: list[Step]) -> list[ModelEvent]:
+    return [event async for event in caller.call(attempts(*plans))]
+
+
+def unavailable(after: float | None = None) -> ModelError:
+    return adjusted(ModelUnavailableError("it is away"), retry_after=after)
+
+
+async def test_events_pass_and_the_reply_is_the_last(pauses: Pauses) -> None:
+    caller = pauses.caller("m", ModelOptions())
+    after = [TextDelta("a"), DONE, TextDelta("behind the reply")]
+    assert await collect(caller, after) == [TextDelta("a"), DONE]
+
+
+async def test_an_attempt_without_a_reply_is_an_error(pauses: Pauses) -> None:
+    with pytest.raises(ModelReplyError, match="without a reply"):
+        await collect(pauses.caller("m", ModelOptions()), [TextDelta("a")])
+
+
+async def test_the_notice_comes_before_the_pause_and_says_why(pauses: Pauses) -> None:
+    caller = pauses.caller("m", ModelOptions())
+    events = caller.call(attempts([TextDelta("half"), unavailable(3.0)], [DONE]))
+    assert await anext(events) == TextDelta("half")
+    notice = await anext(events)
+    assert isinstance(notice, RetryNotice)
+    assert (notice.attempt, notice.of, notice.wait, str(notice.reason)) == (1, 4, 3.0, "it is away")
+    assert pauses.taken == []
+    assert await anext(events) == DONE
+    assert pauses.taken == [3.0]
+
+
+@pytest.mark.parametrize(("jitter", "taken"), [(0.0, [0.5, 1.0, 2.0]), (1.0, [1.0, 2.0, 4.0])])
+async def test_backoff_doubles_between_half_and_whole(
+    jitter: float, taken: list[float], pauses: Pauses
+) -> None:
+    caller = pauses.caller("m", ModelOptions(), jitter=jitter)
+    await collect(caller, *[[unavailable()]] * 3, [DONE])
+    assert pauses.taken == taken
+
+
+async def test_backoff_stays_below_the_longest_wait(pauses: Pauses) -> None:
+    caller = pauses.caller("m", ModelOptions(tries=6, longest_wait=3.0))
+    await collect(caller, *[[unavailable()]] * 5, [DONE])
+    assert pauses.taken == [1.0, 2.0, 3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelAuthError("no"),
+        ModelReplyError("malformed"),
+        ModelTimeoutError("late"),
+        adjusted(ModelQuotaError("spent"), retryable=False),
+    ],
+)
+async def test_what_asking_again_cannot_cure_is_raised_at_once(
+    error: ModelError, pauses: Pauses
+) -> None:
+    with pytest.raises(type(error)) as caught:
+        await collect(pauses.caller("m", ModelOptions()), [error], [DONE])
+    assert caught.value is error
+    assert pauses.taken == []
+
+
+async def test_one_try_means_no_second(pauses: Pauses) -> None:
+    with pytest.raises(ModelUnavailableError):
+        await collect(pauses.caller("m", ModelOptions(tries=1)), [unavailable()], [DONE])
+
+
+async def test_a_pause_that_passes_the_deadline_is_not_made(pauses: Pauses) -> None:
+    caller = pauses.caller("m", ModelOptions(deadline=20.0))
+    with pytest.raises(ModelUnavailableError):
+        await collect(caller, [unavailable(30.0)], [DONE])
+    assert pauses.taken == []
+
+
+async def test_the_deadline_does_not_cancel_whoever_listens() -> None:
+    """The listener is busy beyond the deadline; it gets an error, not a cancellation."""
+    caller = Caller("m", ModelOptions(deadline=0.05))
+    events = caller.call(attempts([TextDelta("a"), TextDelta("b"), DONE]))
+    assert await anext(events) == TextDelta("a")
+    loop = asyncio.get_running_loop()
+    beyond = loop.create_future()
+    loop.call_later(0.1, beyond.set_result, None)
+    await beyond
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    await events.aclose()
+
+
+async def test_cancelling_during_a_pause_ends_the_call(pauses: Pauses) -> None:
+    started = asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    caller = Caller("m", ModelOptions(), sleep=sleep)
+
+    async def listen() -> None:
+        async for _ in caller.call(attempts([unavailable()], [DONE])):
+            pass
+
+    task = asyncio.create_task(listen())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_leaving_a_call_closes_its_attempt(pauses: Pauses) -> None:
+    closed = []
+
+    async def attempt() -> AsyncGenerator[ModelEvent, None]:
+        try:
+            yield TextDelta("a")
+            yield DONE
+        finally:
+            closed.append(True)
+
+    events = pauses.caller("m", ModelOptions()).call(attempt)
+    await anext(events)
+    await events.aclose()
+    assert closed == [True]

@@ -1,0 +1,62 @@
+"""The docs of the models room say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kogniterm.models import script_file
+from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW
+from kogniterm.models.script_file import read_script
+from kogniterm.models.textcalls import parse
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def words(name: str) -> set[str]:
+    return set(re.findall(r"`([a-z_]+)`", (DOCS / name).read_text()))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "FILE_KEYS",
+        "MODEL_KEYS",
+        "REPLY_KEYS",
+        "CONDITION_KEYS",
+        "CALL_KEYS",
+        "PLAN_KEYS",
+        "STEP_KEYS",
+        "CHECK_KEYS",
+        "USAGE_KEYS",
+        "ERRORS",
+    ],
+)
+def test_every_key_of_a_script_is_documented(keys: str) -> None:
+    assert set(getattr(script_file, keys)) <= words("scripted.md")
+
+
+def test_the_examples_of_scripts_can_be_read(tmp_path: Path) -> None:
+    examples = re.findall(r"```yaml\n(.*?)```", (DOCS / "scripted.md").read_text(), re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        (tmp_path / "example.yaml").write_text(example)
+        assert read_script(tmp_path / "example.yaml").replies
+
+
+def test_every_provider_is_documented_with_its_key_and_extra() -> None:
+    text = (DOCS / "models.md").read_text()
+    for provider in PROVIDERS:
+        assert f"`{provider.name}" in text
+        assert provider.key is None or provider.key in text
+        assert provider.extra is None or f"kogniterm[{provider.extra}]" in text
+        assert provider.default_model in text
+
+
+def test_the_documented_form_of_a_text_call_is_the_one_that_is_read() -> None:
+    text = (DOCS / "models.md").read_text()
+    (example,) = re.findall(r"```\n(<tool_call>.*?)```", text, re.DOTALL)
+    assert parse(example).calls[0].name == "execute_command"
+    assert f"{UNKNOWN_WINDOW[0]:,}" in text

@@ -1,0 +1,268 @@
+"""From a name to a model, or to the one sentence that says what is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import ModelAuthError, ModelError, SettingsError, UsageError
+from kogniterm.models import (
+    ModelOptions,
+    close_model,
+    default_name,
+    installed,
+    open_model,
+    parse_name,
+    preload,
+)
+from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW, WINDOWS, window_of
+from kogniterm.models.registry import OPENERS
+from tests.support.asking import ask
+from tests.support.fake_gemini import FakeGemini
+
+KEYS = {"google_genai": "a", "openai": "b", "anthropic": "c"}
+
+
+def test_every_provider_has_an_opener_and_nothing_else_has() -> None:
+    assert [provider.name for provider in PROVIDERS] == list(OPENERS)
+
+
+def test_every_window_belongs_to_a_provider_and_is_sane() -> None:
+    names = {provider.name for provider in PROVIDERS}
+    for provider, start, window, output in WINDOWS:
+        assert provider in names
+        assert start
+        assert 0 < output <= window
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "window"),
+    [
+        ("google_genai", "gemini-2.5-flash", (1_048_576, 65_536)),
+        ("google_genai", "models/gemini-2.5-flash", (1_048_576, 65_536)),
+        ("google_genai", "gemini-2.0-flash", (1_048_576, 8_192)),
+        ("openai", "gpt-4o-mini", (128_000, 16_384)),
+        ("openai", "gpt-4.1-mini", (1_047_576, 32_768)),
+        ("openai", "gpt-4-0613", (8_192, 8_192)),
+        ("anthropic", "claude-sonnet-4-5", (200_000, 64_000)),
+        ("anthropic", "claude-sonnet-4-6", (1_000_000, 128_000)),
+        ("ollama", "qwen3", UNKNOWN_WINDOW),
+        ("openai", "my-own-model", UNKNOWN_WINDOW),
+    ],
+)
+def test_the_longest_known_beginning_decides_the_window(
+    provider: str, model: str, window: tuple[int, int]
+) -> None:
+    assert window_of(provider, model) == window
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("gemni", "did you mean google_genai:gemni?"),
+        ("gpt-4o", "did you mean openai:gpt-4o?"),
+        ("claude-x", "did you mean anthropic:claude-x?"),
+        ("opena:gpt-4o", "No provider is called opena; did you mean openai?"),
+        ("google-genai:x", "did you mean google_genai?"),
+        ("wonderful", "known are google_genai, openai"),
+        ("", "known are google_genai"),
+        (":", "known are google_genai"),
+        ("openai:", "lacks a model of that service"),
+        ("openai", "lacks a model of that service"),
+        ("scripted:", "lacks a YAML file"),
+        ("replay", "lacks a recording"),
+    ],
+)
+def test_a_name_that_is_none_gets_one_sentence(name: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_model(name, ModelOptions(keys=KEYS))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("google_genai:x", "Google Gemini needs an API key; set GOOGLE_API_KEY."),
+        ("openai:x", "set OPENAI_API_KEY"),
+        ("anthropic:x", "set ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_missing_key_is_named(name: str, words: str) -> None:
+    with pytest.raises(ModelAuthError) as caught:
+        open_model(name, ModelOptions())
+    assert words in str(caught.value)
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    options = ModelOptions(base_urls={"openai": "http://127.0.0.1:8000/v1"})
+    assert open_model("openai:mine", options).info.name == "openai:mine"
+
+
+def test_an_address_that_is_none_is_a_setting_that_is_wrong() -> None:
+    options = ModelOptions(keys=KEYS, base_urls={"google_genai": "localhost"})
+    with pytest.raises(SettingsError, match="The base URL localhost of Gemini is no address"):
+        open_model("google_genai:x", options)
+
+
+@pytest.mark.parametrize("provider", ["google_genai", "openai", "anthropic"])
+@pytest.mark.parametrize("key", ["schlüssel", "two words", "with\nline", "nul\x00"])
+def test_a_key_that_can_be_none_is_refused_and_not_repeated(provider: str, key: str) -> None:
+    with pytest.raises(ModelAuthError, match="copy it again") as caught:
+        open_model(f"{provider}:x", ModelOptions(keys={provider: key}))
+    assert key not in str(caught.value)
+
+
+async def test_a_setting_that_the_client_refuses_is_one_sentence() -> None:
+    options = ModelOptions(keys=KEYS, temperature=5.0)
+    model = open_model("google_genai:x", options)
+    preload(model)
+    with pytest.raises(ModelError, match="cannot be set up") as caught:
+        await ask(model)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_embedded_model_without_weights_says_how_to_fetch_them(tmp_path: Path) -> None:
+    if not installed("local"):
+        pytest.skip("the local extra is not installed")
+    for name in ("local", "local:qwen2.5-coder-0.5b"):
+        with pytest.raises(ModelError, match="kogniterm models pull"):
+            open_model(name, ModelOptions(weights_folder=tmp_path))
+
+
+def test_a_provider_without_a_model_uses_its_default() -> None:
+    provider, argument = parse_name("google_genai")
+    assert argument == provider.default_model
+    assert parse_name("local")[1] == ""
+    assert parse_name("ollama:llama3:8b")[1] == "llama3:8b"
+
+
+def test_settings_override_the_table() -> None:
+    options = ModelOptions(keys=KEYS, context_window=5_000, max_output=100)
+    info = open_model("google_genai:gemini-2.5-flash", options).info
+    assert (info.context_window, info.max_output) == (5_000, 100)
+    assert (info.provider, info.calls_tools, info.local) == ("google_genai", True, False)
+
+
+def test_the_default_is_gemini_with_a_key() -> None:
+    assert default_name(ModelOptions(keys=KEYS)).startswith("google_genai:gemini-")
+
+
+def run_without(packages: list[str], code: str) -> str:
+    """Run `code` in a Python that does not find `packages`; its standard output."""
+    hide = f"""
+import importlib.abc, importlib.util, sys
+class Hidden(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hidden())
+real = importlib.util.find_spec
+def find_spec(name, package=None):
+    return None if name in {packages!r} else real(name, package)
+importlib.util.find_spec = find_spec
+from kogniterm.errors import KognitermError
+from kogniterm.models import *
+"""
+    ran = subprocess.run([sys.executable, "-c", hide + code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_with_neither_key_nor_local_extra_one_sentence_says_the_two_ways_out() -> None:
+    code = """
+try:
+    default_name(ModelOptions())
+except KognitermError as error:
+    print(error.exit_code, error)
+"""
+    said = run_without(["xllamacpp"], code)
+    assert said.count("\n") == 0
+    assert said.startswith("5 No model is configured: ")
+    assert "GOOGLE_API_KEY" in said
+    assert "kogniterm[local]" in said
+
+
+def test_without_a_key_the_embedded_model_is_the_default_when_its_library_is_there() -> None:
+    if installed("local"):
+        assert default_name(ModelOptions()) == "local"
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "extra"),
+    [
+        ("langchain_openai", "openai:x", "openai"),
+        ("langchain_anthropic", "anthropic:x", "anthropic"),
+        ("langchain_ollama", "ollama:x", "ollama"),
+        ("xllamacpp", "local", "local"),
+    ],
+)
+def test_a_missing_extra_is_one_sentence_with_the_command(
+    package: str, name: str, extra: str
+) -> None:
+    code = f"""
+try:
+    open_model({name!r}, ModelOptions(keys={KEYS!r}))
+except KognitermError as error:
+    print(error.exit_code, error)
+"""
+    said = run_without([package], code)
+    assert said.startswith("2 ")
+    assert said.endswith(f"run pip install 'kogniterm[{extra}]'.")
+
+
+def test_opening_a_model_loads_no_provider_package() -> None:
+    code = f"""
+import sys
+from kogniterm.models import ModelOptions, open_model
+for name in ("google_genai:x", "openai:x", "anthropic:x", "ollama:x"):
+    open_model(name, ModelOptions(keys={KEYS!r}))
+heavy = {{"langchain_core", "httpx", "google", "openai", "anthropic", "ollama", "pydantic", "yaml"}}
+print(sorted(heavy & {{name.partition(".")[0] for name in sys.modules}}))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr
+
+
+async def test_a_model_opened_by_name_is_preloaded_asked_and_closed(
+    fake_gemini: FakeGemini,
+) -> None:
+    options = ModelOptions(keys=KEYS, base_urls={"google_genai": fake_gemini.url})
+    model = open_model("google_genai:gemini-2.5-flash", options)
+    preload(model)
+    fake_gemini.say("hello")
+    assert (await ask(model)).message.text == "hello"
+    await close_model(model)
+
+
+async def test_light_models_are_preloaded_and_closed_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("replies: [a]")
+    model = open_model(f"scripted:{tmp_path}/s.yaml", ModelOptions())
+    preload(model)
+    await close_model(model)
+
+
+async def test_a_model_that_calls_no_tools_gets_the_text_form(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "model: {calls_tools: false}\n"
+        "replies:\n"
+        "- |\n"
+        "  <tool_call>\n"
+        '  {"name": "execute_command", "arguments": {"command": "ls"}}\n'
+        "  </tool_call>\n"
+    )
+    from tests.support.asking import TOOLS
+
+    model = open_model(f"scripted:{tmp_path}/s.yaml", ModelOptions())
+    assert model.info.calls_tools
+    heard = await ask(model, tools=TOOLS)
+    assert heard.message.tool_calls[0]["args"] == {"command": "ls"}
+
+
+def test_options_are_checked_and_keep_keys_out_of_sight() -> None:
+    for wrong in ({"deadline": 0.0}, {"idle": -1.0}, {"tries": 0}):
+        with pytest.raises(ValueError, match=r"above zero|at least once"):
+            ModelOptions(**wrong)  # type: ignore[arg-type]
+    assert "secret" not in repr(ModelOptions(keys={"openai": "secret"}))
