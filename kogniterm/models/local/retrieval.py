@@ -2,7 +2,9 @@
 
 Okapi BM25 with k1 = 1.2 and b = 0.75, the values usual since Robertson and Zaragoza, "The
 Probabilistic Relevance Framework: BM25 and Beyond" (2009). The bank is small, so every example
-is scored: no index structure beyond the word counts.
+is scored: no index structure beyond the word counts. Words that say what to do (count, delete,
+rename, …) weigh double: an example of the right action on the wrong thing helps more than the
+other way round.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from kogniterm.models.local.language import Language, plain
 
 _K1 = 1.2
 _B = 0.75
+_ACTION = "*"
+_ACTION_WEIGHT = 2.0
 _TOKEN = re.compile(r"\.?[a-z0-9_+]+")
 _STOP_WORDS: dict[Language, str] = {
     "en": "a an the of to in on at for with .txt by is are was be do does did i me my you your "
@@ -56,9 +60,10 @@ def _classes(language: Language) -> Mapping[str, str]:
     classes: dict[str, str] = {}
     for line in table.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
-            first, *others = line.split()
+            mark = _ACTION if line.startswith("*") else "="
+            first, *others = line.removeprefix("*").split()
             for word in (first, *others):
-                classes.setdefault(stem(word, language), f"={first}")
+                classes.setdefault(stem(word, language), f"{mark}{first}")
     return classes
 
 
@@ -98,6 +103,7 @@ class Bank:
         total = len(self.examples)
         self._weights = {
             word: math.log(1 + (total - count + 0.5) / (count + 0.5))
+            * (_ACTION_WEIGHT if word.startswith(_ACTION) else 1.0)
             for word, count in holding.items()
         }
 
