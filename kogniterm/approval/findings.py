@@ -1,0 +1,63 @@
+"""Where the analysis puts what it finds: the worst label so far, reasons, effects, programs."""
+
+from __future__ import annotations
+
+from kogniterm.types import RISK_LABELS, Effect, EffectKind, RiskLabel, RiskReport, Text
+
+_RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
+_MAX_REASONS = 24
+_MAX_EFFECTS = 400
+
+
+class Findings:
+    """Collects facts about one command; only ever gets worse."""
+
+    def __init__(self) -> None:
+        self.label: RiskLabel = "safe_readonly"
+        self._reasons: dict[str, tuple[int, Text]] = {}
+        self._effects: dict[Effect, None] = {}
+        self._programs: list[tuple[str, ...]] = []
+
+    def note(self, label: RiskLabel, template: str, **values: object) -> None:
+        """Raise the label to at least `label`, because of what the template says."""
+        if _RANK[label] > _RANK[self.label]:
+            self.label = label
+        text = Text(template, values)
+        self._reasons.setdefault(str(text), (_RANK[label], text))
+
+    def ask(self, template: str, **values: object) -> None:
+        """Something a person must approve."""
+        self.note("needs_approval", template, **values)
+
+    def danger(self, template: str, **values: object) -> None:
+        """Something nobody should approve lightly, and auto mode never does."""
+        self.note("dangerous", template, **values)
+
+    def effect(self, kind: EffectKind, target: str, *, outside: bool = False) -> None:
+        """Record an effect; the number kept is bounded."""
+        if len(self._effects) < _MAX_EFFECTS:
+            self._effects[Effect(kind, target, outside)] = None
+
+    def program(self, argv: tuple[str, ...]) -> None:
+        """Record a program that would run."""
+        if len(self._programs) < _MAX_EFFECTS:
+            self._programs.append(argv)
+
+    def argvs(self) -> list[tuple[str, ...]]:
+        """The programs found so far, in order."""
+        return self._programs
+
+    def has(self, kind: EffectKind) -> bool:
+        """Whether an effect of this kind was found."""
+        return any(effect.kind == kind for effect in self._effects)
+
+    def report(self, command: str) -> RiskReport:
+        """The facts, worst reasons first."""
+        ordered = sorted(self._reasons.values(), key=lambda item: -item[0])
+        return RiskReport(
+            command,
+            self.label,
+            tuple(text for _, text in ordered[:_MAX_REASONS]),
+            tuple(self._effects),
+            tuple(self._programs),
+        )

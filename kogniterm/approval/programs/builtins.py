@@ -1,0 +1,195 @@
+"""The shell's own commands that change the shell for what comes after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kogniterm.approval.call import Call
+from kogniterm.approval.options import Rules
+from kogniterm.approval.places import HOLE, is_secret_variable
+from kogniterm.approval.programs.plain import set_by_data
+from kogniterm.approval.programs.wrappers import shows_environment
+from kogniterm.approval.scope import Argument
+
+_STEERING_VARIABLE = re.compile(
+    r"(?:PATH|LD_|DYLD_|BASH|ENV\Z|IFS\Z|PS[0-4]\Z|PROMPT|SHELL|GIT_|SSH_|GPG_|\w*PAGER\Z|LESS|MAN|\w*EDITOR\Z|VISUAL"
+    r"|PYTHON|PERL|RUBY|NODE_|NPM_|JAVA_|_JAVA|JDK_|CLASSPATH|GREP_OPTIONS|RIPGREP|FZF|CDPATH|GLOBIGNORE|FIGNORE"
+    r"|EXECIGNORE|HIST|HOME\Z|TMPDIR\Z|XDG_|\w*_PROXY\Z|\w*proxy\Z|OPENSSL|CURL|SSL_|REQUESTS_|GCONV_PATH|LOCPATH|NLSPATH"
+    r"|MALLOC|GLIBC|TERMINFO|TERMCAP|INPUTRC|MAIL|DOCKER_|KUBE|AWS_|GOOGLE_|AZURE_|PG|MYSQL|CC\Z|CXX\Z|\w*FLAGS\Z|MAKE|CMAKE"
+    r"|GO[A-Z]+\Z|CARGO|RUST|PIP_|VIRTUAL|CONDA|SUDO_|DISPLAY\Z|DBUS|BROWSER|TAR_OPTIONS|RSYNC|KOGNITERM|OPENAI|ANTHROPIC"
+    r"|GEMINI|FPATH|ZDOTDIR|TMOUT|TERM_PROGRAM|WINDOWID|UID\Z|OPTIND\Z|POSIXLY)"
+)
+_INJECTING_VARIABLE = re.compile(
+    r"(?:LD_(?:PRELOAD|AUDIT|LIBRARY_PATH)|BASH_ENV|PROMPT_COMMAND|BASH_FUNC_\w*|SHELLOPTS|DYLD_INSERT_LIBRARIES)\Z"
+)
+_TAMPERING = re.compile(r"(?:HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE)\Z")
+
+
+def assigns(call: Call, name: str, value: Argument) -> None:
+    """A variable of the shell gets a value."""
+    if _INJECTING_VARIABLE.match(name):
+        call.danger("It sets {name}, which makes other programs load code.", name=name)
+    elif _TAMPERING.match(name):
+        call.danger("It tampers with the shell's history ({name}).", name=name)
+    elif _STEERING_VARIABLE.match(name):
+        call.ask("It sets {name}, which changes what programs do.", name=name)
+    if value.value.startswith("-") and not re.fullmatch(r"-\d+", value.value):
+        call.ask("It keeps an option in a variable ({name}).", name=name)
+    if value.known and ("/" in value.value or value.value.startswith(".")):
+        call.reads_later(value)
+    call.scope.variables[name] = value
+
+
+def declare(call: Call, rules: Rules) -> None:
+    """export, declare…: assignments were judged already; what is left are options and names."""
+    words = [arg.value for arg in call.args]
+    flags = "".join(word[1:] for word in words if word.startswith("-"))
+    names = [word for word in words if not word.startswith(("-", "+"))]
+    if not names and not call.scope.variables and (not words or "p" in flags or "x" in flags):
+        if not set(flags) & set("fF") and call.name != "local":
+            shows_environment(call)
+    if set(flags) & set("in") or ("f" in flags and call.name == "export"):
+        call.ask(
+            "{program} {flags} gives variables a meaning that may run commands.", flags="-" + flags
+        )
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            call.ask("{program} sets a variable of an unusual name.")
+        elif "p" in flags and is_secret_variable(name):
+            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+    del rules
+
+
+def read_variable(call: Call, rules: Rules) -> None:
+    """read, mapfile: variables filled with data."""
+    words = list(call.args)
+    while words:
+        word = words.pop(0)
+        if re.fullmatch(r"-[A-Za-z]*[dnNptuicCOs]", word.value) and word.value[-1] != "s":
+            if words and word.value[-1] == "a":
+                continue
+            if words:
+                words.pop(0)
+            if word.value[-1] in "C" and call.name != "read":
+                call.ask("{program} -C runs a command.")
+        elif not word.value.startswith("-"):
+            set_by_data(call, word.value)
+    call.scope.variables["REPLY"] = Argument(HOLE, split=True, tainted=True)
+    del rules
+
+
+def cd(call: Call, rules: Rules) -> None:
+    """cd, pushd, popd: where relative paths lead from now on."""
+    words = [arg for arg in call.args if not re.fullmatch(r"-[LPe@n]+|--", arg.value)]
+    if call.name == "popd" or (call.name == "pushd" and not words):
+        call.scope.cwd = None
+    elif not words:
+        call.scope.cwd = call.scope.ground.home
+    elif (
+        words[0].value == "-"
+        or HOLE in words[0].value
+        or words[0].glob
+        or words[0].value.startswith("+")
+    ):
+        call.scope.cwd = None
+    else:
+        call.scope.cwd = call.place(words[0]).path
+    del rules
+
+
+_SAFE_SHOPT = frozenset(
+    ["nullglob", "globstar", "dotglob", "failglob", "nocaseglob", "nocasematch", "lastpipe", "inherit_errexit", "checkwinsize"]
+)
+
+
+def shopt(call: Call, rules: Rules) -> None:
+    """shopt: options that change how text is read ask."""
+    names = [arg.value for arg in call.args if not arg.value.startswith("-")]
+    changing = any(re.match(r"-[a-z]*[su]", arg.value) for arg in call.args)
+    if changing and not _SAFE_SHOPT.issuperset(names):
+        call.ask("{program} changes how the shell reads commands.")
+    del rules
+
+
+def set_(call: Call, rules: Rules) -> None:
+    """set: shell options and positional parameters; alone it shows every variable."""
+    words = [arg.value for arg in call.args]
+    if not words:
+        shows_environment(call)
+    text = " ".join(words)
+    if re.search(r"\+o history|-o history", text):
+        call.danger("It tampers with the shell's history.")
+    elif any(re.match(r"[-+][A-Za-z]*[Bkpbhm]", word) for word in words):
+        call.ask("{program} changes how the shell reads commands.")
+    del rules
+
+
+def unset(call: Call, rules: Rules) -> None:
+    """unset: subscripts can run commands, some names matter."""
+    for arg in call.args:
+        if arg.value.startswith("-"):
+            continue
+        if not re.fullmatch(r"[A-Za-z_]\w*", arg.value):
+            call.ask("{program} is given something that is not a plain name.")
+        elif _TAMPERING.match(arg.value):
+            call.danger("It tampers with the shell's history ({name}).", name=arg.value)
+        elif _STEERING_VARIABLE.match(arg.value):
+            call.ask("It removes {name}, which changes what programs do.", name=arg.value)
+        else:
+            call.scope.variables.pop(arg.value, None)
+    del rules
+
+
+def let(call: Call, rules: Rules) -> None:
+    """let: arithmetic on plain names."""
+    for arg in call.args:
+        if not re.fullmatch(r"[\w\s+\-*/%<>=!&|^~?:(),]*", arg.value):
+            call.ask("{program} calculates with something that may run commands.")
+    del rules
+
+
+def history(call: Call, rules: Rules) -> None:
+    """history: shown it may hold secrets, cleared it hides tracks."""
+    if any(re.match(r"-[a-z]*[cdw]", arg.value) for arg in call.args):
+        call.danger("It tampers with the shell's history.")
+    else:
+        call.findings.effect("secret", "history")
+        call.ask("It shows earlier commands, which may hold secrets.")
+    del rules
+
+
+def alias(call: Call, rules: Rules) -> None:
+    """alias: listing is harmless, defining is not."""
+    if any("=" in arg.value or HOLE in arg.value for arg in call.args):
+        call.ask("{program} changes what later commands mean.")
+    del rules
+
+
+def printenv(call: Call, rules: Rules) -> None:
+    """printenv: everything, or the named variables."""
+    names = [arg for arg in call.args if not arg.value.startswith("-")]
+    if not names:
+        shows_environment(call)
+    for arg in names:
+        if is_secret_variable(arg.value) or not arg.known:
+            call.findings.effect("secret", "$" + arg.value.replace(HOLE, "…"))
+            call.ask(
+                "It shows the variable {name}, which may hold a secret.",
+                name=arg.value.replace(HOLE, "…"),
+            )
+    del rules
+
+
+def ulimit(call: Call, rules: Rules) -> None:
+    """ulimit: shows limits; setting one lasts."""
+    if any(not arg.value.startswith("-") for arg in call.args):
+        call.ask("{program} changes a limit of the shell.")
+    del rules
+
+
+HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
+    "declare": declare, "readvar": read_variable, "cd": cd, "shopt": shopt, "set": set_,
+    "unset": unset, "let": let, "history": history, "alias": alias, "printenv": printenv,
+    "ulimit": ulimit,
+}  # fmt: skip

@@ -1,0 +1,277 @@
+"""git: readers are judged safe, with a stated reason; everything else asks.
+
+A repository's own config can name programs (pager, fsmonitor, textconv, external diff). Reads
+are still called safe because (1) `.git/config` is written by nobody without approval (it is a
+steering file, and read-only in the sandbox), (2) git refuses repositories of other owners, and
+(3) commands run with GIT_PAGER=cat. What a command line itself could add to that (`-c`,
+`--exec-path`, `--ext-diff`, `--textconv`, `--output`, aliases) is never safe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kogniterm.approval.call import Call
+from kogniterm.approval.options import Parsed, Rules, parse_options
+from kogniterm.approval.places import HOLE
+from kogniterm.approval.programs.plain import apply_options
+from kogniterm.approval.scope import Argument
+
+_DIFF = {
+    **dict.fromkeys(("output",), "write"),
+    **dict.fromkeys(("ext-diff", "textconv"), "ask"),
+    **dict.fromkeys(
+        ("n", "S", "G", "U", "since", "until", "after", "before", "author", "committer", "grep", "format",
+         "pretty", "date", "max-count", "skip", "L", "diff-filter", "color", "stat", "word-diff", "decorate",
+         "unified", "find-renames", "abbrev", "encoding", "inter-hunk-context", "word-diff-regex", "glob",
+         "branches", "tags", "remotes", "exclude", "src-prefix", "dst-prefix", "submodule", "ignore-submodules"),
+        "text",
+    ),
+}  # fmt: skip
+_READERS: dict[str, dict[str, str]] = {
+    **dict.fromkeys(("log", "diff", "show", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff", "blame", "annotate", "shortlog"), _DIFF),
+    "grep": {"O": "ask", "open-files-in-pager": "ask", "textconv": "ask", "ext-grep": "ask", "f": "read"},
+    "cat-file": {"textconv": "ask", "filters": "ask"},
+    "rev-list": {"use-bitmap-index": "text"},
+    "verify-commit": {"": "ask"},
+    **dict.fromkeys(
+        ("status", "describe", "rev-parse", "ls-files", "ls-tree", "name-rev", "merge-base", "cherry", "show-ref",
+         "for-each-ref", "show-branch", "count-objects", "version", "check-ignore", "check-attr", "check-mailmap",
+         "diff-pairs", "verify-pack", "get-tar-commit-id", "patch-id", "check-ref-format", "stripspace",
+         "column", "--version", "-v"),
+        {},
+    ),
+}  # fmt: skip
+_REMOTE = frozenset(
+    ["fetch", "pull", "push", "clone", "ls-remote", "fetch-pack", "send-pack", "send-email", "request-pull", "p4", "svn", "lfs"]
+)
+_WRITERS = frozenset(["add", "commit", "mv", "init", "notes", "switch", "tag", "branch", "stash"])
+_IRREVERSIBLE = frozenset(["filter-branch", "filter-repo", "prune", "update-ref", "replace", "fast-import"])
+_SAFE_CONFIG = re.compile(
+    r"(?:color\.[\w.]+|core\.quotepath|log\.date|diff\.noprefix|core\.pager=cat|advice\.\w+)(?:=[\w-]*)?\Z",
+    re.IGNORECASE,
+)
+_LISTING = {
+    "branch": frozenset(
+        ["a", "r", "v", "vv", "l", "list", "all", "remotes", "verbose", "show-current", "merged", "no-merged", "contains", "no-contains", "sort", "points-at", "format", "column", "no-column", "color", "no-color", "i", "ignore-case", "abbrev", "no-abbrev", "q"]
+    ),
+    "tag": frozenset(
+        ["l", "list", "n", "sort", "contains", "no-contains", "merged", "no-merged", "points-at", "format", "column", "no-column", "color", "i", "ignore-case"]
+    ),
+    "stash": frozenset(),
+}
+
+
+def git(call: Call, rules: Rules) -> None:
+    """git: global options, then the verb."""
+    args = list(call.args)
+    scope = call.scope
+    while args and args[0].value.startswith("-"):
+        word = args.pop(0).value
+        if word == "-C" and args:
+            scope = scope.branch()
+            scope.cwd = call.with_scope(scope).place(args.pop(0)).path
+        elif word in {"-c", "--config-env"} or word.startswith("-c"):
+            value = args.pop(0).value if word in {"-c", "--config-env"} and args else word[2:]
+            if not _SAFE_CONFIG.match(value):
+                call.ask("Option -c of {program} can make it run other programs.")
+        elif word in {
+            "--version",
+            "--help",
+            "-v",
+            "-h",
+            "--html-path",
+            "--man-path",
+            "--info-path",
+        }:
+            return
+        elif word not in {"--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs",
+                          "--glob-pathspecs", "--icase-pathspecs", "--no-lazy-fetch", "--bare"}:  # fmt: skip
+            if (
+                "=" not in word
+                and args
+                and word in {"--git-dir", "--work-tree", "--namespace", "--exec-path"}
+            ):
+                args.pop(0)
+            call.ask(
+                "Option {option} of {program} can make it run other programs.",
+                option=word.replace(HOLE, "…"),
+            )
+    call = call.with_scope(scope)
+    if not args:
+        return
+    verb, *rest = args
+    if not verb.known:
+        call.ask("What {program} is to do is only known when it runs.")
+        return
+    _verb(call, verb.value, tuple(rest))
+    del rules
+
+
+def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
+    if verb in _READERS:
+        table = Rules("git", options=_READERS[verb])
+        parsed = parse_options(args, table)
+        if parsed.unclear:
+            call.ask(
+                "Some arguments of {program} could turn out to be options; write them as ./name."
+            )
+        apply_options(call, table, parsed)
+        if parsed.has("no-index") or verb == "grep":
+            for operand in parsed.operands:
+                call.reads(operand)
+        return
+    parsed = parse_options(args, Rules("git", options=_VALUES))
+    first = parsed.operands[0].value if parsed.operands else ""
+    if verb in _READING_FORMS and _READING_FORMS[verb](parsed, first):
+        return
+    if verb in _DESTROYS and _DESTROYS[verb](parsed, first):
+        call.findings.effect("delete", f"git {verb}")
+        call.danger("git {verb} in this form loses work that cannot be brought back.", verb=verb)
+        if verb == "push":
+            call.network("git")
+        return
+    _changes(call, verb, parsed, first)
+
+
+_VALUES = dict.fromkeys(
+    (
+        "m",
+        "message",
+        "F",
+        "file",
+        "C",
+        "author",
+        "date",
+        "sort",
+        "format",
+        "contains",
+        "points-at",
+        "u",
+        "b",
+        "B",
+        "c",
+        "get",
+    ),
+    "value",
+)
+
+
+def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
+    remote = (
+        verb in _REMOTE
+        or (verb == "remote" and first in {"update", "prune", "show"})
+        or (verb == "submodule")
+    )
+    if remote:
+        call.network("git")
+        return
+    if verb in _IRREVERSIBLE:
+        call.danger("git {verb} rewrites history.", verb=verb)
+        return
+    loses = {
+        "branch": ("d", "D", "delete", "m", "M", "move", "f", "force", "C"),
+        "tag": ("d", "delete", "f", "force"),
+        "mv": ("f", "force"),
+        "commit": ("amend",),
+        "switch": ("f", "force", "discard-changes", "C"),
+    }
+    asked = parsed.has(*loses.get(verb, ())) or (
+        verb == "stash" and first in {"drop", "clear", "pop", "branch"}
+    )
+    if verb == "switch" and not parsed.has("c", "create"):
+        asked = True
+    if (verb in {"checkout"} and parsed.has("b") and not parsed.has("f", "force", "B")) or (verb == "restore" and parsed.has("staged", "S") and not parsed.has("worktree", "W")):
+        asked = False
+    elif verb not in _WRITERS:
+        asked = True
+    if asked:
+        call.findings.effect("write", f"git {verb}")
+        call.ask(
+            "git {verb} in this form changes files, history or settings.",
+            verb=verb.replace(HOLE, "…"),
+        )
+    else:
+        call.findings.effect("write", ".git")
+        call.findings.note("workspace_write", "git {verb} changes the repository.", verb=verb)
+
+
+def _listing(verb: str) -> Callable[[Parsed, str], bool]:
+    allowed = _LISTING[verb]
+
+    def reads(parsed: Parsed, first: str) -> bool:
+        names = {option.name for option in parsed.options}
+        lists = bool(
+            names & {"l", "list", "contains", "merged", "no-merged", "points-at", "no-contains"}
+        )
+        return names <= allowed and (not first or lists)
+
+    return reads
+
+
+def _config_reads(parsed: Parsed, first: str) -> bool:
+    names = {option.name for option in parsed.options}
+    reading = {
+        "get",
+        "get-all",
+        "get-regexp",
+        "list",
+        "l",
+        "get-urlmatch",
+        "show-origin",
+        "show-scope",
+        "global",
+        "local",
+        "system",
+        "z",
+        "null",
+        "name-only",
+        "includes",
+        "type",
+        "bool",
+        "int",
+        "worktree",
+    }
+    asks = bool(names & {"get", "get-all", "get-regexp", "list", "l", "get-urlmatch"})
+    return names <= reading and (
+        asks or first in {"get", "list"} or (len(parsed.operands) == 1 and bool(first))
+    )
+
+
+_READING_FORMS: dict[str, Callable[[Parsed, str], bool]] = {
+    "branch": _listing("branch"),
+    "tag": _listing("tag"),
+    "stash": lambda parsed, first: (
+        first in {"list", "show"} and not parsed.has("textconv", "ext-diff", "output")
+    ),
+    "remote": lambda parsed, first: (
+        (not first and {o.name for o in parsed.options} <= {"v", "verbose"}) or first == "get-url"
+    ),
+    "reflog": lambda parsed, first: (
+        first not in {"expire", "delete", "drop"} and not parsed.has("output", "ext-diff")
+    ),
+    "worktree": lambda _, first: first == "list",
+    "notes": lambda _, first: first in {"", "list", "show"},
+    "bisect": lambda _, first: first in {"log", "view"},
+    "submodule": lambda _, first: first in {"", "status"},
+    "config": _config_reads,
+    "help": lambda parsed, _: parsed.has("a", "all", "g", "guides"),
+}
+_DESTROYS: dict[str, Callable[[Parsed, str], bool]] = {
+    "push": lambda parsed, _: (
+        any(o.name in {"f", "d"} or re.match(r"for|del|mir|pru", o.name) for o in parsed.options)
+        or any(re.match(r"[+:]", operand.value) for operand in parsed.operands[1:])
+    ),
+    "reset": lambda parsed, _: any(re.match(r"ha", o.name) for o in parsed.options),
+    "clean": lambda parsed, _: not parsed.has("n", "dry-run"),
+    "stash": lambda _, first: first in {"drop", "clear"},
+    "reflog": lambda _, first: first in {"expire", "delete", "drop"},
+    "gc": lambda parsed, _: any(o.name.startswith("pru") for o in parsed.options),
+    "checkout": lambda parsed, first: parsed.has("f", "force") or first in {".", "*", "./"},
+    "restore": lambda parsed, first: first in {".", "*", "./"} and not parsed.has("staged", "S"),
+    "worktree": lambda parsed, first: first == "remove" and parsed.has("f", "force"),
+    "rm": lambda parsed, first: parsed.has("f", "force") and parsed.has("r"),
+}
+
+HANDLERS: dict[str, Callable[[Call, Rules], None]] = {"git": git}

@@ -1,0 +1,205 @@
+"""The base rules of the tables: readers, listers, writers, and the plain kinds of asking."""
+
+from __future__ import annotations
+
+import re
+
+from kogniterm.approval.call import Call
+from kogniterm.approval.options import Option, Parsed, Rules, parse_options
+from kogniterm.approval.places import HOLE, is_secret, is_secret_variable, within
+from kogniterm.approval.scope import Argument
+
+ASK_REASONS = {
+    "code": "{program} runs code that is not judged.",
+    "compile": "{program} builds programs from files.",
+    "permissions": "{program} changes who may do what with files.",
+    "edit": "{program} edits files in ways that are not judged.",
+    "editor": "{program} is an editor that needs a person.",
+    "archive": "{program} packs or unpacks files.",
+    "system": "{program} changes the system's settings.",
+    "later": "{program} runs commands later, unseen.",
+    "containers": "{program} starts, stops or changes containers.",
+    "keys": "{program} makes or uses keys.",
+    "mail": "{program} sends messages.",
+    "namespace": "{program} runs programs in another environment.",
+    "records": "{program} starts a recorded shell.",
+    "opens": "{program} opens something in another program.",
+    "notifies": "{program} shows something to people.",
+    "clipboard": "{program} reads or changes the clipboard.",
+    "process": "{program} changes running processes.",
+    "builtin": "{program} changes the shell for later commands.",
+    "alias": "{program} changes what later commands mean.",
+}
+DANGER_REASONS = {
+    "device": "{program} makes a device file.",
+    "disk": "{program} destroys what is on a disk.",
+    "power": "{program} stops or restarts the machine.",
+    "kernel": "{program} changes the running kernel.",
+    "accounts": "{program} changes the machine's accounts.",
+    "protection": "{program} switches protection off.",
+}
+
+
+def asks(call: Call, rules: Rules) -> None:
+    """`ask KIND`."""
+    call.findings.effect("execute", call.name)
+    call.ask(ASK_REASONS[rules.detail])
+
+
+def dangers(call: Call, rules: Rules) -> None:
+    """`danger KIND`."""
+    call.findings.effect("privilege", call.name, outside=True)
+    call.danger(DANGER_REASONS[rules.detail])
+
+
+def networks(call: Call, rules: Rules) -> None:
+    """Programs that exist to talk to the network."""
+    parsed = parse_options(call.args, rules)
+    call.network(parsed.operands[0].value if parsed.operands else "")
+
+
+def apply_options(call: Call, rules: Rules, parsed: Parsed) -> None:
+    """What the options given do, by the table; and what cannot be told from an option."""
+    if parsed.unclear and rules.hazards:
+        call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+    for option in parsed.options:
+        if HOLE in option.name and rules.hazards:
+            call.ask("An option of {program} is only known when it runs.")
+        _apply(call, rules.options.get(option.name, "").rstrip("="), option)
+
+
+def _apply(call: Call, action: str, option: Option) -> None:
+    name = f"--{option.name}" if len(option.name) > 1 else f"-{option.name}"
+    value = option.value
+    if action == "write" and value is not None:
+        call.writes(value)
+    elif action == "write":
+        call.ask("Option {option} of {program} writes files.", option=name)
+    elif action in {"read", "folder"} and value is not None:
+        call.reads(value)
+    elif action == "run":
+        call.findings.effect("execute", value.value if value else name)
+        call.ask("Option {option} of {program} runs another program.", option=name)
+    elif action == "network":
+        call.network()
+    elif action == "danger":
+        call.danger("Option {option} of {program} destroys data.", option=name)
+    elif action in {"ask", "code", "warn"}:
+        call.ask("Option {option} of {program} does more than read.", option=name)
+
+
+def reads(call: Call, rules: Rules) -> None:
+    """`read`: every operand is a file whose content is read."""
+    parsed = parse_options(call.args, rules)
+    apply_options(call, rules, parsed)
+    for operand in parsed.operands:
+        call.reads(operand)
+    recursive = any(rules.options.get(option.name) == "recursive" for option in parsed.options)
+    if recursive:
+        for operand in parsed.operands:
+            reads_below(call, operand)
+
+
+def lists(call: Call, rules: Rules) -> None:
+    """`list`: operands are paths that are looked at, not into; secret folders still ask."""
+    reads(call, rules)
+
+
+def pattern(call: Call, rules: Rules) -> None:
+    """`pattern`: grep and its kin."""
+    parsed = parse_options(call.args, rules)
+    apply_options(call, rules, parsed)
+    given = any(
+        rules.options.get(o.name) == "pattern" or o.name in {"f", "file", "from-file", "files"}
+        for o in parsed.options
+    )
+    files = parsed.operands if given else parsed.operands[1:]
+    for operand in files:
+        call.reads(operand)
+    recursive = call.name in {"rg", "ag", "ack"} or any(
+        rules.options.get(option.name) == "recursive" for option in parsed.options
+    )
+    narrowed = parsed.has("include", "g", "glob", "t", "type", "G", "iglob")
+    if recursive and not narrowed:
+        for operand in files:
+            reads_below(call, operand)
+
+
+def reads_below(call: Call, operand: Argument) -> None:
+    """The content of everything below `operand` is read: home folders and / hold secrets."""
+    place = call.place(operand)
+    ground = call.scope.ground
+    broad = within(ground.home, place.path) or place.path in {"/etc", "/proc", "/run", "/root"}
+    if broad or re.fullmatch(r"/home/[^/]+|/Users/[^/]+|/proc/[^/]+", place.path):
+        call.secret(place)
+
+
+def text(call: Call, rules: Rules) -> None:
+    """`text`: operands mean nothing to the machine."""
+    parsed = parse_options(call.args, rules)
+    apply_options(call, rules, parsed)
+
+
+def echo(call: Call, rules: Rules) -> None:
+    """echo, printf: what they say is seen by the model, and may feed a later program."""
+    if call.name == "printf" and call.args and call.args[0].value.startswith("-v"):
+        target = call.args[1].value if len(call.args) > 1 else call.args[0].value[2:]
+        set_by_data(call, target)
+    for arg in call.args:
+        secret_names = [name for name in arg.names if is_secret_variable(name)]
+        for name in secret_names:
+            call.findings.effect("secret", "$" + name)
+            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+        if arg.glob or ("/" in arg.value and HOLE not in arg.value and " " not in arg.value):
+            place = call.place(arg)
+            if is_secret(place.path, glob=arg.glob):
+                call.secret(place)
+    del rules
+
+
+def none(call: Call, rules: Rules) -> None:
+    """`none`: an operand would change something."""
+    parsed = parse_options(call.args, rules)
+    apply_options(call, rules, parsed)
+    if parsed.operands:
+        call.ask("{program} with an argument changes a setting.")
+
+
+def writes(call: Call, rules: Rules) -> None:
+    """`write`: operands are created or changed."""
+    parsed = parse_options(call.args, rules)
+    apply_options(call, rules, parsed)
+    for operand in parsed.operands:
+        call.writes(operand, append=True)
+
+
+def verbs(call: Call, rules: Rules) -> None:
+    """Only the listed first words are readers."""
+    verb = call.args[0].value if call.args else ""
+    if verb not in rules.detail.split() or not call.args[0].known:
+        call.findings.effect("execute", f"{call.name} {verb}".replace(HOLE, "…"))
+        call.ask(
+            "{program} {verb} may install, change or run things.", verb=verb.replace(HOLE, "…")
+        )
+        remote = {
+            "install",
+            "add",
+            "update",
+            "upgrade",
+            "publish",
+            "push",
+            "pull",
+            "get",
+            "i",
+            "ci",
+        }
+        if verb in remote or verb == "download":
+            call.network()
+
+
+def set_by_data(call: Call, name: str) -> None:
+    """A variable gets a value that is only known when it runs."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        call.ask("{program} sets a variable of an unusual name.")
+        return
+    call.scope.variables[name] = Argument(HOLE, split=True, tainted=True)

@@ -1,0 +1,170 @@
+"""Programs that only read, with the options by which they do more.
+
+Line: `names: base detail; action options…`. Bases: `read` (operands are files whose content is
+read), `list` (operands are paths that are looked at), `pattern` (the first operand is a pattern,
+the rest files), `text` (operands mean nothing to the machine), `none` (an operand would change
+something); any other base is a handler's name. Actions: `value` (takes a harmless value),
+`write`, `read`, `run`, `ask`, `network`, `danger`, `pattern`, `recursive`, `code`;
+`warn` asks like `ask`, but a file of that name could do little harm.
+Sources: the programs' manual pages (GNU coreutils 9.1, util-linux 2.38, procps 4 and others).
+"""
+
+TABLE = """
+cat tac nl expand unexpand fmt rev cksum sum od hexdump hd strings size readelf: read; value w t A j N S n
+md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum crc32: read
+shasum: read; value a algorithm
+cmp: read; value i n bytes ignore-initial
+comm join tsort look: read; value t o e a v 1 2 j output-delimiter
+fold: read; value w width
+head: read; value n c lines bytes
+tail: read; value n c s lines bytes sleep-interval pid
+wc: read; read files0-from
+cut: read; value d f c b fields bytes characters delimiter output-delimiter
+paste: read; value d delimiters
+column: read; value s t c o N R H E separator output-separator table-columns table-hide table-right
+pr: read; value h l w o e i n s header length width
+base32 base64 basenc: read; value w wrap
+sort: read; value k t S key field-separator buffer-size batch-size parallel; write o output; folder T temporary-directory; run compress-program; read files0-from random-source
+uniq: uniq; value f s w skip-fields skip-chars check-chars
+shuf: read; value n i input-range head-count; pattern e echo; write o output; read random-source
+tr seq expr basename dirname pathchk factor numfmt: text; value s f w d suffix separator format field from to padding
+true false sleep yes pwd logname tty arch nproc whoami users groups id uptime hostid: text; value n s
+echo printf: echo; value v
+test [: text
+cal ncal units: text; value m A B
+realpath readlink namei lsattr getcap: list; value v relative-to relative-base
+getfacl: list
+ls dir vdir lsd: list; value I w T ignore width tabsize hide block-size time-style sort format color
+exa eza: list; value s L I t sort level ignore-glob time
+tree: list; value L P I H T filelimit charset sort timefmt; write o; ask R
+stat: list; value c f printf format
+file: read; value F e P separator exclude parameter; read f m files-from magic-file; warn C z Z compile uncompress
+du: list; value d B t max-depth block-size threshold exclude time-style; read X exclude-from files0-from
+df: list; value t x B type exclude-type block-size output
+grep egrep fgrep zgrep zegrep zfgrep bzgrep xzgrep: pattern; value A B C D d m after-context before-context context max-count include exclude exclude-dir binary-files color colour label directories devices; pattern e regexp; read f file exclude-from; recursive r R recursive dereference-recursive
+rg: pattern; value A B C E M T d g j m r t after-context before-context context encoding glob iglob max-count max-columns max-depth replace sort sortr threads type type-not color colors engine max-filesize type-add; pattern e regexp; read f file ignore-file; run pre hostname-bin; ask z search-zip; recursive hidden uu uuu no-ignore
+ag ack: pattern; value A B C G m ignore ignore-dir depth type; run pager; ask z search-zip
+zcat gzcat bzcat xzcat lzcat zstdcat lz4cat lzmacat: read
+zdiff zcmp bzdiff xzdiff: read
+diff: read; value U C W L I x S F unified context width label ignore-matching-lines exclude starting-file palette color tabsize horizon-lines; read from-file to-file; recursive r recursive
+diff3 wdiff colordiff: read; run diff-program
+sdiff: read; write o output; run diff-program
+jq: pattern; value indent; pattern arg argjson; read f from-file slurpfile rawfile L
+yq: pattern; value o p I output-format input-format indent; ask i inplace in-place s split-exp
+xmllint: read; value xpath encode pattern maxmem; write o output; network load-trace catalogs; read schema relaxng dtdvalid
+which type whereis whatis apropos: text
+hash: none; ask r d p
+ps: ps; value o p u t C G U g s format pid user sort ppid tty
+pgrep pidof pstree: text; value u U G P t g s F
+top: top; value n d p u U o
+free: text; value s c seconds count
+vmstat iostat mpstat pidstat: text
+w who last lastb lastlog: text; value n f p since until time-format
+lsof: text; value i p u c a d g r; write D
+uname lscpu lsmem lspci lsusb lsmod lsns lsipc lslogins lslocks modinfo: text; value e p o s d output
+lsblk findmnt: text; value o t n s L U output
+blkid: text; value o s t; ask c g
+nvidia-smi: none; value i d l q query-gpu format id loop display; write f filename
+sensors: text; ask s set
+getconf: text
+iconv: read; value f t from-code to-code; write o output
+xxd: xxd; value l s c g o n
+ss: text; value f A F family query; ask K kill; read D diag
+netstat: text; value A
+getent: getent
+ipcs: text; value i
+identify mediainfo ffprobe pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_streams
+tokei cloc scc sloccount: list; value exclude-dir include-lang
+dmesg: none; value l f s level facility time-format since until buffer-size; ask C c D E clear read-clear console-off console-on console-level
+journalctl: none; value n u p S U t g o since until unit priority identifier grep output user-unit lines facility; read D file directory root image; danger vacuum-size= vacuum-time= vacuum-files= rotate relinquish-var; ask flush sync setup-keys update-catalog
+bat batcat: read; value l r n H language line-range highlight-line style theme color wrap terminal-width tabs paging; run pager
+less more most: pager
+lsb_release sw_vers: text
+pygmentize: read; value l f O P F; write o; code x
+hexyl: read; value n s c
+fd fdfind: fd; value e t d E S g max-depth min-depth depth type extension exclude size color threads changed-within changed-before owner format max-results base-directory; run x X exec exec-batch
+locate mlocate plocate: text; value n l d limit database
+nm objdump: read; run plugin
+c++filt addr2line: read; value e
+mountpoint dirs times fc-list locale numastat systemd-detect-virt apt-cache banner figlet cowsay: text; value f o c
+dpkg-query: text; value f showformat admindir
+swapon: none; ask a p all
+jobs: text; ask x
+compgen: text; ask C F
+help: text
+ulimit: ulimit
+umask: text
+cd pushd popd: cd
+date: date
+hostname: none; read F file; ask b
+domainname dnsdomainname nisdomainname: none; read F file
+env: env
+printenv: printenv
+history: history
+find: find
+sed gsed: sed; value l line-length; pattern e expression; read f file
+awk gawk mawk nawk: awk
+git: git
+xargs: xargs
+tar bsdtar gtar: tar
+read mapfile readarray: readvar
+shopt: shopt
+set: set
+unset: unset
+export declare typeset local readonly: declare
+let: let
+wait: text
+break continue return exit shift getopts: text
+exec: exec
+man info tldr: man
+mount: mount
+ip: ip
+ifconfig: ifconfig
+route arp: none
+systemctl: systemctl
+service: service
+crontab: crontab
+sysctl: sysctl
+timedatectl localectl hostnamectl loginctl: verbs status list list-timezones show list-sessions list-users user-status session-status list-locales list-keymaps timesync-status
+docker podman nerdctl: docker
+kubectl: network
+pip pip3: verbs list show freeze check help
+npm pnpm yarn: verbs ls list root prefix bin help why
+cargo: verbs version help
+go: verbs version help
+dpkg: dpkg
+rpm: rpm
+apt: verbs list show search policy
+brew: verbs list leaves config --prefix --version
+snap flatpak: verbs list info
+gem: verbs list environment
+conda mamba: verbs list info
+tmux: verbs ls list-sessions list-windows list-panes list-keys
+screen: screen
+gpg gpg2: gpg
+openssl: openssl
+unzip: unzip
+gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4: compress
+7z 7za 7zr: sevenzip
+time: time
+command builtin: command
+nohup setsid stdbuf nice ionice chrt taskset timeout watch flock unbuffer chronic: wrap
+busybox toybox: busybox
+sudo doas pkexec su runuser gosu: sudo
+parallel: parallel
+bash sh dash zsh ksh ash rbash: shell
+eval: eval
+source .: source
+trap: trap
+alias: alias
+unalias: ask alias
+enable bind complete compopt suspend disown bg fg fc logout: ask builtin
+tput: text
+stty: none; read F file; value a
+curl: curl
+wget: wget
+ssh: ssh
+strace ltrace: ask code
+kill: kill
+killall pkill skill: killall
+"""

@@ -1,0 +1,238 @@
+"""What is known while a command is read: folder, variables, functions; and words put out.
+
+An expanded word is an `Argument`: text in which every part known only at run time is a `HOLE`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from kogniterm.approval.places import HOLE, Ground
+from kogniterm.approval.shellparse import Function
+from kogniterm.approval.words import (
+    PLAIN,
+    Literal,
+    Part,
+    Substitution,
+    Unknown,
+    Variable,
+    Word,
+)
+
+MAX_BRACES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One word after expansion.
+
+    `glob`: it has unquoted glob characters; `split`: it may become none or several words;
+    `tainted`: its holes are filled with data the command reads, so they may be anything;
+    `names`: variables of the environment its holes are filled from.
+    """
+
+    value: str
+    glob: bool = False
+    split: bool = False
+    tainted: bool = False
+    names: tuple[str, ...] = ()
+    inner: tuple[Substitution, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether `value` is exactly what the program gets."""
+        return HOLE not in self.value and not self.glob
+
+    @property
+    def maybe_option(self) -> bool:
+        """Whether it may turn out to be an option though it does not look like one."""
+        if self.glob and self.value[:1] in "*?[":
+            return True
+        return self.tainted and self.value[:1] == HOLE
+
+
+TAINTED = Argument(HOLE, split=True, tainted=True)
+NUMBER = Argument("0")
+
+
+@dataclass
+class Scope:
+    """The state of the shell as far as it is known; copied for branches and subshells."""
+
+    ground: Ground
+    cwd: str | None
+    variables: dict[str, Argument] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    items: Argument | None = None
+    """What xargs would get from the pipe, if that is known to start with a path."""
+    upstream: tuple[str, ...] = ()
+    """Programs earlier in the pipe."""
+
+    def branch(self) -> Scope:
+        """An independent copy, for what may or may not happen."""
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
+
+    def merge(self, others: Iterable[Scope]) -> None:
+        """Forget what differs between this scope and `others`."""
+        for other in others:
+            if other.cwd != self.cwd:
+                self.cwd = None
+            for name, value in other.variables.items():
+                if self.variables.get(name) != value:
+                    self.variables[name] = Argument(
+                        HOLE, split=True, tainted=_tainted(value, self, name)
+                    )
+            self.functions.update(other.functions)
+
+
+def _tainted(value: Argument, scope: Scope, name: str) -> bool:
+    mine = scope.variables.get(name)
+    return value.tainted or mine is None or mine.tainted
+
+
+_KNOWN_VARIABLES = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}
+_NUMERIC = frozenset(
+    {"?", "#", "$", "!", "UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASHPID"}
+)
+_POSITIONAL = re.compile(r"[0-9@*]\Z|[1-9][0-9]+\Z")
+_GLOB = re.compile(r"[*?]|\[[^\]]")
+_BRACE = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.(-?\d+))?\Z")
+
+
+def expand(word: Word, scope: Scope) -> list[Argument]:
+    """The arguments `word` becomes, as far as the text tells."""
+    if len(word.parts) == 1 and PLAIN.match(word.raw) and "~" not in word.raw:
+        return [Argument(word.raw)]
+    return [_assemble(parts, scope) for parts in _braces(word.parts)]
+
+
+def expand_single(word: Word, scope: Scope) -> Argument:
+    """`word` where the shell neither splits nor expands braces: assignments, redirect targets."""
+    return replace(_assemble(word.parts, scope), split=False)
+
+
+def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
+    value: list[str] = []
+    glob = split = tainted = False
+    names: list[str] = []
+    inner: list[Substitution] = []
+    for index, part in enumerate(parts):
+        if isinstance(part, Literal):
+            text = part.text
+            if not part.quoted:
+                if index == 0 and text.startswith("~"):
+                    text = scope.ground.tilde(text)
+                glob = glob or bool(_GLOB.search(text))
+            value.append(text)
+            continue
+        piece = _part_value(part, scope)
+        value.append(piece.value)
+        if not part.quoted:
+            split = split or piece.split
+            glob = glob or piece.glob
+        tainted = tainted or piece.tainted
+        names.extend(piece.names)
+        inner.extend(piece.inner)
+    return Argument("".join(value), glob, split, tainted, tuple(names), tuple(inner))
+
+
+def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argument:
+    if isinstance(part, Substitution):
+        if part.kind != "command":
+            return Argument("/dev/fd/63", inner=(part,))
+        return Argument(HOLE, split=True, tainted=True, inner=(part,))
+    if isinstance(part, Unknown):
+        if part.digits:
+            return NUMBER
+        tainted = any(_variable(name, scope).tainted for name in part.names) or bool(part.inner)
+        unset = tuple(name for name in part.names if name not in scope.variables)
+        return Argument(HOLE, split=True, tainted=tainted, names=unset, inner=part.inner)
+    return _variable(part.name, scope)
+
+
+def _variable(name: str, scope: Scope) -> Argument:
+    known = scope.variables.get(name)
+    if known is not None:
+        return known
+    if name in _NUMERIC:
+        return NUMBER
+    if name == "PWD":
+        return Argument(scope.cwd if scope.cwd is not None else "/" + HOLE)
+    if name in _KNOWN_VARIABLES:
+        return Argument(scope.ground.tilde(_KNOWN_VARIABLES[name]))
+    if _POSITIONAL.match(name):
+        return TAINTED
+    return Argument(HOLE, split=True, names=(name,))
+
+
+def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
+    """Brace expansion over parts; too many alternatives become an unknown."""
+    if not any(isinstance(p, Literal) and not p.quoted and "{" in p.text for p in parts):
+        return [parts]
+    # Each part that is not unquoted text becomes one private character; the rest is plain text.
+    table: dict[str, Part] = {}
+    flat: list[str] = []
+    for part in parts:
+        if isinstance(part, Literal) and not part.quoted:
+            flat.append(part.text)
+        else:
+            mark = chr(0xF0000 + len(table))
+            table[mark] = part
+            flat.append(mark)
+    expanded = _expand_braces("".join(flat))
+    if expanded is None:
+        return [(Unknown(quoted=False, names=("@",)),)]
+    return [_unflatten(text, table) for text in expanded]
+
+
+def _unflatten(text: str, table: dict[str, Part]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for is_mark, run in itertools.groupby(text, key=lambda char: char in table):
+        if is_mark:
+            parts.extend(table[char] for char in run)
+        else:
+            parts.append(Literal("".join(run), quoted=False))
+    return tuple(parts)
+
+
+def _expand_braces(text: str) -> list[str] | None:
+    """Innermost braces first; None when there are more than `MAX_BRACES` results."""
+    texts = [text]
+    for _ in range(16):
+        result: list[str] = []
+        changed = False
+        for item in texts:
+            match = _BRACE.search(item)
+            choices = _choices(match[0][1:-1]) if match else None
+            if match is None or choices is None:
+                result.append(item if match is None else item.replace("{", "\uf8f0", 1))
+                changed = changed or match is not None
+                continue
+            changed = True
+            result.extend(
+                item[: match.start()] + choice + item[match.end() :] for choice in choices
+            )
+            if len(result) > MAX_BRACES:
+                return None
+        texts = result
+        if not changed:
+            return [item.replace("\uf8f0", "{") for item in texts]
+    return None
+
+
+def _choices(inner: str) -> list[str] | None:
+    if "," in inner:
+        return inner.split(",")
+    match = _RANGE.match(inner)
+    if match is None:
+        return None
+    first, last, _ = match.groups()
+    if first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
+        low, high = sorted((int(first), int(last)))
+        return [str(n) for n in range(low, min(high, low + MAX_BRACES) + 1)]
+    low, high = sorted((ord(first[0]), ord(last[0])))
+    return [chr(n) for n in range(low, high + 1)]
