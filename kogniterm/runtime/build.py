@@ -19,7 +19,7 @@ from kogniterm.types import Text
 if TYPE_CHECKING:
     from kogniterm.models.options import ModelOptions
     from kogniterm.paths import Paths
-    from kogniterm.protocols import Approver, Executor, Model
+    from kogniterm.protocols import Approver, Model
     from kogniterm.runtime.memory_desk import MemoryDesk
     from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.journal import SessionJournal
@@ -120,7 +120,7 @@ def _assemble(
 
     state = journal.state
     model = open_model(state.model)
-    executor: Executor = open_executor(
+    executor = open_executor(
         state.cwd or state.folder,
         env=dict(environ),
         outputs=paths.outputs,

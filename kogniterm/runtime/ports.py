@@ -13,6 +13,7 @@ from kogniterm.sessions.records import RecordBody
 from kogniterm.types import (
     ActionRequest,
     CommandResult,
+    Decision,
     Plan,
     PlanMode,
     RiskReport,
@@ -85,13 +86,16 @@ class SessionPorts(Protocol):
     clock: Clock
     chat_model: Model
     plan_mode: PlanMode
-    executor: Executor
     tools: Mapping[str, Tool]
     env_hash: str
     command_timeout: float | None
 
     def price(self, usage: Usage) -> float | None:
         """What a model call cost in US dollars; None when the price is not known."""
+
+    @property
+    def executor(self) -> Executor:
+        """What runs commands."""
 
     @property
     def state(self) -> SessionState:
@@ -133,6 +137,9 @@ class SessionPorts(Protocol):
 
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
+
+    def confine(self, decision: Decision, report: RiskReport) -> None:
+        """Let the executor run the next command in the sandbox this decision calls for."""
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
         """Keep what the request will overwrite or delete, so that it can be undone."""

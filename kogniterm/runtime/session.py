@@ -16,8 +16,9 @@ from kogniterm.agent.messages import shell_message
 from kogniterm.agent.nodes import offered_tools
 from kogniterm.agent.state import ThinkContext
 from kogniterm.execution.effects import preview
+from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models.prices import price_of
-from kogniterm.protocols import Approver, Clock, EventSink, Executor, Model, Terminal, Tool
+from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
 from kogniterm.runtime import events
 from kogniterm.runtime.compact import compact
 from kogniterm.runtime.front import Front, Recover
@@ -35,6 +36,7 @@ from kogniterm.types import (
     Answer,
     ApprovalMode,
     CommandResult,
+    Decision,
     ModelInfo,
     NodeUpdate,
     Plan,
@@ -57,7 +59,7 @@ class LiveSession:
 
     journal: Journal
     chat_model: Model
-    executor: Executor
+    executor: CommandExecutor
     tools: Mapping[str, Tool]
     policy: PolicyDesk
     vault: Redactor
@@ -283,6 +285,10 @@ class LiveSession:
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
         return self.policy.judge(request, report, self.mode, self.model)
+
+    def confine(self, decision: Decision, report: RiskReport) -> None:
+        """Let the executor run the next command in the sandbox this decision calls for."""
+        self.executor.sandbox = self.policy.box_for(decision, report)
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
         """Keep what the request will overwrite or delete."""

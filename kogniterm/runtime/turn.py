@@ -191,6 +191,7 @@ async def _act(
         Intent(request.id, decision.command, session.cwd, session.env_hash), durable=True
     )
     if request.effect == "command":
+        session.confine(decision, report)
         await _act_command(session, request, decision, front, count)
     else:
         await _act_tool(session, request, front)

@@ -1,0 +1,134 @@
+"""Whole turns: a scripted model, the real graph, journal and executor, a person made of code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from kogniterm import settings
+from kogniterm.runtime import events
+from kogniterm.runtime.build import open_session, unattended_approver
+from kogniterm.runtime.session import LiveSession
+from kogniterm.types import ActionRequest, Answer, Decision, RiskReport, UserInput, Verdict
+
+E = TypeVar("E")
+
+
+@dataclass
+class Person:
+    """Decides as told, one decision a question; remembers what it was asked."""
+
+    decisions: list[Callable[[ActionRequest], Decision]] = field(default_factory=list)
+    asked: list[tuple[ActionRequest, RiskReport, Verdict]] = field(default_factory=list)
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        self.asked.append((request, report, verdict))
+        return self.decisions.pop(0)(request)
+
+
+def yes(request: ActionRequest) -> Decision:
+    return Decision("approve", request.command, "person")
+
+
+def no(reason: str) -> Callable[[ActionRequest], Decision]:
+    return lambda request: Decision("reject", request.command, "person", reason)
+
+
+def change_to(command: str) -> Callable[[ActionRequest], Decision]:
+    return lambda request: Decision("edit", command, "person")
+
+
+@dataclass
+class Flow:
+    """One session and everything its sinks were told."""
+
+    folder: Path
+    environ: dict[str, str]
+    flags: dict[str, object]
+    events: list[Any] = field(default_factory=list)
+    person: Person | None = None
+    session: LiveSession | None = None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, event: object) -> None:
+        self.events.append(event)
+        self.news.set()
+
+    def open(self, session_id: str | None = None) -> LiveSession:
+        loaded = settings.load(self.flags, environ=self.environ)
+        self.session = open_session(
+            loaded, folder=str(self.folder), session_id=session_id, environ=self.environ
+        )
+        return self.session
+
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+
+    async def run(self, text: str | UserInput | None = "go") -> Answer:
+        session = self.session or self.open()
+        user_input = UserInput(text) if isinstance(text, str) else text
+        loaded = settings.load(self.flags, environ=self.environ)
+        approver = self.person or unattended_approver(loaded)
+        return await session.run(user_input, approver=approver, sink=self.tell)
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def until(self, wanted: Callable[[Any], bool]) -> None:
+        """Wait until an event like this was told."""
+        while not any(wanted(event) for event in self.events):
+            self.news.clear()
+            await self.news.wait()
+
+    @property
+    def results(self) -> list[Any]:
+        return [event.result for event in self.of(events.CommandEnded)]
+
+    @property
+    def shown(self) -> list[str]:
+        """What the model saw, message by message."""
+        assert self.session is not None
+        return [message.text for message in self.session.state.messages]
+
+
+MakeFlow = Callable[..., Flow]
+
+
+@pytest.fixture
+def make_flow(tmp_path: Path) -> Iterator[MakeFlow]:
+    """Make flows that share one state folder; `decisions` put a person in front."""
+    made: list[Flow] = []
+    work = tmp_path / "work"
+    work.mkdir()
+    environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    for kind in ("CONFIG", "DATA", "CACHE"):
+        environ[f"KOGNITERM_{kind}_DIR"] = str(tmp_path / kind.lower())
+
+    def make(
+        script: str = "replies: [{text: Hello.}]",
+        decisions: Sequence[Callable[[ActionRequest], Decision]] | None = None,
+        **flags: object,
+    ) -> Flow:
+        file = tmp_path / f"script-{len(made)}.yaml"
+        file.write_text(script)
+        given = {"model": f"scripted:{file}", "sandbox": "off", **flags}
+        if decisions is None:
+            given.setdefault("approval_mode", "auto")
+        flow = Flow(work, dict(environ), given)
+        flow.person = Person(list(decisions)) if decisions is not None else None
+        made.append(flow)
+        return flow
+
+    yield make
+    for flow in made:
+        flow.close()

@@ -1,0 +1,331 @@
+"""The spine, arrow by arrow: one input to its answer, whatever people and commands do."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from kogniterm.runtime import events
+from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
+from kogniterm.types import UserInput
+from tests.flows.conftest import MakeFlow, change_to, no, yes
+
+ONE = "replies: [{run: '%s', purpose: Look}, {text: Done.}]"
+
+
+async def test_a_question_needs_no_command(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Forty-two.}]")
+    answer = await flow.run("What is the answer?")
+    assert (answer.text, answer.stop, answer.exit_code) == ("Forty-two.", "done", 0)
+    assert len(flow.of(events.ModelCalled)) == 1
+    assert "".join(e.text for e in flow.of(events.AnswerDelta)) == "Forty-two."
+
+
+async def test_output_and_exit_code_reach_the_model(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "echo hello; exit 3", decisions=[yes])
+    answer = await flow.run()
+    assert answer.exit_code == 0
+    assert flow.shown[2] == "hello\n[exit 3]"
+    assert b"".join(e.data for e in flow.of(events.CommandOutput)).strip() == b"hello"
+
+
+async def test_the_shell_keeps_its_state_between_commands(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - run: mkdir sub; cd sub; export COLOUR=blue; f() { echo "f $1"; }
+  - run: basename "$PWD"; echo $COLOUR; f 1
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[yes, yes])
+    await flow.run()
+    assert flow.results[-1].text.split("\n") == ["sub", "blue", "f 1"]
+
+
+async def test_a_rejection_reaches_the_model_with_its_reason(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "touch made", decisions=[no("use a temporary folder")])
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert "refused by person: use a temporary folder" in flow.shown[2]
+    assert not (flow.folder / "made").exists()
+
+
+async def test_what_waits_behind_a_refused_command_is_not_run(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: execute_command, arguments: {command: touch one}}
+      - {tool: execute_command, arguments: {command: touch two}}
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[no("")])
+    await flow.run()
+    assert "an earlier action was refused" in flow.shown[3]
+    assert not list(flow.folder.iterdir())
+
+
+async def test_an_edited_command_is_judged_again_and_the_model_is_told(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "echo long", decisions=[change_to("echo short"), yes])
+    await flow.run()
+    assert [r.command for r, _, _ in flow.person.asked] == ["echo long", "echo short"]  # type: ignore[union-attr]
+    assert flow.shown[2].startswith("[the person changed the command to: echo short]\nshort")
+
+
+async def test_the_default_asks_before_every_command(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "true", decisions=[yes])
+    await flow.run()
+    assert len(flow.person.asked) == 1  # type: ignore[union-attr]
+
+
+async def test_nobody_to_ask_means_refused_and_the_exit_code_says_so(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "touch made", approval_mode="manual")
+    answer = await flow.run()
+    assert answer.exit_code == 3
+    assert "not run" in flow.shown[2]
+    assert not (flow.folder / "made").exists()
+
+
+async def test_auto_runs_what_is_harmless_and_refuses_what_is_dangerous(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{run: mkdir a}, {run: rm -rf /}, {text: Done.}]")
+    answer = await flow.run()
+    assert (flow.folder / "a").is_dir()
+    assert answer.exit_code == 3
+    assert len(flow.results) == 1
+
+
+async def test_the_journal_tells_the_whole_story_in_order(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "true", decisions=[yes])
+    await flow.run()
+    assert flow.session is not None
+    kinds = [type(record.body) for record in flow.session.journal.records()]
+    story = [Requested, Judged, Decided, Intent, Outcome]
+    start = kinds.index(Requested)
+    assert kinds[start : start + 5] == story
+    assert kinds[-1] is TurnEnded
+    hashes = [(r.previous, r.hash) for r in flow.session.journal.records()]
+    assert all(a[1] == b[0] for a, b in pairwise(hashes))
+
+
+PLAN = """
+replies:
+  - plan:
+      goal: Make it
+      steps:
+        - {id: s1, what: Create, check: {kind: file, value: made}}
+        - {id: s2, what: Look}
+  - run: touch made
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - run: ls
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+  - text: Made and seen.
+"""
+
+
+async def test_a_plan_is_ticked_off_with_evidence(make_flow: MakeFlow) -> None:
+    flow = make_flow(PLAN)
+    answer = await flow.run()
+    assert answer.exit_code == 0
+    plan = flow.session.plan  # type: ignore[union-attr]
+    assert plan is not None
+    assert [step.status for step in plan.steps] == ["done", "done"]
+    assert all(step.evidence[0].exit_code == 0 for step in plan.steps)
+    assert [c.plan.steps[0].status for c in flow.of(events.PlanChanged)] == [
+        "active",
+        "done",
+        "done",
+    ]
+
+
+async def test_a_check_that_fails_keeps_the_step_open(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - plan: {goal: g, steps: [{id: s1, what: Create, check: {kind: file, value: made}}]}
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - text: All done!
+  - text: It is not there.
+"""
+    flow = make_flow(script)
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("not_done", 1)
+    assert any("Check failed (exit 1): s1 is not done" in text for text in flow.shown)
+
+
+@pytest.mark.parametrize(
+    ("limit", "word"),
+    [({"max_steps": 2}, "2 model calls"), ({"max_commands": 1}, "1 commands")],
+)
+async def test_a_budget_stops_cleanly(
+    make_flow: MakeFlow, limit: dict[str, object], word: str
+) -> None:
+    flow = make_flow(PLAN, **limit)
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("budget", 4)
+    assert word in str(answer.reason)
+    assert "Left:" in answer.text
+    assert flow.session is not None
+    assert not flow.session.state.pending
+
+
+async def test_a_failing_model_ends_the_turn_and_the_next_one_works(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        "replies: [{run: 'true'}, {error: auth, message: The key is wrong.}, {text: Again.}]"
+    )
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("model_failed", 5)
+    assert "The key is wrong." in str(answer.reason)
+    assert (await flow.run("again")).text == "Again."
+
+
+async def test_stopping_the_turn_stops_the_command_and_keeps_its_output(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{run: 'echo begun; sleep 600; touch made'}, {text: Next.}]", [yes])
+    task = asyncio.ensure_future(flow.run())
+    await flow.until(lambda e: isinstance(e, events.CommandOutput) and b"begun" in e.data)
+    task.cancel()
+    answer = await task
+    assert (answer.stop, answer.exit_code) == ("interrupted", 130)
+    assert flow.results[0].ended == "stopped"
+    assert flow.shown[2].startswith("begun\n[stopped")
+    assert not (flow.folder / "made").exists()
+    assert (await flow.run("go on")).text == "Next."
+
+
+async def test_stopping_only_the_command_lets_the_turn_go_on(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: 'echo begun; sleep 600'}, {text: Next.}]", [yes])
+    task = asyncio.ensure_future(flow.run())
+    await flow.until(lambda e: isinstance(e, events.CommandOutput) and b"begun" in e.data)
+    assert flow.session is not None
+    flow.session.stop_command()
+    answer = await task
+    assert (answer.text, answer.exit_code) == ("Next.", 0)
+    assert "[stopped" in flow.shown[2]
+
+
+async def test_stopping_while_a_person_is_asked_leaves_a_valid_history(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{run: touch made}, {text: Next.}]", [yes])
+    waiting = asyncio.Event()
+
+    class Slow:
+        async def decide(self, *_: object) -> object:
+            waiting.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    person, flow.person = flow.person, Slow()  # type: ignore[assignment]
+    task = asyncio.ensure_future(flow.run())
+    await waiting.wait()
+    task.cancel()
+    assert (await task).exit_code == 130
+    assert "the person stopped the turn" in flow.shown[2]
+    flow.person = person
+    assert (await flow.run("other")).text == "Next."
+
+
+async def test_a_script_that_changed_after_approval_does_not_run(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "bash deploy.sh")
+    script = flow.folder / "deploy.sh"
+    script.write_text("echo good\n")
+
+    class Slow:
+        async def decide(self, request: object, report: object, verdict: object) -> object:
+            script.write_text("echo evil\n")
+            return yes(request)  # type: ignore[arg-type]
+
+    flow.person = Slow()  # type: ignore[assignment]
+    flow.flags["approval_mode"] = "manual"
+    await flow.run()
+    assert "deploy.sh changed after it was approved" in flow.shown[2]
+    assert not flow.results
+
+
+async def test_secrets_stay_out_of_journal_and_model_and_reach_the_command(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    script = "replies: [{run: 'test ${#T} -eq 0; printf %s \"[secret:1]\" | wc -c'}, {text: ok}]"
+    flow = make_flow(script, [yes])
+    await flow.run(f"My token is {secret}, how long is it?")
+    assert "[secret:1]" in flow.shown[0]
+    assert flow.results[0].text.strip() == str(len(secret))
+    flow.close()
+    for file in (tmp_path / "data").rglob("*"):
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes(), file
+
+
+async def test_edits_are_asked_with_their_diff_and_can_be_undone(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls: [{tool: edit_file, arguments: {path: a.txt, old: one, new: two}}]
+  - text: Changed.
+"""
+    flow = make_flow(script, [yes])
+    (flow.folder / "a.txt").write_text("one\n")
+    await flow.run()
+    request, report, _ = flow.person.asked[0]  # type: ignore[union-attr]
+    assert request.detail.endswith("-one\n+two")
+    assert report.label == "workspace_write"
+    assert (flow.folder / "a.txt").read_text() == "two\n"
+    assert flow.session is not None
+    image, _ = flow.session.undo.latest()
+    flow.session.undo.restore(image)
+    assert (flow.folder / "a.txt").read_text() == "one\n"
+
+
+async def test_piped_data_is_data(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    await flow.run(UserInput("review this", data="diff --git", source="run"))
+    assert flow.shown[0] == "review this\n\n<stdin>\ndiff --git\n</stdin>"
+
+
+async def test_a_persons_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: I saw it.}]")
+    session = flow.open()
+    result = await session.run_shell("echo mine", sink=flow.tell)
+    assert result.text.strip() == "mine"
+    await flow.run("what did I do?")
+    assert flow.shown[0] == "I ran this command myself: echo mine\nmine\n[exit 0]"
+
+
+async def test_a_long_history_is_compacted_and_goes_on(make_flow: MakeFlow) -> None:
+    runs = "".join(f"  - run: 'seq {n} {n + 300}'\n" for n in range(40))
+    script = f"""
+model: {{context_window: 12000, max_output: 1000}}
+replies:
+  - {{when: {{purpose: compact}}, text: It counted., repeat: forever}}
+{runs}  - text: Done.
+"""
+    flow = make_flow(script, max_steps=100)
+    answer = await flow.run("Never touch prod. Count.")
+    assert answer.text == "Done."
+    assert any("compacted" in str(e.text) for e in flow.of(events.Notice))
+    assert flow.session is not None
+    assert "Never touch prod. Count." in flow.session.state.messages[0].text
+
+
+async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object) -> None:
+    """The scripted model's own check: each request starts with the one before it."""
+    flow = make_flow(PLAN)
+    seen: list[tuple[str, ...]] = []
+    session = flow.open()
+    ask = session.chat_model.stream
+
+    class Watched:
+        info = session.chat_model.info
+
+        def stream(self, request):  # type: ignore[no-untyped-def]
+            seen.append(tuple(m.text for m in request.messages))
+            return ask(request)
+
+    session.chat_model = Watched()
+    await flow.run()
+    assert len(seen) == 6
+    for before, after in pairwise(seen):
+        assert after[: len(before)] == before
