@@ -43,9 +43,9 @@ def forget(
     """Replace `words` (exactly as written) by `[forgotten]` in every session and output file.
 
     `live` are journals that this process has open, by session id; their state is read again, so
-    whoever holds messages of the old one must fetch them anew. Raises `SessionBusyError` when another process has one of
-    the sessions open; the ones before it are done then. Copies that the person exported, and the
-    server's own log and backups of a shared database, are out of reach.
+    whoever holds messages of the old one must fetch them anew. Raises `SessionBusyError` when
+    another process has one of the sessions open; the ones before it are done then. Copies that
+    the person exported, and the log and backups of a shared server, are out of reach.
     """
     if not words.strip():
         raise UsageError("Say which words to forget.")

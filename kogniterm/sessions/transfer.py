@@ -34,30 +34,37 @@ def export_lines(store: SessionStore, reference: str) -> Iterator[str]:
     """The lines of the file, without line ends."""
     info = store.find(reference)
     ((draft,),) = store.backend.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "id": info.id,
-        "created": info.created,
-        "parent": info.parent,
-        "parent_seq": info.parent_seq,
-        "draft": draft,
-    }
-    count, digest = 0, hashlib.sha256()
-    for line in _with_records(codec.dumps(header), store, info.id):
+    rows = stored_records(store.backend, info.id)
+    return closed_lines(header_of(info, draft=draft), map(record_line, rows))
+
+
+def header_of(info: SessionInfo, *, draft: str) -> str:
+    """The first line of a session's file."""
+    return codec.dumps(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "id": info.id,
+            "created": info.created,
+            "parent": info.parent,
+            "parent_seq": info.parent_seq,
+            "draft": draft,
+        }
+    )
+
+
+def closed_lines(header: str, records: Iterable[str]) -> Iterator[str]:
+    """A whole file: the header, the records, and the line that closes it."""
+    digest, count = hashlib.sha256(header.encode() + b"\n"), 0
+    yield header
+    for line in records:
         digest.update(line.encode() + b"\n")
         count += 1
         yield line
-    yield codec.dumps({"records": count - 1, "sha256": digest.hexdigest()})
+    yield codec.dumps({"records": count, "sha256": digest.hexdigest()})
 
 
-def _with_records(header: str, store: SessionStore, session_id: str) -> Iterator[str]:
-    yield header
-    for stored in stored_records(store.backend, session_id):
-        yield _line(stored)
-
-
-def _line(stored: StoredRecord) -> str:
+def record_line(stored: StoredRecord) -> str:
     """One record; a payload that is not our canonical JSON (damaged) goes as it is, as text."""
     line: dict[str, Any] = {name: getattr(stored, name) for name in _RECORD_FIELDS}
     line = {name: value for name, value in line.items() if value is not None}

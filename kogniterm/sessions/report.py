@@ -1,0 +1,130 @@
+"""A bug report is one file: a session without its secrets, and what else is needed to replay it.
+
+JSON Lines (version 1): a header that says what wrote it, the session's export with every text
+passed through a redactor and its records chained anew, the lines of named attachments (a
+model's recording), and a closing line with the SHA-256 of everything before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kogniterm.errors import UsageError
+from kogniterm.sessions import codec
+from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.stored import StoredRecord, chained, stored_records
+from kogniterm.sessions.transfer import closed_lines, header_of, record_line
+
+FORMAT = "kogniterm.report"
+VERSION = 1
+_SESSION = "session"
+_KEPT = frozenset({"type", "name", "id", "call_id", "request_id", "tool_call_id", "kind", "node"})
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A bug report, read: `session` can be imported, `attachments` are lines by name."""
+
+    about: Mapping[str, str]
+    session: tuple[str, ...]
+    attachments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def report_lines(
+    store: SessionStore,
+    reference: str,
+    *,
+    redact: Callable[[str], str],
+    about: Mapping[str, str],
+    attachments: Mapping[str, Iterable[str]] | None = None,
+) -> Iterator[str]:
+    """The lines of the file. `redact` sees every text a person, model or program wrote."""
+    info = store.find(reference)
+    digest, count = hashlib.sha256(), 0
+    header = {"format": FORMAT, "version": VERSION, "about": dict(about)}
+    parts: dict[str, Iterable[str]] = {_SESSION: _redacted_session(store, info.id, redact)}
+    for name, lines in (attachments or {}).items():
+        parts[name] = map(redact, lines)
+    for line in (codec.dumps(header), *_tagged(parts)):
+        digest.update(line.encode() + b"\n")
+        count += 1
+        yield line
+    yield codec.dumps({"lines": count, "sha256": digest.hexdigest()})
+
+
+def _tagged(parts: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    for name, lines in parts.items():
+        for line in lines:
+            yield codec.dumps({"part": name, "line": line.rstrip("\n")})
+
+
+def _redacted_session(
+    store: SessionStore, session_id: str, redact: Callable[[str], str]
+) -> Iterator[str]:
+    info = store.find(session_id)
+    return closed_lines(
+        header_of(info, draft=""),
+        map(record_line, _rechained(stored_records(store.backend, session_id), redact)),
+    )
+
+
+def _rechained(
+    rows: Iterable[StoredRecord], redact: Callable[[str], str]
+) -> Iterator[StoredRecord]:
+    """Redacted copies; what is not JSON any more (damaged) is left out."""
+    seq, last = 0, ""
+    for row in rows:
+        try:
+            plain = json.loads(row.payload)
+        except ValueError:
+            continue
+        payload = codec.dumps(_redacted(plain, redact))
+        new = chained(row.kind, payload, seq, row.time, last, request_id=row.request_id)
+        seq, last = new.seq, new.hash
+        yield new
+
+
+def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
+    if isinstance(value, str):
+        return value if key in _KEPT else redact(value)
+    if isinstance(value, dict):
+        return {name: _redacted(item, redact, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, redact, key) for item in value]
+    return value
+
+
+def read_report(lines: Iterable[str]) -> Report:
+    """Raises `UsageError` for a file that is cut, changed or of a newer version."""
+    digest, count = hashlib.sha256(), 0
+    about: Mapping[str, str] = {}
+    parts: dict[str, list[str]] = {_SESSION: []}
+    closing = None
+    for number, text in enumerate(lines, 1):
+        try:
+            value = json.loads(text)
+            if number == 1:
+                if value["format"] != FORMAT or value["version"] > VERSION:
+                    raise ValueError(f"{value['format']} version {value['version']}")
+                about = {str(name): str(item) for name, item in value["about"].items()}
+            elif "sha256" in value:
+                closing = value
+                break
+            else:
+                parts.setdefault(str(value["part"]), []).append(str(value["line"]))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                "This is no bug report of KogniTerm (line {line}: {detail}).",
+                line=number,
+                detail=str(error),
+            ) from error
+        digest.update(text.rstrip("\r\n").encode() + b"\n")
+        count += 1
+    if closing != {"lines": count, "sha256": digest.hexdigest()}:
+        raise UsageError("This bug report was cut or changed after it was written.")
+    session = tuple(parts.pop(_SESSION))
+    return Report(about, session, {name: tuple(lines) for name, lines in parts.items()})

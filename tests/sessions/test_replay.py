@@ -1,0 +1,112 @@
+"""Comparing two runs, and the one file that a bug report is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import UsageError
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.records import Outcome, Record, RecordBody
+from kogniterm.sessions.replay import first_divergence, recorded_turns
+from kogniterm.sessions.report import read_report, report_lines
+from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.transfer import import_lines
+from tests.support.conversation import command_turn, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    """One database is enough here; what is compared and reported is the same on both."""
+    return SessionStore(SqliteBackend(tmp_path / "a.db"), version="1.0")
+
+
+def recorded(store: SessionStore, bodies: list[RecordBody]) -> list[Record]:
+    journal = store.create(folder="/home/ana", model="m")
+    write(journal, bodies)
+    records = list(journal.records())
+    journal.close()
+    return records
+
+
+def test_the_same_run_does_not_diverge_whatever_the_times_and_ids(store: SessionStore) -> None:
+    assert (
+        first_divergence(
+            recorded(store, command_turn(1) + command_turn(2)),
+            recorded(store, command_turn(1) + command_turn(2)),
+        )
+        is None
+    )
+    store.close()
+
+
+def test_the_first_difference_is_named(store: SessionStore) -> None:
+    other = command_turn(2)
+    assert isinstance(other[6], Outcome)
+    assert other[6].result is not None
+    other[6] = replace(other[6], result=replace(other[6].result, exit_code=2, duration=9.0))
+    found = first_divergence(
+        recorded(store, command_turn(1) + command_turn(2)),
+        recorded(store, command_turn(1) + other),
+    )
+    assert found is not None
+    assert (found.turn, found.kind, found.path) == (2, "outcome", "result.exit_code")
+    assert (found.recorded, found.replayed) == (0, 2)
+    store.close()
+
+
+def test_a_run_that_stops_early_diverges_where_it_stops(store: SessionStore) -> None:
+    found = first_divergence(recorded(store, command_turn(1)), recorded(store, command_turn(1)[:5]))
+    assert found is not None
+    assert (found.turn, found.kind, found.replayed) == (1, "intent", None)
+    store.close()
+
+
+def test_a_turn_to_play_again(store: SessionStore) -> None:
+    (turn,) = recorded_turns(recorded(store, command_turn(1)))
+    assert turn.input.text == "How many files are here?"
+    assert [decision.kind for decision in turn.decisions] == ["approve"]
+    assert [result.text for result in turn.results] == ["7\n"]
+    store.close()
+
+
+def test_a_report_holds_all_but_the_secrets_and_can_be_imported(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    journal = store.create(folder="/home/ana", model="m")
+    write(journal, command_turn(1, "log in with hunter2", "curl -u ana:hunter2 x", "hunter2 ok"))
+    journal.close()
+    lines = list(
+        report_lines(
+            store,
+            "last",
+            redact=lambda text: text.replace("hunter2", "[secret:1]"),
+            about={"kogniterm": "1.0"},
+            attachments={"recording": ['{"reply":"hunter2"}\n', "{}\n"]},
+        )
+    )
+    assert "hunter2" not in "".join(lines)
+    report = read_report(line + "\n" for line in lines)
+    assert report.about == {"kogniterm": "1.0"}
+    assert report.attachments == {"recording": ('{"reply":"[secret:1]"}', "{}")}
+    other = SessionStore(SqliteBackend(tmp_path / "b.db"), version="1.0")
+    info = import_lines(other, report.session)
+    assert info.title == "log in with [secret:1]"
+    assert verify(other.backend, info.id).intact
+    assert other.search("curl")[0][1].turn == 1
+    other.close()
+    store.close()
+
+
+@pytest.mark.parametrize("line", [0, 1, 5, -1])
+def test_a_report_that_was_cut_or_changed(store: SessionStore, line: int) -> None:
+    write(journal := store.create(folder="/", model="m"), command_turn(1))
+    journal.close()
+    lines = list(report_lines(store, "last", redact=str, about={}))
+    del lines[line]
+    with pytest.raises(UsageError):
+        read_report(lines)
+    store.close()
