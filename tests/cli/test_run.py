@@ -71,7 +71,7 @@ def test_stream_json_is_an_event_a_line(shell: Shell) -> None:
 def test_standard_input_is_the_task_or_its_data(shell: Shell) -> None:
     seen = """
 replies:
-  - expect: "needle-in-the-data"
+  - expect: {any_contains: needle-in-the-data}
     text: seen
 """
     model = shell.script(seen)
@@ -92,8 +92,10 @@ def test_the_folder_is_the_one_given(shell: Shell) -> None:
 def test_a_session_can_be_gone_on_with(shell: Shell) -> None:
     model = shell.script("replies:\n  - text: first answer\n")
     first = result_of(shell.run("run", "one", "--model", model, "--output", "json").stdout)
-    again = shell.script("replies:\n  - expect: first answer\n    text: I remember\n")
-    for words in (["--resume", first["session_id"]], ["--resume", "last"], ["--continue"]):
+    again = shell.script(
+        "replies:\n  - expect: {any_contains: first answer}\n    text: I remember\n"
+    )
+    for words in (["--resume", first["session_id"]], ["--continue"]):
         result = shell.run("run", "two", "--model", again, "--output", "json", *words)
         final = result_of(result.stdout)
         assert (final["answer"], final["session_id"]) == ("I remember", first["session_id"])
@@ -208,8 +210,7 @@ def test_a_script_with_an_error_names_the_line(shell: Shell) -> None:
     model = shell.script("replies:\n  - text: a\n  - txet: b\n")
     result = shell.run("run", "x", "--model", model)
     assert result.returncode == 2
-    assert "script.yaml" in result.stderr
-    assert "line 3" in result.stderr
+    assert "script.yaml:3: " in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -243,12 +244,11 @@ def test_an_unusable_state_folder_is_one_sentence(shell: Shell) -> None:
 
 def test_a_full_disk_is_one_sentence_and_keeps_what_there_was(shell: Shell) -> None:
     """A limit on file sizes stands in for the disk: writes fail in the same places."""
-    model = shell.script("at_end: restart\nreplies:\n  - text: " + "long answer " * 2000 + "\n")
+    model = shell.script("at_end: restart\nreplies:\n  - text: " + "long answer " * 9000 + "\n")
     first = result_of(shell.run("run", "one", "--model", model, "--output", "json").stdout)
-    size = (shell.data / "kogniterm.db").stat().st_size
     program = (
         "import resource, runpy, sys\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))\n"
         "sys.argv = ['kogniterm', *sys.argv[1:]]\n"
         "from kogniterm.__main__ import main\n"
         "sys.exit(main())\n"
@@ -257,7 +257,9 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_there_was(shell: Shell) -> N
     full = shell.run(*words, command=(sys.executable, "-c", program))
     assert full.returncode == 1, full.stderr
     assert "Traceback" not in full.stderr
-    again = shell.script("replies:\n  - expect: long answer\n    text: still here\n")
+    again = shell.script(
+        "replies:\n  - expect: {any_contains: long answer}\n    text: still here\n"
+    )
     result = shell.run("run", "three", "--model", again, "--resume", first["session_id"])
     assert result.stdout == "still here\n", result.stderr
 
@@ -291,10 +293,10 @@ def test_secrets_stay_out_of_every_output_and_the_log(shell: Shell) -> None:
     key = "AIzaSyA1234567890abcdefghijklmnopqrstuvw"
     model = shell.script("replies:\n  - run: echo $GOOGLE_API_KEY $OPENAI_API_KEY\n  - text: ok\n")
     environ = {"GOOGLE_API_KEY": key, "OPENAI_API_KEY": "sk-" + "a1B2c3D4" * 6}
-    for output in ("json", "stream-json"):
-        result = shell.run(
-            "run", "x", "--model", model, *AUTO, "--output", output, "--debug", environ=environ
-        )
-        for secret in environ.values():
-            assert secret not in result.stdout
-            assert secret not in (shell.data / "logs" / "kogniterm.log").read_text()
+    words = ("run", "x", "--model", model, *AUTO, "--output", "stream-json", "--debug")
+    result = shell.run(*words, environ=environ)
+    assert result.returncode == 0, result.stderr
+    for secret in environ.values():
+        assert secret not in result.stdout
+        assert secret not in result.stderr
+        assert secret not in (shell.data / "logs" / "kogniterm.log").read_text()

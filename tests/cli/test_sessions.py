@@ -100,6 +100,16 @@ def test_a_file_that_is_no_session(shell: Shell, tmp_path: Path, content: bytes)
     assert result.stderr.count("\n") == 1
 
 
+def test_a_bug_report_is_one_file_that_can_be_imported(
+    shell: Shell, session: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "report.jsonl"
+    ran(shell.run("sessions", "report", session, "--to", str(file)))
+    assert "kogniterm.report" in file.read_text()
+    ran(shell.run("sessions", "import", str(file), "--as-new"))
+    assert len(json.loads(ran(shell.run("sessions", "list", "--json")))) == 2
+
+
 def test_export_to_a_folder_that_is_not_there(shell: Shell, session: str) -> None:
     result = shell.run("sessions", "export", session, "--to", "/nowhere/file")
     assert result.returncode == 1
