@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from kogniterm.ui.surface import Surface
 
 if TYPE_CHECKING:
-    from kogniterm.protocols import Approver
+    from kogniterm.protocols import Approver, Terminal
     from kogniterm.sessions.records import Intent
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
@@ -50,6 +50,9 @@ class Front(Surface, Protocol):
 
     def make_approver(self, repl: Repl) -> Approver:
         """Who asks the person. Called once, when drawing is loaded."""
+
+    def terminal(self) -> Terminal | None:
+        """The person's terminal, to be lent to commands that need a keyboard."""
 
     async def recover(self, intent: Intent, output: str) -> Wish:
         """Ask what to do about a command whose outcome is unknown."""

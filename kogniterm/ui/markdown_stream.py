@@ -44,6 +44,8 @@ class MarkdownStream:
         finished = []
         for line in complete:
             finished.extend(self._line(line))
+        if self._partial.strip() and self._lines and self._starts_for_sure():
+            finished.append(self._take())
         return finished
 
     def finish(self) -> str:
@@ -92,6 +94,10 @@ class MarkdownStream:
         if not _LIST.match(self._lines[0]):
             return True
         return not (_LIST.match(line) or line.startswith(("  ", "\t")))
+
+    def _starts_for_sure(self) -> bool:
+        """Whether the unfinished line begins a new block whatever else it will hold."""
+        return self._blank and not self._fence and not _LIST.match(self._lines[0])
 
     def _take(self) -> str:
         text = "".join(f"{line}\n" for line in self._lines)

@@ -7,22 +7,24 @@ a turn runs are queued, and Ctrl-C comes as a signal.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
+from kogniterm.ui.lending import Lending
 from kogniterm.ui.locale import _
 from kogniterm.ui.surface import LineSurface
 from kogniterm.ui.terminal_io import drop_typed_ahead
 from kogniterm.ui.theme import Theme
 
 if TYPE_CHECKING:
-    from kogniterm.protocols import Approver
+    from kogniterm.protocols import Approver, Terminal
     from kogniterm.sessions.records import Intent
     from kogniterm.ui.front import Wish
     from kogniterm.ui.question import AskHooks
@@ -40,6 +42,8 @@ class PlainFront(LineSurface):
         super().__init__(stdout)
         self._repl = repl
         self._fd = stdin.fileno()
+        self._out = stdout.fileno()
+        self._lending: Lending | None = None
         self._buffer = b""
         self._lines: deque[str] = deque()
         self._wanted: asyncio.Future[str | None] | None = None
@@ -143,6 +147,27 @@ class PlainFront(LineSurface):
                     return "again"
                 case "g":
                     return "skip"
+
+    def terminal(self) -> Terminal:
+        """The person's terminal, for a command that needs their keyboard."""
+        from kogniterm.ui.handover import PersonTerminal
+
+        if self._lending is None:
+            self._lending = Lending(self._still)
+        return PersonTerminal(
+            self._fd, self._out, suspend=self._lending.suspend, resume=self._lending.resume
+        )
+
+    @contextlib.asynccontextmanager
+    async def _still(self) -> AsyncIterator[None]:
+        """Nobody else reads the keyboard meanwhile."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._fd)
+        try:
+            yield
+        finally:
+            if not self._ended:
+                loop.add_reader(self._fd, self._readable)
 
     async def edit_outside(self) -> None:
         """Not on plain lines."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ NotifyName = Literal["off", "bell", "osc9"]
 
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "plain")
 KEYS: tuple[KeysName, ...] = ("emacs", "vi")
+NOTIFY: tuple[NotifyName, ...] = ("off", "bell", "osc9")
 BARE_TERMINALS = frozenset({"", "dumb", "unknown"})
 
 
@@ -41,7 +43,7 @@ class Preferences:
     unicode: bool = True
     history: Path | None = None
     editor: Sequence[str] = ("vi",)
-    pager: Sequence[str] = ("less",)
+    pager: Sequence[str] = ("less", "-R")
     notify: NotifyName = "bell"
     notify_after: float = 20.0
     title: bool = True
@@ -65,8 +67,21 @@ def from_quick(quick: QuickSettings, *, tty: bool = True) -> Preferences:
         screen_reader=quick.screen_reader,
         term=quick.term,
         colorfgbg=quick.colorfgbg,
+        unicode=quick.unicode,
+        truecolor=quick.truecolor,
+        editor=_words(quick.editor) or ("vi",),
+        pager=_words(quick.pager) or ("less", "-R"),
+        notify=notify_name(quick.notify),
         history=quick.paths.history_file,
     )
+
+
+def notify_name(value: str) -> NotifyName:
+    """How to call a person; anything unknown rings the bell."""
+    for name in NOTIFY:
+        if name == value:
+            return name
+    return "bell"
 
 
 def theme_name(value: str) -> ThemeName:
@@ -75,3 +90,11 @@ def theme_name(value: str) -> ThemeName:
         if name == value:
             return name
     return "auto"
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """A program and its options; nothing when the quotes do not close."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        return ()

@@ -20,12 +20,13 @@ from prompt_toolkit.output import Output
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
 from kogniterm.ui.completion import LineCompleter
+from kogniterm.ui.lending import Lending
 from kogniterm.ui.locale import _
 from kogniterm.ui.prompt import PromptFront
 from kogniterm.ui.terminal_io import ASK_BACKGROUND, FilteredInput, make_output
 
 if TYPE_CHECKING:
-    from kogniterm.protocols import Approver
+    from kogniterm.protocols import Approver, Terminal
     from kogniterm.sessions.records import Intent
     from kogniterm.ui.front import Wish
     from kogniterm.ui.question import AskHooks
@@ -42,6 +43,8 @@ _QUERY_TERMS = (
     "wezterm",
     "ghostty",
 )
+
+COPY_BYTES = 256 * 1024
 
 
 class TerminalFront(PromptFront):
@@ -73,6 +76,7 @@ class TerminalFront(PromptFront):
         )
         self._repl = repl
         self._hooks: AskHooks | None = None
+        self._lending: Lending | None = None
         self._pending.append(
             banner(
                 repl.version,
@@ -162,10 +166,27 @@ class TerminalFront(PromptFront):
                 self.buffer.document = Document(text, len(text))
 
     async def show_file(self, path: str) -> None:
-        """Open a file in the pager, which shows control characters instead of obeying them."""
-        if not Path(path).is_file():
-            raise UsageError("The file {path} is gone.", path=path)
-        await self._run_program([*self.preferences.pager, path])
+        """Open a file in the pager: a copy that cannot do anything to the terminal."""
+        with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
+            copy = Path(folder) / "output"
+            try:
+                await asyncio.to_thread(_safe_copy, Path(path), copy)
+            except OSError as error:
+                raise UsageError("The file {path} is gone.", path=path) from error
+            await self._run_program([*self.preferences.pager, str(copy)])
+
+    def terminal(self) -> Terminal:
+        """The person's terminal, for a command that needs their keyboard."""
+        from kogniterm.ui.handover import PersonTerminal
+
+        if self._lending is None:
+            self._lending = Lending(self.lent)
+        return PersonTerminal(
+            self.app.input.fileno(),
+            self.app.output.fileno(),
+            suspend=self._lending.suspend,
+            resume=self._lending.resume,
+        )
 
     @contextlib.asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
@@ -203,3 +224,14 @@ class TerminalFront(PromptFront):
             self._filtered.expecting = True
             self.control(ASK_BACKGROUND)
         self._repl.ready()
+
+
+def _safe_copy(source: Path, target: Path) -> None:
+    """Copy command output without what a terminal would obey, except colours."""
+    from kogniterm.approval.sanitize import Sanitizer
+
+    cleaner = Sanitizer()
+    with source.open("rb") as read, target.open("wb") as write:
+        while data := read.read(COPY_BYTES):
+            write.write(cleaner.feed(data).replace(b"\r\n", b"\n"))
+        write.write(cleaner.flush())

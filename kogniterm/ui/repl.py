@@ -211,7 +211,7 @@ class Repl(Desk):
         session, screen, approver = self.session, self._screen, self._approver
         assert screen is not None
         assert approver is not None
-        terminal = self.wiring.terminal(self.front) if self.wiring.terminal else None
+        terminal = self.front.terminal()
         if work.shell is not None:
             await session.run_shell(work.shell, sink=screen, terminal=terminal)
             return

@@ -11,9 +11,7 @@ from kogniterm.types import Text
 from kogniterm.ui.commands.registry import Command
 
 if TYPE_CHECKING:
-    from kogniterm.protocols import Terminal
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.ui.front import Front
     from kogniterm.ui.question import AskHooks
 
 
@@ -42,14 +40,12 @@ class Wiring:
     """What the REPL is given besides the session; everything is optional.
 
     `commands` are added to the basic ones, `model_names` completes /model, `files` lists the
-    workspace for @ completion, `terminal` lends the screen to a command that needs a keyboard,
-    `save_preference` keeps what /theme, /keys and /lang change.
+    workspace for @ completion, `save_preference` keeps what /theme, /keys and /lang change.
     """
 
     commands: Sequence[Command] = ()
     model_names: Callable[[], Sequence[str]] | None = None
     files: Callable[[], Iterable[str]] | None = None
-    terminal: Callable[[Front], Terminal] | None = None
     save_preference: Callable[[str, object], None] | None = None
     session_id: str | None = None
     first_input: str | None = None

@@ -6,6 +6,7 @@ import os
 import pty
 import termios
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_size(terminal: int) -> None:
 
 
 def test_size_without_a_terminal() -> None:
-    with open(os.devnull) as nothing:
+    with Path(os.devnull).open() as nothing:
         person = PersonTerminal(nothing.fileno(), nothing.fileno())
         assert person.size() == (24, 80)
         assert person.acquire() == (nothing.fileno(), nothing.fileno())

@@ -52,6 +52,11 @@ def _(message: str) -> str:
     return message if current is None else current.singular.get(message, message)
 
 
+def mark(message: str) -> str:
+    """`message` itself: marks a sentence of a table that `_` translates when it is shown."""
+    return message
+
+
 def plural(one: str, many: str, count: int) -> str:
     """The form of a counted sentence for `count`, with `{count}` filled in."""
     current = _Current.catalogue

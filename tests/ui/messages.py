@@ -1,0 +1,114 @@
+"""Every sentence of the package that a person can read, found in the syntax trees.
+
+Counted are: the argument of `_()`, both forms of `plural()`, the template of a `Text`, and the
+template of an error of `kogniterm.errors` (the first argument of a call whose name ends in
+"Error" and is defined there). A constant of the module counts where it is passed to `_()`,
+and so do the words that stand in the command line's tables and whatever is given to `mark()`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import kogniterm
+from kogniterm import errors
+
+PACKAGE = Path(kogniterm.__file__).parent
+ERRORS = {
+    name
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, errors.KognitermError)
+}
+
+
+TABLES = {"Option": 1, "Verb": 2}
+"""Which argument of a table's rows is a sentence."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence; `many` is its plural form. `where` is file:line."""
+
+    text: str
+    where: str
+    many: str | None = None
+
+
+def messages(package: Path = PACKAGE) -> Iterator[Message]:
+    """All of them, in the order of the files."""
+    for file in sorted(package.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names, constants = _local_names(tree), _constants(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                where = f"{file.relative_to(package)}:{node.lineno}"
+                yield from _of_call(node, names, constants, where)
+
+
+def dynamic(package: Path = PACKAGE) -> Iterator[str]:
+    """Places where `_` is given something that is not a literal: it cannot be translated."""
+    for file in sorted(package.rglob("*.py")):
+        if file.parent.name == "locale":
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            translated = isinstance(node, ast.Call) and _name(node.func) in ("_", "plural")
+            if translated and node.args and any(_literal(argument) is None for argument in node.args[:1]):
+                yield f"{file.relative_to(package)}:{node.lineno}"
+
+
+def _of_call(
+    node: ast.Call, names: dict[str, str], constants: dict[str, str], where: str
+) -> Iterator[Message]:
+    name = _name(node.func)
+    name = names.get(name, name)
+    if name in TABLES and len(node.args) > TABLES[name]:
+        words = _literal(node.args[TABLES[name]])
+        if words:
+            yield Message(words, where)
+    if name == "_" and node.args and _name(node.args[0]) in constants:
+        yield Message(constants[_name(node.args[0])], where)
+    first = _literal(node.args[0]) if node.args else None
+    if first is None:
+        return
+    if name == "plural":
+        yield Message(first, where, _literal(node.args[1]))
+    elif name in ("_", "mark", "Text") or name in ERRORS:
+        yield Message(first, where)
+
+
+def _local_names(tree: ast.Module) -> dict[str, str]:
+    """What imported names stand for here; rich's Text is not ours."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                local = alias.asname or alias.name
+                foreign = alias.name == "Text" and not (node.module or "").endswith("types")
+                found[local] = "foreign" if foreign else alias.name
+    return found
+
+
+def _constants(tree: ast.Module) -> dict[str, str]:
+    """The module's own constant strings by name."""
+    return {
+        target.id: value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and (value := _literal(node.value)) is not None
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _literal(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from rich.text import Text
+
+from kogniterm.ui.diffs import diff, summary, words
+
+UNIFIED = """--- a/f.py
++++ b/f.py
+@@ -1,3 +1,3 @@
+ def f():
+-    return old_value + 1
++    return new_value + 1
+ # end
+"""
+
+
+def styled(text: Text, style: str) -> list[str]:
+    return [text.plain[span.start : span.end] for span in text.spans if span.style == style]
+
+
+def test_only_the_changed_words_are_marked() -> None:
+    text = diff(UNIFIED)
+    assert text.plain == UNIFIED.rstrip("\n")
+    assert styled(text, "removed_word") == ["old_value"]
+    assert styled(text, "added_word") == ["new_value"]
+
+
+def test_lines_that_have_nothing_in_common_are_not_picked_apart() -> None:
+    text = diff("-alpha beta gamma\n+0x1F 2 3 4 5 6 7\n")
+    assert styled(text, "removed_word") == []
+    assert styled(text, "added") != []
+
+
+def test_a_long_diff_is_cut_with_a_count() -> None:
+    text = diff("\n".join(f"+line {n}" for n in range(30)), limit=10)
+    assert text.plain.splitlines()[-1] == "20 more lines"
+
+
+def test_control_characters_of_a_file_are_not_obeyed() -> None:
+    assert "\x1b" not in diff("+evil \x1b]0;title\x07\n").plain
+
+
+def test_the_summary_counts_lines_not_headers() -> None:
+    assert summary(UNIFIED) == "+1 −1 lines"
+
+
+def test_words_of_both_sides_are_kept() -> None:
+    before, after = words("a b c", "a x c")
+    assert (before.plain, after.plain) == ("a b c", "a x c")

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from kogniterm.types import CommandResult, Job, Waiting
+from kogniterm.ui.clean import without_style
+from kogniterm.ui.frames import HEAD_BYTES, TAIL_BYTES, CommandFrame, OutputTail, screen_lines
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.theme import choose
+
+PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+
+
+def frame(command: str = "make", output: bytes = b"") -> CommandFrame:
+    made = CommandFrame(command, "/work", 0.0, clock=lambda: 2.5)
+    made.output.feed(output)
+    return made
+
+
+def result(output: bytes = b"", **changes: object) -> CommandResult:
+    given = {
+        "command": "make", "ended": "exited", "exit_code": 0, "text": output.decode(),
+        "duration": 1.25, "cwd": "/work", "output_bytes": len(output),
+    } | changes  # fmt: skip
+    return CommandResult(**given)  # type: ignore[arg-type]  # keyword arguments of a test
+
+
+def test_a_short_output_is_shown_whole() -> None:
+    drawn = frame(output=b"one\ntwo\n").ended(result(), PLAIN, 16, 60, 1)
+    assert drawn == "╭ $ make\n│ one\n│ two\n╰ ✓ exit 0 · 1.2 s\n\n"
+
+
+def test_a_long_output_is_folded_towards_its_end() -> None:
+    output = b"".join(b"line %d\n" % number for number in range(100))
+    drawn = frame(output=output).ended(result(output), PLAIN, 8, 60, 3).splitlines()
+    assert drawn[1:3] == ["│ line 0", "│ line 1"]
+    assert drawn[3] == "│ … 92 lines folded · /output 3"
+    assert drawn[4:10] == [f"│ line {number}" for number in range(94, 100)]
+
+
+def test_a_flood_that_was_not_handed_over_whole_is_counted_in_bytes() -> None:
+    made = frame(output=b"start\n" + b"x\n" * 60_000)
+    drawn = made.ended(result(output_bytes=100_000_000), PLAIN, 8, 60, 1)
+    assert "most of 100.0 MB folded" in drawn
+    assert "100.0 MB" in drawn.splitlines()[-2]
+
+
+def test_a_hundred_megabytes_cost_two_ends_of_memory() -> None:
+    tail = OutputTail()
+    chunk = b"0123456789abcde\n" * 16384
+    tracemalloc.start()
+    for _ in range(400):
+        tail.feed(chunk)
+    _now, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert tail.bytes == 400 * len(chunk)
+    assert tail.newlines == 400 * 16384
+    assert peak < HEAD_BYTES + 8 * TAIL_BYTES
+
+
+def test_progress_bars_show_their_last_state() -> None:
+    assert screen_lines(b"10%\r50%\r100%\r\ndone\r\n") == ["100%", "done"]
+
+
+def test_hostile_output_is_harmless() -> None:
+    drawn = frame(output=b"\x1b]0;owned\x07\x1b[2Jhi\x1b]52;c;AAAA\x07\n").ended(
+        result(), PLAIN, 16, 60, 1
+    )
+    assert "\x1b" not in drawn
+    assert "│ hi" in drawn
+    assert "owned" not in drawn
+
+
+def test_what_moved_the_cursor_is_shown_as_the_screen_would_show_it() -> None:
+    raw = b"first\n\x1b[1A\x1b[2Kreplaced\n"
+    drawn = frame(output=raw).ended(result(raw, text="replaced\n"), PLAIN, 16, 60, 1)
+    assert "│ replaced\n" in drawn
+    assert "first" not in drawn
+
+
+def test_the_command_is_wrapped_in_its_gutter_with_everything_visible() -> None:
+    made = frame("echo " + "x" * 70 + "\u200b\nsecond")
+    lines = made.header(PLAIN, 40)
+    assert lines[0].startswith("╭ $ echo xxx")
+    assert lines[1].startswith("│ ↪ xxx")
+    assert "\\u{200B}" in "".join(lines)
+    assert lines[-1] == "│   second"
+    assert all(len(line) <= 40 for line in lines)
+
+
+def test_a_very_long_command_is_cut_with_a_count() -> None:
+    lines = frame("\n".join(f"echo {n}" for n in range(50))).header(PLAIN, 60, 5)
+    assert len(lines) == 5
+    assert lines[-1] == "│ 46 more lines"
+
+
+def test_the_live_frame_fits_the_room_and_tells_why_it_is_quiet() -> None:
+    made = frame(output=b"".join(b"%d\n" % number for number in range(50)))
+    made.waiting = Waiting("password", 4.0, "sudo", "echo is off")
+    lines = made.live(PLAIN, 70, 6)
+    assert len(lines) <= 6
+    assert lines[-1] == "╰ 2.5 s · 46 lines above · sudo waits for a password (echo is off)"
+    assert "│ 49" in lines
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"exit_code": 2}, "✗ exit 2"),
+        ({"ended": "signaled", "exit_code": 139, "signal": "SIGSEGV"}, "✗ ended by SIGSEGV"),
+        ({"ended": "timeout", "exit_code": None}, "✗ stopped by its time limit"),
+        ({"ended": "stopped", "exit_code": None}, "✗ stopped"),
+        ({"ended": "detached", "exit_code": None}, "▸ left running"),
+        ({"ended": "not_started", "exit_code": None}, "✗ not started"),
+    ],
+)
+def test_every_end_has_its_words(changes: dict[str, object], words: str) -> None:
+    drawn = frame().ended(result(**changes), PLAIN, 16, 60, 1)
+    assert f"╰ {words}" in drawn
+
+
+def test_jobs_that_live_on_are_named() -> None:
+    job = Job("j1", "server", "running", (1,), 0.0)
+    assert "job j1 keeps running" in frame().ended(result(jobs=(job,)), PLAIN, 16, 60, 1)
+
+
+def test_colours_of_the_output_survive_and_end_with_the_line() -> None:
+    painter = Painter(choose("dark", color=True, background=None))
+    drawn = frame(output=b"\x1b[31mred\nplain\n").ended(result(), painter, 16, 60, 1)
+    assert "\x1b[31mred\x1b[0m" in drawn
+    assert "│ plain" in without_style(drawn)

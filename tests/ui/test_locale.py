@@ -1,0 +1,118 @@
+"""Two languages, the same sentences: nothing a person reads is missing in Spanish."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+
+import pytest
+
+from kogniterm.types import Text
+from kogniterm.ui.locale import _, catalogue, language, plural, translate, use_language
+from kogniterm.ui.locale.po import read_po
+from tests.ui.messages import Message, dynamic, messages
+
+
+@pytest.fixture(autouse=True)
+def _english_again() -> Iterator[None]:
+    yield
+    use_language("en")
+
+
+def fields(template: str) -> list[str]:
+    """The placeholders of a template, with their format, in any order."""
+    parts = string.Formatter().parse(template)
+    return sorted(f"{name}:{spec}" for _text, name, spec, _conversion in parts if name is not None)
+
+
+def entry(message: Message) -> str:
+    """The catalogue entry to fill in for `message`."""
+    quoted = message.text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'#: {message.where}\nmsgid "{quoted}"\nmsgstr ""\n'
+
+
+def test_every_sentence_has_a_spanish_one() -> None:
+    spanish = catalogue("es")
+    assert spanish is not None
+    missing = {
+        message.text: message
+        for message in messages()
+        if (
+            (message.text, message.many) not in spanish.plural
+            if message.many
+            else message.text not in spanish.singular
+        )
+    }
+    assert not missing, "\n" + "\n".join(entry(message) for message in missing.values())
+
+
+def test_the_search_for_sentences_finds_the_kinds_it_must() -> None:
+    found = {message.text for message in messages()}
+    assert "Run this command?" in found  # _()
+    assert "list the commands, or explain one" in found  # Text in a table
+    assert "There is no command /{name}; /help lists them." in found  # an error
+    assert "{count} job" in found  # plural()
+
+
+def test_no_sentence_is_put_together_where_it_cannot_be_translated() -> None:
+    assert [where for where in dynamic() if where.startswith("ui/")] == []
+
+
+def test_translations_keep_the_placeholders() -> None:
+    spanish = catalogue("es")
+    assert spanish is not None
+    wrong = [
+        english for english, other in spanish.singular.items() if fields(english) != fields(other)
+    ]
+    wrong += [
+        one
+        for (one, many), forms in spanish.plural.items()
+        if fields(many) != fields(forms[1]) or set(fields(forms[0])) - set(fields(many))
+    ]
+    assert wrong == []
+
+
+def test_nothing_is_translated_that_is_no_longer_said() -> None:
+    spanish = catalogue("es")
+    assert spanish is not None
+    said = {message.text for message in messages()}
+    assert [english for english in spanish.singular if english not in said] == []
+
+
+def test_a_language_is_used_at_once_and_others_read_as_english() -> None:
+    use_language("es")
+    assert _("Thinking") == "Pensando"
+    assert plural("{count} job", "{count} jobs", 1) == "1 trabajo"
+    assert plural("{count} job", "{count} jobs", 3) == "3 trabajos"
+    use_language("tlh")
+    assert language() == "en"
+    assert _("Thinking") == "Thinking"
+
+
+def test_a_text_is_translated_with_its_values_and_the_texts_among_them() -> None:
+    use_language("es")
+    text = Text("Model: {name}. {why}", {"name": "local", "why": Text("Thinking")})
+    assert translate(text) == "Modelo: local. Pensando"
+    assert translate(Text("Not in any catalogue {x}", {"x": 1})) == "Not in any catalogue 1"
+    assert translate(Text("Braces {stay} without values")) == "Braces {stay} without values"
+
+
+def test_a_catalogue_is_read_as_gettext_writes_it() -> None:
+    found = read_po(
+        'msgid ""\nmsgstr "Language: xx"\n\n'
+        '# a comment\nmsgid "one "\n"line"\nmsgstr "una \\"línea\\"\\n"\n\n'
+        'msgid "a"\nmsgid_plural "b"\nmsgstr[0] "x"\nmsgstr[1] "y"\n\n'
+        '#, fuzzy\nmsgid "guess"\nmsgstr "adivina"\n\n'
+        'msgid "empty"\nmsgstr ""\n'
+    )
+    assert found.singular == {"one line": 'una "línea"\n'}
+    assert found.plural == {("a", "b"): ("x", "y")}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [('msgid "a\n', 1), ('msgid "a"\nnonsense "b"\n', 2), ('"lost"\n', 1), ("msgid 3\n", 1)],
+)
+def test_a_broken_catalogue_names_the_line(text: str, line: int) -> None:
+    with pytest.raises(ValueError, match=f"line {line}:"):
+        read_po(text)

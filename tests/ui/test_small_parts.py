@@ -1,0 +1,178 @@
+"""Toolbar, theme, banner, numbers, history, pastes: the parts with one rule each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.utils import get_cwidth
+
+from kogniterm.ui.attention import Attention
+from kogniterm.ui.banner import banner
+from kogniterm.ui.clean import clean, one_line, without_style
+from kogniterm.ui.format import duration, size, tokens
+from kogniterm.ui.history import KEPT, PrivateHistory
+from kogniterm.ui.paste import Pastes
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.theme import (
+    ROLES,
+    background_from_colorfgbg,
+    choose,
+    prompt_style,
+    split_osc11,
+)
+from kogniterm.ui.toolbar import Facts, short_folder, toolbar
+
+FACTS = Facts(
+    model="google_genai:gemini-2.5-flash",
+    mode="auto",
+    plan_mode="always",
+    session="20260101",
+    folder="~/project",
+    tokens=12_345,
+    jobs=2,
+)
+
+
+@pytest.mark.parametrize("columns", range(10, 160, 7))
+def test_the_toolbar_is_one_line_that_fits(columns: int) -> None:
+    line = "".join(text for _style, text in toolbar(FACTS, columns))
+    assert get_cwidth(line) <= columns
+    assert "\n" not in line
+
+
+def test_the_toolbar_drops_what_matters_least_first() -> None:
+    def shown(columns: int) -> str:
+        return "".join(text for _style, text in toolbar(FACTS, columns))
+
+    assert shown(150) == (
+        " google_genai:gemini-2.5-flash · auto-approve · plan: always · 2 jobs · "
+        "12.3k tokens · 20260101 · ~/project"
+    )
+    assert shown(60) == " google_genai:gemini-2.5-flash · auto-approve · 2 jobs"
+    assert shown(46) == " google_genai:gemini-2.5-flash · auto-approve"
+
+
+def test_folders_are_shortened_in_the_middle() -> None:
+    assert short_folder("/home/ana/code", "/home/ana") == "~/code"
+    assert short_folder("/home/anabel", "/home/ana") == "/home/anabel"
+    assert short_folder("/very/long/path/that/goes/on/and/on/here", "") == "…/on/here"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (3.25, "3.2 s"), (59.4, "59 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_counts_and_sizes() -> None:
+    assert [tokens(n) for n in (0, 999, 1000, 999_949, 1_200_000)] == [
+        "0", "999", "1.0k", "999.9k", "1.2M",
+    ]  # fmt: skip
+    assert [size(n) for n in (999, 1500, 100_000_000)] == ["999 B", "1.5 kB", "100.0 MB"]
+
+
+@pytest.mark.parametrize(
+    ("value", "background"),
+    [("15;0", "dark"), ("0;15", "light"), ("0;default;7", "light"), ("", None), ("x", None)],
+)
+def test_colorfgbg(value: str, background: str | None) -> None:
+    assert background_from_colorfgbg(value) == background
+
+
+def test_the_terminals_answer_is_taken_out_of_the_keys() -> None:
+    assert split_osc11("ab\x1b]11;rgb:ffff/ffff/eeee\x1b\\cd") == ("abcd", "light")
+    assert split_osc11("\x1b]11;rgb:1e1e/1e1e/2e2e\x07") == ("", "dark")
+    assert split_osc11("typed") == ("typed", None)
+
+
+def test_themes_have_every_role_and_no_color_has_no_colours() -> None:
+    for name in ("auto", "dark", "light", "plain"):
+        theme = choose(name, color=True, background=None)
+        assert set(theme.styles) == set(ROLES)
+        assert prompt_style(theme)
+    assert choose("dark", color=False, background="dark").name == "plain"
+    assert choose("auto", color=True, background="light").name == "light"
+    colours = {"cyan", "green", "red", "yellow", "blue", "magenta", "bright_black"}
+    plain = choose("plain", color=True, background=None)
+    assert not colours & {word for style in plain.styles.values() for word in style.split()}
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 160])
+def test_the_banner_fits(columns: int) -> None:
+    theme = choose("dark", color=True, background=None)
+    lines = without_style(banner("1.2.3", columns, theme)).splitlines()
+    assert max(len(line) for line in lines) <= max(columns, 34)
+    assert any("1.2.3" in line for line in lines)
+
+
+def test_the_banner_without_colour_or_attributes() -> None:
+    plain = choose("plain", color=False, background=None)
+    assert "\x1b[38" not in banner("1", 80, plain, color=False)
+    assert "\x1b" not in banner("1", 80, plain, attributes=False)
+    assert banner("1", 80, plain, unicode=False, attributes=False).isascii()
+
+
+def test_words_of_a_model_are_shown_not_obeyed() -> None:
+    assert clean("a\x1b[2Jb\r\nc\td\u202e") == "a[2Jb\nc\td"
+    assert one_line("a\n  b\x07", 10) == "a b"
+    assert one_line("abcdefgh", 5) == "abcd…"
+
+
+def test_history_is_private_bounded_and_survives_damage(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    lines = [json.dumps(f"entry {n}") for n in range(2 * KEPT + 5)]
+    file.write_text("\n".join([*lines, "{broken", "7"]) + "\n")
+    history = PrivateHistory(file)
+    newest = list(history.load_history_strings())
+    assert newest[0] == f"entry {2 * KEPT + 4}"
+    assert len(file.read_text().splitlines()) == KEPT
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert list(PrivateHistory(tmp_path / "none" / "x").load_history_strings()) == []
+
+
+def test_history_goes_on_without_a_file_it_may_write(tmp_path: Path) -> None:
+    file = tmp_path / "folder"
+    file.mkdir()
+    history = PrivateHistory(file)
+    history.append_string("kept in memory")
+    assert history.get_strings() == ["kept in memory"]
+
+
+def test_small_pastes_stay_and_large_ones_become_markers() -> None:
+    pastes = Pastes()
+    assert pastes.take("a\r\nb\rc") == "a\nb\nc"
+    text = "x" * 5000
+    marker = pastes.take(text)
+    assert marker == "[paste 1: 1 line]"
+    assert pastes.expand(f"see {marker} please") == f"see \n{text}\n please"
+    assert pastes.expand(marker) == text
+    pastes.clear()
+    assert pastes.expand(marker) == marker
+
+
+def test_signals_follow_the_preferences() -> None:
+    sent: list[str] = []
+    loud = Attention(Preferences(notify="osc9"), sent.append)
+    loud.title("hi\x1b\x07 there")
+    loud.working(True)
+    loud.working(True)
+    loud.call("come")
+    loud.close()
+    assert sent == [
+        "\x1b]2;hi there\a",
+        "\x1b]9;4;3;0\a",
+        "\x1b]9;come\a",
+        "\x1b]9;4;0;0\a",
+        "\x1b]2;\a",
+    ]
+    sent.clear()
+    bare = Attention(Preferences(term="dumb", notify="osc9"), sent.append)
+    bare.title("x")
+    bare.working(True)
+    bare.call("x")
+    bare.close()
+    assert sent == []
