@@ -112,8 +112,8 @@ class ShellState:
 class Files:
     """Paths in the executor's private folder, as a shell gets them.
 
-    `leave` is the leave file, `restore` what the enter file sources, `dump` what this command writes, `statuses` the folder where exit
-    codes of background processes are noted.
+    `leave` is the leave file, `restore` what the enter file sources, `dump` what
+    this command writes, `statuses` the folder where exit codes of background processes are noted.
     """
 
     leave: bytes

@@ -160,13 +160,13 @@ class RunningCommand:
     def _loop(self, limits: RunLimits, company: Company, watch: Watch) -> None:
         deadline = None if limits.timeout is None else self.started + limits.timeout
         settle: float | None = None
-        while not self._gone:
+        while not self._gone and not self._detached:
             self._poll_once(self._next_event(deadline, settle, company, watch))
             now = time.monotonic()
             if company.feed.due is not None and now >= company.feed.due:
                 company.feed.flush()
             if self._ending is not None:
-                if self._ending.left_running or self._kill(now):
+                if self._kill(now):
                     return
             elif self._status is not None:
                 settle = settle or now + _STRAGGLERS
@@ -177,6 +177,10 @@ class RunningCommand:
                 self._attend(limits, company, watch, now)
                 if deadline is not None and now >= deadline and self._ending is None:
                     self._begin_end("timeout", now)
+
+    @property
+    def _detached(self) -> bool:
+        return self._ending is not None and self._ending.ended == "detached"
 
     def _attend(self, limits: RunLimits, company: Company, watch: Watch, now: float) -> None:
         """What a running command may need: prepared keys, a person, a diagnosis."""

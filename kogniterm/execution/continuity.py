@@ -37,7 +37,9 @@ WAIT_FUNCTION = rb"""wait () {
   if [[ $# -eq 0 ]]; then \builtin wait; \builtin set -- $__kt_k; fi
   for __kt_p; do
     if [[ $__kt_k == *" $__kt_p "* ]]; then
-      while [[ ! -e $__kt_d/$__kt_p && -d /proc/$__kt_p ]]; do \builtin read -t 0.05 <>"$__kt_d/never"; done
+      while [[ ! -e $__kt_d/$__kt_p && -d /proc/$__kt_p ]]; do
+        \builtin read -t 0.05 <>"$__kt_d/never"
+      done
       __kt_c=127; if [[ -e $__kt_d/$__kt_p ]]; then __kt_c=$(<"$__kt_d/$__kt_p"); fi
     else
       \builtin wait "$__kt_p"; __kt_c=$?
@@ -67,10 +69,9 @@ def exit_trap_prelude(command: str, carried: bytes) -> bytes:
     `__kt_fire` tells the leave file when to run the action: 1 always, 0 only when it changed in
     this command, empty never.
     """
+    fire = b"1" if _EXITS.search(command) else b"0"
     if _LONE_TRAP.match(command):
         fire = b""
-    else:
-        fire = b"1" if _EXITS.search(command) else b"0"
     action = b"'" + carried.replace(b"'", b"'\\''") + b"'"
     return TRAP_FUNCTION + b"__kt_exit=%s __kt_before=%s __kt_fire=%s\n" % (action, action, fire)
 

@@ -10,7 +10,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol
@@ -37,14 +37,36 @@ _SHELL = "/bin/bash"
 
 
 class Wrapper(Protocol):
-    """A sandbox round commands.
+    """A sandbox round commands; `sandbox.Sandbox` is the one that ships.
 
-    The wrapper runs without a controlling terminal, so that Ctrl-C reaches the command and not
-    the wrapper; the argv it returns must take the terminal inside, as `setsid -c -w ARGV` does.
+    With `kind` "landlock" the shell confines itself: writes below `workspace`, `writable` and
+    the state folder only. With `outside` the wrapper runs without a controlling terminal, so
+    that Ctrl-C reaches the command and not the wrapper; the argv it returns must take the
+    terminal inside, as `setsid --ctty --wait ARGV` does.
     """
 
-    def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
-        """The argv that runs `argv` inside; `state_folder` must be writable and at its path."""
+    @property
+    def kind(self) -> str:
+        """Which mechanism this is."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether the wrapper must not own the terminal."""
+
+    @property
+    def workspace(self) -> str:
+        """The folder commands may write to."""
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """Further folders commands may write to."""
+
+    @property
+    def network(self) -> bool:
+        """Whether the host's network may be used."""
+
+    def wrap(self, argv: Sequence[str], *, cwd: str, private: Sequence[str] = ()) -> list[str]:
+        """The argv that runs `argv` inside; `private` must be writable at its own path."""
 
 
 class CommandExecutor:
@@ -223,8 +245,12 @@ class CommandExecutor:
         environment = {**self._other_env, "BASH_ENV": str(enter), "PWD": folder}
         terminal = company.terminal
         rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
-        if self.sandbox is not None:
-            argv = self.sandbox.wrap(argv, cwd=folder, state_folder=str(self._private))
+        sandbox, confine = self.sandbox, None
+        private = (str(self._private),)
+        if sandbox is not None:
+            argv = sandbox.wrap(argv, cwd=folder, private=private)
+            if sandbox.kind == "landlock":
+                confine = ([sandbox.workspace, *sandbox.writable, *private], sandbox.network)
         return {
             "argv": argv,
             "env": environment,
@@ -232,7 +258,8 @@ class CommandExecutor:
             "rows": rows,
             "columns": columns,
             "output_processing": company.at_once,
-            "outside": self.sandbox is not None,
+            "outside": sandbox is not None and sandbox.outside,
+            "confine": confine,
             "statuses": str(self._statuses),
         }
 

@@ -78,9 +78,10 @@ class SpawnRequest:
     """What to start: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
 
     `report` is the descriptor the leader writes its reports to; exit codes of orphans also go
-    into the folder `statuses`, a file each, where shells of later commands find them. With `outside`, `argv` is a
-    wrapper (a sandbox) that must not own the terminal: it runs in a session without one, with
-    the terminal as its standard streams; a `setsid -c` inside takes the terminal for the shell.
+    into the folder `statuses`, a file each, where shells of later commands find them. With
+    `outside`, `argv` is a wrapper (a sandbox) that must not own the terminal: it runs in a
+    session without one, with the terminal as its standard streams; a `setsid -c` inside takes
+    the terminal for the shell. `confine` is (writable folders, network) for Landlock.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class SpawnRequest:
         outside: bool,
         report: int,
         statuses: str = "",
+        confine: tuple[list[str], bool] | None = None,
     ) -> None:
         self.argv = argv
         self.env = env
@@ -105,6 +107,7 @@ class SpawnRequest:
         self.outside = outside
         self.report = report
         self.statuses = statuses
+        self.confine = confine
 
 
 def spawn(request: SpawnRequest) -> tuple[int, int]:
@@ -153,6 +156,11 @@ def _split(request: SpawnRequest) -> None:
     os.setpgid(0, 0)
     if not request.outside:
         os.tcsetpgrp(0, os.getpid())
+    if request.confine is not None:
+        from kogniterm.execution.landlock import restrict
+
+        writable, network = request.confine
+        restrict(writable, network=network)
     _default_signals()
 
 

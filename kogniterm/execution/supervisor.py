@@ -139,6 +139,7 @@ class Supervisor:
             outside=message["outside"],
             report=report,
             statuses=message["statuses"],
+            confine=message["confine"],
         )
         try:
             leader, master = pty.spawn(request)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -212,10 +213,10 @@ def test_close_is_idempotent_and_final(tmp_path: Path) -> None:
 
 def test_no_zombies_and_no_descriptors_are_left(executor: CommandExecutor) -> None:
     executor.run("true")
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
         executor.run("true | false & wait")
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
     assert executor.run("ps -o stat= --ppid $PPID | grep -c Z").text == "0"
 
 
@@ -252,7 +253,7 @@ def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path, number: int) ->
         ("cat", "terminal"),
         ("python3 -c 'input()'", "terminal"),
         ("python3 -c 'import select,sys; select.select([sys.stdin],[],[])'", "terminal"),
-        ("python3 -c 'import select; p=select.poll(); p.register(0); p.poll()'", "terminal"),
+        ("python3 -c 'import select; p=select.poll(); p.register(0, 1); p.poll()'", "terminal"),
         ("read -s x", "password"),
         ("python3 -c 'import getpass; getpass.getpass()'", "password"),
         ("sleep 60", "sleeping"),
@@ -281,7 +282,7 @@ def test_diagnosis(executor: CommandExecutor, command: str, kind: str) -> None:
 def test_waiting_for_nobody_ends(tmp_path: Path) -> None:
     with open_executor(tmp_path, input_wait=1.2) as executor:
         result = executor.run("read -p 'Go on? ' x; echo $x")
-    assert (result.ended, result.exit_code, result.text) == ("stopped", None, "Go on?")
+    assert (result.ended, result.exit_code, result.text) == ("stopped", None, "Go on? ")
     assert result.waiting is not None
     assert result.waiting.kind == "terminal"
 
@@ -389,7 +390,7 @@ def test_many_executors_in_one_process(tmp_path: Path) -> None:
 
 
 def test_commands_of_several_threads_take_turns(executor: CommandExecutor) -> None:
-    waits = [in_thread(lambda: executor.run("n=$((n+1)); sleep 0.05; echo $n")) for _ in range(5)]
+    waits = [in_thread(partial(executor.run, "n=$((n+1)); sleep 0.05; echo $n")) for _ in range(5)]
     assert sorted(wait().text for wait in waits) == ["1", "2", "3", "4", "5"]
 
 
