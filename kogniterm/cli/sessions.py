@@ -65,6 +65,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     export.add_argument("--to", metavar=_("FILE"), help=_("instead of standard output"))
 
+    report = actions.add_parser(
+        "report", help=_("write a bug report: a session without its secrets, in one file")
+    )
+    _add_reference(report)
+    report.add_argument("--to", metavar=_("FILE"), help=_("instead of standard output"))
+
     importing = actions.add_parser("import", help=_("take in an exported session"))
     importing.add_argument("file", metavar=_("FILE"), help=_("as export wrote it; - is stdin"))
     importing.add_argument(
@@ -96,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
         "delete": _delete,
         "fork": _fork,
         "export": _export,
+        "report": _report,
         "import": _import,
     }[args.action]
     with stores.opened(stores.location_of(args)) as store:
@@ -210,6 +217,23 @@ def _export(store: SessionStore, args: argparse.Namespace) -> None:
         file.writelines(parts)
 
 
+def _report(store: SessionStore, args: argparse.Namespace) -> None:
+    import platform
+
+    from kogniterm import __version__
+    from kogniterm.approval.redact import redact
+    from kogniterm.sessions.report import report_lines
+
+    about = {
+        "kogniterm": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+    with _target(args.to) as file:
+        lines = report_lines(store, args.session, redact=redact, about=about)
+        file.writelines(line + "\n" for line in lines)
+
+
 def _target(name: str | None) -> AbstractContextManager[TextIO]:
     """Where to write: a new file of the person's own, or standard output."""
     if name is None or name == "-":
@@ -220,19 +244,24 @@ def _target(name: str | None) -> AbstractContextManager[TextIO]:
 
 
 def _import(store: SessionStore, args: argparse.Namespace) -> None:
+    from kogniterm.sessions.report import is_report, read_report
     from kogniterm.sessions.transfer import import_lines
 
-    if args.file == "-":
-        info = import_lines(store, sys.stdin, as_new=args.as_new)
-    else:
-        try:
-            with Path(args.file).open(encoding="utf-8") as file:
-                info = import_lines(store, file, as_new=args.as_new)
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(
-                "{file} cannot be read: {detail}", file=args.file, detail=str(error)
-            ) from error
+    lines = _lines_of(args.file)
+    if is_report(lines):
+        lines = list(read_report(lines).session)
+    info = import_lines(store, lines, as_new=args.as_new)
     if args.json:
         stores.write_json(stores.as_json(info))
     else:
         stores.write_lines([f"{info.id}  {info.title}"])
+
+
+def _lines_of(name: str) -> list[str]:
+    try:
+        if name == "-":
+            return sys.stdin.readlines()
+        with Path(name).open(encoding="utf-8") as file:
+            return file.readlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("{file} cannot be read: {detail}", file=name, detail=str(error)) from error

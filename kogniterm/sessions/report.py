@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,11 @@ def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
     if isinstance(value, list):
         return [_redacted(item, redact, key) for item in value]
     return value
+
+
+def is_report(lines: Sequence[str]) -> bool:
+    """Whether this looks like a bug report rather than an exported session."""
+    return bool(lines) and f'"format":"{FORMAT}"' in lines[0]
 
 
 def read_report(lines: Iterable[str]) -> Report:
