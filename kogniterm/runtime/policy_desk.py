@@ -76,7 +76,7 @@ class PolicyDesk:
         text = request.command
         if request.effect != "command":
             path = shlex.quote(str(request.arguments.get("path", "")))
-            text = f"cat -- {path}" if request.effect == "read" else f": > {path}"
+            text = f"cat -- {path}" if request.effect == "read" else f"echo x > {path}"
         report = approval.classify(text, cwd=cwd, workspace=self.workspace)
         return replace(report, command=request.command)
 
