@@ -22,6 +22,7 @@ HEAD_BYTES = 16 * 1024
 TAIL_BYTES = 64 * 1024
 LIVE_BYTES = 8 * 1024
 LIVE_ROWS = 8
+QUIET_SECONDS = 5.0
 COMMAND_ROWS = 12
 LIVE_COMMAND_ROWS = 4
 _MOVES_CURSOR = re.compile(rb"\x1b\[[0-9;?]*[A-HJLMPSTXdfhlr]|\x08")
@@ -122,7 +123,8 @@ class CommandFrame:
         lines += [self._output_line(line, painter, width) for line in shown]
         foot = Text()
         foot.append(f"{painter.symbol('bottom')} ", "frame")
-        foot.append(self._state(hidden), "warn" if self.waiting else "muted")
+        told = self.waiting is not None and worth_telling(self.waiting)
+        foot.append(self._state(hidden), "warn" if told else "muted")
         foot.truncate(width, overflow="ellipsis")
         return [*lines, *painter.lines(foot, width)]
 
@@ -185,7 +187,7 @@ class CommandFrame:
         parts = [duration(self.elapsed)]
         if hidden > 0:
             parts.append(plural("{count} line above", "{count} lines above", hidden))
-        if self.waiting is not None:
+        if self.waiting is not None and worth_telling(self.waiting):
             parts.append(waiting_text(self.waiting))
         return " · ".join(parts)
 
@@ -198,6 +200,11 @@ class CommandFrame:
         text.append_text(Text.from_ansi(line.expandtabs(8)))
         text.truncate(width - 1, overflow="ellipsis")
         return painter.paint(text, width, end="").split("\n", 1)[0]
+
+
+def worth_telling(waiting: Waiting) -> bool:
+    """A program that wants something is told of at once, one that only takes its time later."""
+    return waiting.kind in ("terminal", "password", "stopped") or waiting.seconds >= QUIET_SECONDS
 
 
 def waiting_text(waiting: Waiting) -> str:

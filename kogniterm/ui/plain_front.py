@@ -20,8 +20,8 @@ from kogniterm.ui.banner import banner
 from kogniterm.ui.lending import Lending
 from kogniterm.ui.locale import _
 from kogniterm.ui.surface import LineSurface
-from kogniterm.ui.terminal_io import drop_typed_ahead
 from kogniterm.ui.theme import Theme
+from kogniterm.ui.typeahead import drop_typed_ahead
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal

@@ -117,6 +117,7 @@ class PromptFront:
         self.history = PrivateHistory(preferences.history)
         self.pastes = Pastes()
         self.note = ""
+        self.after_blank = False
         self.completer = completer or DummyCompleter()
         self._clock = clock
         self._on_ready: Callable[[], None] | None = on_ready
@@ -152,6 +153,7 @@ class PromptFront:
         """Write `text` above the prompt with the next frame."""
         if text:
             self._pending.append(text if text.endswith("\n") else text + "\n")
+            self.after_blank = self._pending[-1].endswith("\n\n")
         self.app.invalidate()
 
     def refresh(self) -> None:

@@ -98,7 +98,9 @@ class TerminalFront(PromptFront):
         line = Text.assemble((sign, "prompt"), (first, "bold"))
         for more in rest:
             line.append(f"\n  {more}", "bold")
-        self.commit("\n" + self._repl.painter.paint(line, self.size()[1]))
+        self.commit(
+            ("" if self.after_blank else "\n") + self._repl.painter.paint(line, self.size()[1])
+        )
 
     def use_hooks(self, hooks: AskHooks) -> None:
         """Show these with every question."""

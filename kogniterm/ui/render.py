@@ -41,6 +41,7 @@ class Finished:
     command: str
     output_path: str | None
     text: str
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -261,7 +262,9 @@ class ScreenSink:
         frame = self.frame or CommandFrame(result.command, result.cwd, started, clock=self._clock)
         self.frame = None
         number = len(self.finished) + 1
-        self.finished.append(Finished(number, result.command, result.output_path, result.text))
+        self.finished.append(
+            Finished(number, result.command, result.output_path, result.text, result.output_bytes)
+        )
         drawn = frame.ended(result, self.painter, self.options.fold, self._columns(), number)
         self._status.now(_("Thinking"))
         if not self.running:

@@ -7,7 +7,6 @@ position. The input takes the terminal's answer about its background out of the 
 
 from __future__ import annotations
 
-import termios
 from collections.abc import Callable
 from typing import TextIO
 
@@ -20,6 +19,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.surface import stream_size
 from kogniterm.ui.theme import Background, split_osc11
+from kogniterm.ui.typeahead import drop_typed_ahead
+
+__all__ = ["ASK_BACKGROUND", "FilteredInput", "HeldOutput", "drop_typed_ahead", "make_output"]
 
 ASK_BACKGROUND = "\x1b]11;?\x1b\\"
 
@@ -81,11 +83,3 @@ def make_output(stream: TextIO, preferences: Preferences) -> HeldOutput:
     return HeldOutput(
         stream, size, term=preferences.term, default_color_depth=depth, enable_cpr=False
     )
-
-
-def drop_typed_ahead(fd: int) -> None:
-    """Empty the terminal's input queue; does nothing where `fd` is no terminal."""
-    try:
-        termios.tcflush(fd, termios.TCIFLUSH)
-    except (termios.error, OSError, ValueError):
-        return

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prompt_toolkit.utils import get_cwidth
-
 from kogniterm.ui.format import tokens
 from kogniterm.ui.locale import _, plural
 
@@ -66,7 +64,7 @@ def toolbar(facts: Facts, columns: int) -> list[tuple[str, str]]:
             fragments.append(("class:muted", " · "))
             room -= 3
         fragments.append((f"class:{style}" if style else "class:muted", _cut(text, room)))
-        room -= get_cwidth(text)
+        room -= _cells(text)
     return fragments
 
 
@@ -91,16 +89,25 @@ def plan_text(mode: str) -> str:
     return {"auto": _("auto"), "always": _("always"), "never": _("never")}.get(mode, mode)
 
 
+def _cells(text: str) -> int:
+    """The cells `text` takes. Loads what knows about wide characters on first use."""
+    if text.isascii():
+        return len(text)
+    from prompt_toolkit.utils import get_cwidth as cells
+
+    return cells(text)
+
+
 def _width(chosen: Sequence[Part]) -> int:
-    return 1 + sum(get_cwidth(text) for _r, _s, text in chosen) + 3 * (len(chosen) - 1)
+    return 1 + sum(_cells(text) for _r, _s, text in chosen) + 3 * (len(chosen) - 1)
 
 
 def _cut(text: str, columns: int) -> str:
-    if get_cwidth(text) <= columns:
+    if _cells(text) <= columns:
         return text
     kept = ""
     for char in text:
-        if get_cwidth(kept) + get_cwidth(char) >= columns:
+        if _cells(kept) + _cells(char) >= columns:
             break
         kept += char
     return kept + "…" if columns > 0 else ""

@@ -167,6 +167,8 @@ async def output(context: ReplContext, argument: str) -> None:
             raise UsageError("Give a number from 1 to {last}.", last=len(finished))
         number = int(argument)
     chosen = finished[number - 1]
+    if not chosen.bytes:
+        raise UsageError("That command printed nothing.")
     if chosen.output_path:
         await context.show_file(chosen.output_path)
     else:
