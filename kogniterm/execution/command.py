@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kogniterm.execution.feed import LiveFeed
 from kogniterm.execution.interactive import SIZE_LOOK, HandOver, ModeTracker, needs_person
@@ -18,13 +17,13 @@ from kogniterm.execution.launcher import Launched
 from kogniterm.execution.output import OutputKeeper
 from kogniterm.execution.processes import (
     KILL_AFTER,
-    ProcessState,
     descendants,
     signal_processes,
 )
 from kogniterm.execution.pty import SHELL_ENDED
+from kogniterm.execution.terms import Company, Ending, RunLimits
 from kogniterm.execution.waiting import QUIET, Watch
-from kogniterm.protocols import OutputSink, Terminal
+from kogniterm.protocols import Terminal
 from kogniterm.types import Ended, Waiting
 
 _READ_SIZE = 1 << 18
@@ -36,43 +35,6 @@ _READY_POLL = 0.02
 _PERSON_LOOK = 0.1
 """Seconds between looks whether a program needs the person who is there."""
 _SHOWN = 8 << 10
-
-
-@dataclass(slots=True)
-class Ending:
-    """How a command ended: `status` as waitpid gives it, None when it was not waited for."""
-
-    ended: Ended
-    status: int | None
-    victims: tuple[ProcessState, ...] = ()
-    waiting: Waiting | None = None
-    left_running: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """`timeout` for the whole command, `input_wait` for waiting for keys nobody sends; seconds.
-
-    None means no limit. With `detach_on_wait` a command that waits for input becomes a job.
-    """
-
-    timeout: float | None = None
-    input_wait: float | None = None
-    detach_on_wait: bool = False
-
-
-@dataclass(slots=True)
-class Company:
-    """Who is with a command: prepared keys, a watcher, a person's terminal.
-
-    `at_once` hands the terminal over from the start; otherwise when the program needs a person.
-    """
-
-    keys: KeySequence
-    feed: LiveFeed
-    sink: OutputSink | None = None
-    terminal: Terminal | None = None
-    at_once: bool = False
 
 
 class RunningCommand:

@@ -6,24 +6,26 @@ import contextlib
 import itertools
 import os
 import shutil
-import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import Literal
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import carry, continuity
-from kogniterm.execution.command import Company, Ending, RunLimits, RunningCommand
+from kogniterm.execution.command import RunningCommand
 from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
 from kogniterm.execution.feed import LiveFeed
-from kogniterm.execution.jobs import BackgroundCommand, exit_code
+from kogniterm.execution.jobs import JobTable
 from kogniterm.execution.keys import KeySequence, as_keystrokes
 from kogniterm.execution.launcher import Launcher
 from kogniterm.execution.output import OutputKeeper, OutputLimits
+from kogniterm.execution.results import command_result, exit_code
+from kogniterm.execution.terms import Company, Ending, RunLimits
+from kogniterm.execution.wrapper import Wrapper
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.types import CommandResult, Job, Keystrokes
 
@@ -34,39 +36,6 @@ INPUT_WAIT = 30.0
 _LONGEST_ARGUMENT = 120 << 10
 """A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
 _SHELL = "/bin/bash"
-
-
-class Wrapper(Protocol):
-    """A sandbox round commands; `sandbox.Sandbox` is the one that ships.
-
-    With `kind` "landlock" the shell confines itself: writes below `workspace`, `writable` and
-    the state folder only. With `outside` the wrapper runs without a controlling terminal, so
-    that Ctrl-C reaches the command and not the wrapper; the argv it returns must take the
-    terminal inside, as `setsid --ctty --wait ARGV` does.
-    """
-
-    @property
-    def kind(self) -> str:
-        """Which mechanism this is."""
-
-    @property
-    def outside(self) -> bool:
-        """Whether the wrapper must not own the terminal."""
-
-    @property
-    def workspace(self) -> str:
-        """The folder commands may write to."""
-
-    @property
-    def writable(self) -> tuple[str, ...]:
-        """Further folders commands may write to."""
-
-    @property
-    def network(self) -> bool:
-        """Whether the host's network may be used."""
-
-    def wrap(self, argv: Sequence[str], *, cwd: str, private: Sequence[str] = ()) -> list[str]:
-        """The argv that runs `argv` inside; `private` must be writable at its own path."""
 
 
 class CommandExecutor:
@@ -110,8 +79,7 @@ class CommandExecutor:
         os.mkfifo(self._statuses / "never", 0o600)
         self._outputs = (outputs or self._private / "outputs") / _stamp()
         self._numbers = itertools.count(1)
-        self._job_numbers = itertools.count(1)
-        self._jobs: dict[str, BackgroundCommand] = {}
+        self._jobs = JobTable(self._limits, (ROWS, COLUMNS))
         self._turn = threading.Lock()
         self._guard = threading.Lock()
         self._current: RunningCommand | None = None
@@ -197,14 +165,24 @@ class CommandExecutor:
             keeper.close()
         duration = time.monotonic() - running.started
         if ending.left_running:
-            self._adopt(command, running, path, ending)
+            self._jobs.adopt(command, running, path, detached=ending.ended == "detached")
+            self._launcher.adopt(running.leader, str(path), keeper.file_room)
         else:
             running.close()
         notes += running.notes
         self._carry(dump, number, overlay, ending, notes, folder)
         # `set -v` makes bash print even the text of a trap.
         ours = f"{{ . '{self._leave}'; }} 2>/dev/null >|'{dump}'"
-        return self._result(command, ending, keeper, duration, notes, hidden=ours)
+        return command_result(
+            command,
+            ending,
+            keeper,
+            duration,
+            cwd=self._state.cwd,
+            jobs=self.jobs(),
+            notes=notes,
+            hidden=ours,
+        )
 
     def _extra(self, env: Mapping[str, str], company: Company) -> Iterable[tuple[str, str]]:
         """Variables for one command alone."""
@@ -245,12 +223,9 @@ class CommandExecutor:
         environment = {**self._other_env, "BASH_ENV": str(enter), "PWD": folder}
         terminal = company.terminal
         rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
-        sandbox, confine = self.sandbox, None
-        private = (str(self._private),)
-        if sandbox is not None:
-            argv = sandbox.wrap(argv, cwd=folder, private=private)
-            if sandbox.kind == "landlock":
-                confine = ([sandbox.workspace, *sandbox.writable, *private], sandbox.network)
+        plain = argv
+        if self.sandbox is not None:
+            argv = self.sandbox.wrap(plain, cwd=folder, state_folder=str(self._private))
         return {
             "argv": argv,
             "env": environment,
@@ -258,8 +233,7 @@ class CommandExecutor:
             "rows": rows,
             "columns": columns,
             "output_processing": company.at_once,
-            "outside": sandbox is not None and sandbox.outside,
-            "confine": confine,
+            "outside": argv != plain,
             "statuses": str(self._statuses),
         }
 
@@ -294,44 +268,6 @@ class CommandExecutor:
                 with contextlib.suppress(OSError):
                     (self._private / f"{name}-{number}").unlink()
 
-    def _result(
-        self,
-        command: str,
-        ending: Ending,
-        keeper: OutputKeeper,
-        duration: float,
-        notes: list[str],
-        hidden: str,
-    ) -> CommandResult:
-        rendered = keeper.render()
-        text = rendered.text
-        if hidden in text:
-            text = text.replace(hidden, "").rstrip("\n")
-        if keeper.cut_file:
-            notes.append(f"The output file holds only the first {self._limits.file} bytes.")
-        if ending.victims:
-            killed = ", ".join(f"{state.name} ({state.pid})" for state in ending.victims)
-            notes.append(f"Ended after {duration:.1f} s: {killed}.")
-        code = None if ending.status is None else exit_code(ending.status)
-        name = None
-        if ending.status is not None and os.WIFSIGNALED(ending.status):
-            name = signal.Signals(os.WTERMSIG(ending.status)).name
-        return CommandResult(
-            command=command,
-            ended=ending.ended,
-            exit_code=code,
-            text=text,
-            duration=duration,
-            cwd=self._state.cwd,
-            signal=name,
-            output_path=keeper.path,
-            output_bytes=keeper.total,
-            omitted_bytes=rendered.omitted,
-            jobs=tuple(job for job in self.jobs() if job.state == "running"),
-            waiting=ending.waiting,
-            notes=tuple(notes),
-        )
-
     # --- control from other threads -------------------------------------------------------
 
     def stop(self) -> None:
@@ -357,56 +293,29 @@ class CommandExecutor:
 
     # --- jobs -----------------------------------------------------------------------------
 
-    def _adopt(self, command: str, running: RunningCommand, path: Path, ending: Ending) -> None:
-        name = f"j{next(self._job_numbers)}"
-        job = BackgroundCommand(name, command, running, path, detached=ending.ended == "detached")
-        with self._guard:
-            self._jobs[name] = job
-        self._launcher.adopt(running.leader, str(path), running.keeper.file_room)
-
     def jobs(self) -> tuple[Job, ...]:
         """What earlier commands left running, and what has ended since, oldest first."""
-        with self._guard:
-            return tuple(job.job() for job in self._jobs.values())
+        return self._jobs.all()
 
     def read_job(self, job_id: str) -> str:
         """What a job has written, as a screen would show it, clipped like a result."""
-        job = self._job(job_id)
-        keeper = OutputKeeper(None, self._limits, (ROWS, COLUMNS))
-        with contextlib.suppress(FileNotFoundError), job.path.open("rb") as file:
-            while data := file.read(1 << 20):
-                keeper.add(data)
-        return keeper.render().text
+        return self._jobs.read(job_id)
 
     def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
         """Wait until a job has ended, at most `timeout` seconds; returns what it is then."""
-        job = self._job(job_id)
-        job.wait(timeout)
-        return job.job()
+        return self._jobs.wait(job_id, timeout)
 
     def stop_job(self, job_id: str) -> Job:
         """End a job's tree: TERM, KILL 200 ms later."""
-        job = self._job(job_id)
-        job.stop()
-        job.wait(1.0)
-        return job.job()
+        return self._jobs.stop(job_id)
 
     def send_keys(self, job_id: str, text: str) -> None:
         """Type `text` into a job."""
-        self._job(job_id).send(carry.encode(text))
+        self._jobs.send(job_id, carry.encode(text))
 
     def keep_job(self, job_id: str) -> None:
         """Let a job outlive this executor."""
-        job = self._job(job_id)
-        job.kept = True
-        self._launcher.keep(job.running.leader)
-
-    def _job(self, job_id: str) -> BackgroundCommand:
-        with self._guard:
-            job = self._jobs.get(job_id)
-        if job is None:
-            raise ExecutionError("There is no job {job}.", job=job_id)
-        return job
+        self._launcher.keep(self._jobs.keep(job_id))
 
     # --- the end --------------------------------------------------------------------------
 
@@ -418,11 +327,7 @@ class CommandExecutor:
                 return
             self._closed = True
             self._launcher.close()
-            kept = False
-            for job in self._jobs.values():
-                kept = kept or job.kept
-                job.running.close()
-            if not kept:
+            if not self._jobs.close():
                 shutil.rmtree(self._private, ignore_errors=True)
 
     def __enter__(self) -> CommandExecutor:

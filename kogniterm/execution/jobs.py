@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import itertools
+import threading
 import time
 from pathlib import Path
 
+from kogniterm.errors import ExecutionError
 from kogniterm.execution.command import RunningCommand
+from kogniterm.execution.output import OutputKeeper, OutputLimits
 from kogniterm.execution.processes import descendants, end_tree
+from kogniterm.execution.results import exit_code
 from kogniterm.types import Job
-
-
-def exit_code(status: int) -> int:
-    """A shell's view of a wait status: the code, or 128 plus the signal's number."""
-    if os.WIFSIGNALED(status):
-        return 128 + os.WTERMSIG(status)
-    return os.WEXITSTATUS(status)
 
 
 class BackgroundCommand:
@@ -73,3 +71,72 @@ class BackgroundCommand:
     def send(self, data: bytes) -> None:
         """Type `data` into it."""
         self.running.outgoing.send(data)
+
+
+class JobTable:
+    """The jobs of one executor, by id. Safe to use from several threads."""
+
+    def __init__(self, limits: OutputLimits, size: tuple[int, int]) -> None:
+        self._limits = limits
+        self._size = size
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._jobs: dict[str, BackgroundCommand] = {}
+
+    def adopt(self, command: str, running: RunningCommand, path: Path, *, detached: bool) -> None:
+        """Take in what `command` left running, or the command itself when it was detached."""
+        name = f"j{next(self._numbers)}"
+        job = BackgroundCommand(name, command, running, path, detached=detached)
+        with self._lock:
+            self._jobs[name] = job
+
+    def all(self) -> tuple[Job, ...]:
+        """Every job, oldest first."""
+        with self._lock:
+            return tuple(job.job() for job in self._jobs.values())
+
+    def read(self, job_id: str) -> str:
+        """A job's output as a screen would show it, clipped."""
+        job = self._find(job_id)
+        keeper = OutputKeeper(None, self._limits, self._size)
+        with contextlib.suppress(FileNotFoundError), job.path.open("rb") as file:
+            while data := file.read(1 << 20):
+                keeper.add(data)
+        return keeper.render().text
+
+    def wait(self, job_id: str, timeout: float | None) -> Job:
+        """Wait until a job has ended, at most `timeout` seconds."""
+        job = self._find(job_id)
+        job.wait(timeout)
+        return job.job()
+
+    def stop(self, job_id: str) -> Job:
+        """End a job's tree."""
+        job = self._find(job_id)
+        job.stop()
+        job.wait(1.0)
+        return job.job()
+
+    def send(self, job_id: str, data: bytes) -> None:
+        """Type `data` into a job."""
+        self._find(job_id).send(data)
+
+    def keep(self, job_id: str) -> int:
+        """Mark a job as one that outlives the executor; returns its leader's pid."""
+        job = self._find(job_id)
+        job.kept = True
+        return job.running.leader
+
+    def close(self) -> bool:
+        """Release the descriptors; returns whether any job was kept."""
+        with self._lock:
+            for job in self._jobs.values():
+                job.running.close()
+            return any(job.kept for job in self._jobs.values())
+
+    def _find(self, job_id: str) -> BackgroundCommand:
+        with self._lock:
+            job = self._jobs.get(job_id)
+        if job is None:
+            raise ExecutionError("There is no job {job}.", job=job_id)
+        return job

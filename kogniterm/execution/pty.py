@@ -81,7 +81,7 @@ class SpawnRequest:
     into the folder `statuses`, a file each, where shells of later commands find them. With
     `outside`, `argv` is a wrapper (a sandbox) that must not own the terminal: it runs in a
     session without one, with the terminal as its standard streams; a `setsid -c` inside takes
-    the terminal for the shell. `confine` is (writable folders, network) for Landlock.
+    the terminal for the shell.
     """
 
     def __init__(
@@ -96,7 +96,6 @@ class SpawnRequest:
         outside: bool,
         report: int,
         statuses: str = "",
-        confine: tuple[list[str], bool] | None = None,
     ) -> None:
         self.argv = argv
         self.env = env
@@ -107,7 +106,6 @@ class SpawnRequest:
         self.outside = outside
         self.report = report
         self.statuses = statuses
-        self.confine = confine
 
 
 def spawn(request: SpawnRequest) -> tuple[int, int]:
@@ -156,11 +154,6 @@ def _split(request: SpawnRequest) -> None:
     os.setpgid(0, 0)
     if not request.outside:
         os.tcsetpgrp(0, os.getpid())
-    if request.confine is not None:
-        from kogniterm.execution.landlock import restrict
-
-        writable, network = request.confine
-        restrict(writable, network=network)
     _default_signals()
 
 

@@ -139,7 +139,6 @@ class Supervisor:
             outside=message["outside"],
             report=report,
             statuses=message["statuses"],
-            confine=message["confine"],
         )
         try:
             leader, master = pty.spawn(request)

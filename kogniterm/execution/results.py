@@ -1,0 +1,73 @@
+"""What a command's end means for whoever asked: the `CommandResult`."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from kogniterm.execution.output import OutputKeeper
+from kogniterm.execution.terms import Ending
+from kogniterm.types import CommandResult, Job
+
+
+def exit_code(status: int) -> int:
+    """A shell's view of a wait status: the code, or 128 plus the signal's number."""
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)
+
+
+def signal_name(status: int | None) -> str | None:
+    """The name of the signal that ended a process; None when none did."""
+    if status is None or not os.WIFSIGNALED(status):
+        return None
+    number = os.WTERMSIG(status)
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"  # real-time signals between the named ones
+
+
+def command_result(
+    command: str,
+    ending: Ending,
+    keeper: OutputKeeper,
+    duration: float,
+    *,
+    cwd: str,
+    jobs: tuple[Job, ...],
+    notes: list[str],
+    hidden: str,
+) -> CommandResult:
+    """The result of `command`; `hidden` is a line of ours to be taken out of its output."""
+    rendered = keeper.render()
+    text = rendered.text
+    if hidden in text:
+        text = text.replace(hidden, "").rstrip("\n")
+    notes = list(notes)
+    if keeper.cut_file:
+        notes.append("The output file does not hold all of the output.")
+    if ending.victims:
+        killed = ", ".join(f"{state.name} ({state.pid})" for state in ending.victims)
+        notes.append(f"Ended after {duration:.1f} s: {killed}.")
+    if rendered.full_screen:
+        notes.append(f"The full screen last showed:\n{rendered.full_screen[-_FULL_SCREEN:]}")
+    return CommandResult(
+        command=command,
+        ended=ending.ended,
+        exit_code=None if ending.status is None else exit_code(ending.status),
+        text=text,
+        duration=duration,
+        cwd=cwd,
+        signal=signal_name(ending.status),
+        output_path=keeper.path,
+        output_bytes=keeper.total,
+        omitted_bytes=rendered.omitted,
+        jobs=tuple(job for job in jobs if job.state == "running"),
+        waiting=ending.waiting,
+        notes=tuple(notes),
+    )
+
+
+_FULL_SCREEN = 4000
+"""Characters of a full-screen program's last screen that are told."""

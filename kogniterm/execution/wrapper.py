@@ -1,0 +1,16 @@
+"""The seam between the executor and a sandbox."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Wrapper(Protocol):
+    """A sandbox round commands.
+
+    A wrapper runs without a controlling terminal, so that Ctrl-C reaches the command and not
+    the wrapper; the argv it returns must take the terminal inside, as `setsid -c -w ARGV` does.
+    """
+
+    def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
+        """The argv that runs `argv` inside; `state_folder` must be writable at its own path."""
