@@ -69,7 +69,7 @@ PROVIDERS = (
 OWNERS: dict[str, tuple[str, ...]] = {
     "rich": ("kogniterm.ui",),
     "prompt_toolkit": ("kogniterm.ui",),
-    "langgraph": ("kogniterm.agent",),
+    "langgraph": ("kogniterm.agent", "kogniterm.memory.store"),
     "ptyprocess": ("kogniterm.execution",),
     "sqlite3": ("kogniterm.database", "kogniterm.sessions", "kogniterm.memory"),
     "psycopg": ("kogniterm.database", "kogniterm.sessions", "kogniterm.memory"),
