@@ -73,7 +73,8 @@ class GeminiModel:
         from kogniterm.models.tracing import silence_tracing
 
         silence_tracing()
-        wire = self._wire = Wire(secure=self._url.startswith("https:"))
+        secure = self._url.startswith("https:")
+        wire = self._wire = Wire(idle=self._options.idle, secure=secure)
         self._client = ChatGoogleGenerativeAI(
             model=self._info.name.partition(":")[2],
             api_key=SecretStr(self._key),
@@ -81,7 +82,7 @@ class GeminiModel:
             vertexai=False,
             # Six silent tries are the client's default; ours are visible (see calling).
             max_retries=1,
-            timeout=self._options.idle,
+            timeout=self._options.deadline,
             temperature=self._options.temperature,
             max_output_tokens=self._options.max_output,
             include_thoughts=True if self._options.thoughts else None,

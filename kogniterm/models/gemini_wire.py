@@ -146,10 +146,13 @@ class Wire(httpx.AsyncBaseTransport):
     """The transport under the Gemini client; also plans what the client is to convert.
 
     Requests go out through a client of its own, so that proxies and certificates of the
-    machine apply as usual. One connection pool per event loop.
+    machine apply as usual. One connection pool per event loop. `idle` is the longest silence
+    in seconds: the client knows one time-out only, which it also tells the server as the time
+    the whole reply may take.
     """
 
-    def __init__(self, *, secure: bool = True) -> None:
+    def __init__(self, *, idle: float, secure: bool = True) -> None:
+        self._idle = idle
         self._calls: dict[str, Call] = {}
         self._count = 0
         self._last = History()
@@ -216,19 +219,26 @@ class Wire(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send the joined request; the response is streamed."""
         call = self._calls.get(request.headers.pop(CALL_HEADER, ""))
+        content = request.content
         if call is not None:
-            body = self._join(call, request.content)
-            headers = [item for item in request.headers.raw if item[0].lower() != b"content-length"]
-            request = httpx.Request(
-                request.method,
-                request.url,
-                headers=headers,
-                content=body,
-                extensions=request.extensions,
-            )
+            content = self._join(call, content)
+        headers = [item for item in request.headers.raw if item[0].lower() != b"content-length"]
+        timeout = {**request.extensions.get("timeout", {}), "read": self._idle}
+        request = httpx.Request(
+            request.method,
+            request.url,
+            headers=headers,
+            content=content,
+            extensions={**request.extensions, "timeout": timeout},
+        )
         response = await self._pool().send(request, stream=True)
         if call is not None:
             call.response = response
+        if response.has_redirect_location:
+            # Following it would send the key to whoever the address in between names.
+            await response.aclose()
+            where = response.headers["location"]
+            raise httpx.UnsupportedProtocol(f"it redirects to {where}", request=request)
         return response
 
     def _join(self, call: Call, content: bytes) -> bytes:

@@ -52,6 +52,8 @@ class LangChainModel:
         self._info = info
         self._options = options
         url = options.base_urls.get(info.provider) or DEFAULT_URLS[info.provider]
+        if info.provider == "ollama" and "://" not in url:
+            url = _ollama_address(url)
         self._url = checked_url(url, self._title)
         # A server of one's own often wants no key, and the clients insist on some text.
         self._key = checked_key(options.keys.get(info.provider) or "none", self._title)
@@ -150,6 +152,12 @@ class LangChainModel:
         return provider.title.partition(",")[0] if provider else self._info.provider
 
 
+def _ollama_address(host: str) -> str:
+    """The address behind a bare `HOST` or `HOST:PORT`, as Ollama's own programs take it."""
+    address = f"http://{host}"
+    return address if host.rpartition(":")[2].isdigit() else f"{address}:11434"
+
+
 def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """How a provider is asked for JSON of a schema; {} where the prompt has to do."""
     if provider == "openai":
@@ -167,7 +175,8 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Clien
     from pydantic import SecretStr
 
     # LangChain shares one connection pool per address and never closes it: ours is our own.
-    http = openai.DefaultAsyncHttpxClient(timeout=options.idle)
+    # Redirects are not followed, because they would take the key along.
+    http = openai.DefaultAsyncHttpxClient(timeout=options.idle, follow_redirects=False)
     chat = ChatOpenAI(
         model=info.name.partition(":")[2],
         api_key=SecretStr(key),
@@ -187,7 +196,8 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Cl
     from langchain_anthropic import ChatAnthropic
     from pydantic import SecretStr
 
-    own = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, timeout=options.idle)
+    http = anthropic.DefaultAsyncHttpxClient(timeout=options.idle, follow_redirects=False)
+    own = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
 
     class OwnedChatAnthropic(ChatAnthropic):
         """With a connection pool of its own, because the shared one can never be closed."""

@@ -14,9 +14,13 @@ class ModelOptions:
     `keys` and `base_urls` are by provider name (`google_genai`, `openai`, …). `deadline` bounds
     one model call in seconds, its retries and waits included; `idle` bounds the silence between
     two pieces of a reply. `tries` counts the first call too; `longest_wait` bounds one pause
-    between tries and `total_wait` their sum, in seconds. `temperature` and `max_output` (tokens)
-    are left to the provider when None; `thoughts` asks for the model's thinking where it is
-    shown. `base_folder` is what relative paths of scripted and replay files start from.
+    between tries and `total_wait` their sum, in seconds.
+
+    `temperature` and `max_output` (tokens) are left to the provider when None, `context_window`
+    (tokens) to the table of known models. `thoughts` asks for the model's thinking where it is
+    shown; `text_calls` offers tools in text to a model that calls none. `weights_file` is used
+    instead of pulled weights. Relative paths of scripted and replay files start from
+    `base_folder`; `record_to` keeps a recording of every exchange.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -32,6 +36,7 @@ class ModelOptions:
     thoughts: bool = False
     text_calls: bool = False
     weights_folder: Path | None = None
+    weights_file: Path | None = None
     base_folder: Path | None = None
     record_to: Path | None = None
 

@@ -172,11 +172,10 @@ def _langchain(provider: Provider, argument: str, options: ModelOptions) -> Mode
 def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
     from kogniterm.models.local import open_local
 
-    if options.weights_folder is None:
-        raise UsageError("The embedded model needs a folder for its weights.")
+    folder, file = options.weights_folder, options.weights_file
     if not argument:
-        return open_local(weights_folder=options.weights_folder)
-    return open_local(argument, options.weights_folder)
+        return open_local(weights_folder=folder, weights_file=file)
+    return open_local(argument, folder, weights_file=file)
 
 
 def _scripted(_: Provider, argument: str, options: ModelOptions) -> Model:

@@ -175,6 +175,15 @@ async def test_leaving_the_stream_closes_the_connection(
     assert await asyncio.to_thread(fake_gemini.gone.wait, 10)
 
 
+async def test_the_server_is_told_the_deadline_not_the_longest_silence(
+    open_gemini: OpenGemini, fake_gemini: FakeGemini
+) -> None:
+    """Told the silence, the provider would end every reply that takes longer as a whole."""
+    fake_gemini.say("x")
+    await ask(open_gemini(deadline=77.0, idle=5.0))
+    assert fake_gemini.last.headers["X-Server-Timeout"] == "77"
+
+
 async def test_calls_at_the_same_time_do_not_mix(
     open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:

@@ -315,6 +315,18 @@ async def test_a_refused_connection_names_the_address(
         await ask(open_gemini(url=f"http://127.0.0.1:{closed_port}", tries=2))
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_not_followed_with_the_key(
+    status: int, open_gemini: OpenGemini, fake_gemini: FakeGemini, pauses: Pauses
+) -> None:
+    elsewhere = fake_gemini.url.replace("127.0.0.1", "localhost")
+    fake_gemini.raw_body(status, "", {"Location": elsewhere})
+    with pytest.raises(ModelUnavailableError, match="redirects to http://localhost"):
+        await ask(open_gemini())
+    assert len(fake_gemini.requests) == 1
+    assert pauses.taken == []
+
+
 async def test_a_host_that_does_not_exist_is_named(open_gemini: OpenGemini) -> None:
     with pytest.raises(ModelUnavailableError, match=r"no-such-host\.invalid"):
         await ask(open_gemini(url="http://no-such-host.invalid", tries=1))

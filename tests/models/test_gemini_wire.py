@@ -132,7 +132,7 @@ def plain_client(model: str, url: str) -> ChatGoogleGenerativeAI:
         api_key=SecretStr("a-key"),
         base_url=url,
         max_retries=1,
-        timeout=120.0,
+        timeout=600.0,
         temperature=None,
     )
 
@@ -327,7 +327,7 @@ async def test_a_client_with_another_request_shape_still_works(
 
 
 def test_planning_sends_nothing_and_knows_nothing_new() -> None:
-    wire = Wire()
+    wire = Wire(idle=1.0)
     messages = request("x").messages
     assert wire.plan(messages, {}).messages == list(messages)
     assert wire.plan(messages, {}).messages == list(messages)

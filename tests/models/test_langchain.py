@@ -331,8 +331,28 @@ async def test_what_each_provider_is_told(open_one: Opener, fake_gemini: FakeGem
     assert ollama["format"] == schema
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_a_redirect_is_not_followed_with_the_key(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini, pauses: Pauses
+) -> None:
+    fake_gemini.raw_body(307, "", {"Location": fake_gemini.url + "/elsewhere"})
+    with pytest.raises(ModelUnavailableError, match="redirects elsewhere"):
+        await ask(open_one(provider))
+    assert len(fake_gemini.requests) == 1
+    assert pauses.taken == []
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_address_that_is_none_is_refused_at_once(provider: str) -> None:
-    options = ModelOptions(keys={provider: "k"}, base_urls={provider: "nowhere"})
+    options = ModelOptions(keys={provider: "k"}, base_urls={provider: "ftp://nowhere"})
     with pytest.raises(SettingsError, match="is no address"):
         LangChainModel(ModelInfo(f"{provider}:x", provider, 1, 1), options)
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+async def test_ollama_is_found_by_a_bare_host_and_port(
+    scheme: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    host = fake_gemini.url.removeprefix("http://")
+    fake_gemini.raw(*spoken("ollama", "here"))
+    assert (await ask(open_one("ollama", scheme + host))).text == "here"
