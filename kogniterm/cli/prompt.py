@@ -76,10 +76,17 @@ class Opener:
         """A session, and what the person should be told about it."""
         from kogniterm.approval.redact import redact
         from kogniterm.runtime import build
+        from kogniterm.ui.question import AskHooks
         from kogniterm.ui.wiring import Opened
 
         settings = await asyncio.to_thread(settings_of, self._args)
         await asyncio.to_thread(build.preload)
         session = build.open_session(settings, folder=self._folder, session_id=session_id)
         first_run, self._first_run = self._first_run, False
-        return Opened(session, first_run=first_run, redact=redact)
+        return Opened(
+            session,
+            first_run=first_run,
+            notices=session.notices,
+            hooks=AskHooks(preview=session.preview, diff=lambda request: request.detail or None),
+            redact=redact,
+        )

@@ -107,6 +107,10 @@ async def _drive(
     session: LiveSession, user_input: UserInput, approver: Approver, sink: Sink
 ) -> tuple[Answer, int]:
     """Run the turn; INT, TERM and HUP stop it cleanly, and the status says which one did."""
+    from kogniterm.runtime.events import Notice
+
+    for text in session.notices:
+        sink(Notice(text, "warning"))
     turn = asyncio.ensure_future(session.run(user_input, approver=approver, sink=sink))
     received: list[int] = []
     with _stop_on_signals(turn, received):
@@ -114,6 +118,7 @@ async def _drive(
             answer = await turn
         except asyncio.CancelledError:
             answer = Answer("", "interrupted", EXIT_INTERRUPTED)
+    await session.finish()
     return answer, 128 + received[0] if received else answer.exit_code
 
 
