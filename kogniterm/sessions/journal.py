@@ -13,7 +13,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kogniterm.errors import StorageCorruptError, StorageLockedError
+from kogniterm.errors import StorageCorruptError, StorageError, StorageLockedError
 from kogniterm.sessions import codec
 from kogniterm.sessions.backend import Backend, DuplicateError
 from kogniterm.sessions.faults import Fault, no_fault
@@ -30,9 +30,9 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
-from kogniterm.sessions.search import add_text
+from kogniterm.sessions.search import add_missing
 from kogniterm.sessions.stored import insert, new_row, stored_records
-from kogniterm.sessions.texts import messages_of, storable, text_of
+from kogniterm.sessions.texts import messages_of, storable
 from kogniterm.sessions.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 DURABLE = (Intent, Outcome, TurnEnded)
 """Bodies that wait for the disk even when the caller does not ask for it."""
+
+INDEX_EVERY = 25
+"""Turns that are indexed for search together; a search sees to those not indexed yet."""
 
 _LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
@@ -87,7 +90,6 @@ class SessionJournal:
         self._now = now
         self._fault = fault
         self._lease = lease
-        self._texts: list[str] = []
 
     @property
     def state(self) -> SessionState:
@@ -103,15 +105,12 @@ class SessionJournal:
         row = new_row(body, self._state.seq, self._now(), self._state.hash)
         record = Record(row.seq, row.time, body, row.previous, row.hash)
         state = advance(self._state, record)
-        text = text_of(body)
         self._fault(f"before-{kind}")
         try:
             with self._transaction(body, durable or isinstance(body, DURABLE)):
                 insert(self._backend, self._session_id, row)
                 if isinstance(body, _LISTED):
                     self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
-                if isinstance(body, TurnEnded):
-                    add_text(self._backend, self._session_id, body.turn, self._texts, record.seq)
                 self._fault(f"written-{kind}")
         except DuplicateError as error:
             raise StorageLockedError(
@@ -120,11 +119,9 @@ class SessionJournal:
                 session=self._session_id,
             ) from error
         self._state = state
-        if isinstance(body, TurnEnded):
-            self._texts.clear()
-        elif text:
-            self._texts.append(text)
         self._fault(f"after-{kind}")
+        if isinstance(body, TurnEnded) and body.turn % INDEX_EVERY == 0:
+            self._index()
         return record
 
     def _transaction(self, body: RecordBody, durable: bool) -> Any:
@@ -158,12 +155,17 @@ class SessionJournal:
     def reload(self) -> None:
         """Read the state again, after the stored records were changed under it."""
         self._state, self.damaged = load_state(self._backend, self._session_id)
-        self._texts.clear()
 
     def close(self) -> None:
         if self._lease is not None:
+            self._index()
             self._lease.release()
             self._lease = None
+
+    def _index(self) -> None:
+        """Bring the search index up to date; it is derived, so it may fail without harm."""
+        with suppress(StorageError):
+            add_missing(self._backend, self._session_id)
 
 
 # --- from the journal to the state -----------------------------------------------------------

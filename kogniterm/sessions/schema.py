@@ -57,7 +57,6 @@ SQLITE = (
         "journal",
         (
             f"CREATE TABLE sessions (id TEXT PRIMARY KEY, {_SESSION_COLUMNS})",
-            "CREATE INDEX sessions_updated ON sessions (updated)",
             "CREATE TABLE records (session_id TEXT NOT NULL REFERENCES sessions (id) "
             f"ON DELETE CASCADE, {_RECORD_COLUMNS}, PRIMARY KEY (session_id, seq))",
             _ONCE.format(key="session_id"),
@@ -68,7 +67,7 @@ SQLITE = (
         "search",
         (
             "CREATE VIRTUAL TABLE turn_texts USING fts5(session_id UNINDEXED, turn UNINDEXED, "
-            "text UNINDEXED, words, tokenize = 'unicode61 remove_diacritics 0')",
+            "text UNINDEXED, words, detail = none, tokenize = 'unicode61 remove_diacritics 0')",
             _INDEXED,
         ),
     ),
@@ -107,7 +106,6 @@ POSTGRES = (
         (
             f"CREATE TABLE sessions ({_USER}, id TEXT NOT NULL, {_SESSION_COLUMNS}, "
             "PRIMARY KEY (user_id, id))",
-            "CREATE INDEX sessions_updated ON sessions (user_id, updated)",
             f"CREATE TABLE records ({_USER}, {_SESSION_KEY}, {_RECORD_COLUMNS}, "
             "PRIMARY KEY (user_id, session_id, seq))",
             _ONCE.format(key="user_id, session_id"),

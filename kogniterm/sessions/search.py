@@ -1,7 +1,7 @@
 """Full-text search over what was said, proposed and observed in all sessions.
 
-The index is derived: one row for each finished turn, written with the turn's last record.
-Turns that a crash cut short are added when somebody searches.
+The index is derived: one row for each turn, written for many turns at once, because a row at a
+time would cost more than the records themselves. A search first adds what is missing.
 """
 
 from __future__ import annotations
@@ -26,34 +26,42 @@ class Hit:
     excerpt: str
 
 
-def add_text(backend: Backend, session_id: str, turn: int, texts: Sequence[str], seq: int) -> None:
-    """Index the text of a turn; `seq` is the last record it covers."""
+def _add_text(backend: Backend, session_id: str, turn: int, texts: Sequence[str]) -> None:
+    """Index the text of a turn, if it has any."""
     text = storable("\n".join(part for part in texts if part))
     if text:
         backend.execute(
             "INSERT INTO turn_texts (session_id, turn, text, words) VALUES (?, ?, ?, ?)",
             (session_id, turn, text, " ".join(words_of(text))),
         )
-    backend.execute("UPDATE sessions SET indexed_seq = ? WHERE id = ?", (seq, session_id))
 
 
 def add_missing(backend: Backend, session_id: str) -> None:
-    """Index what the index does not cover yet: a turn that never ended, a copied session."""
-    rows = backend.execute("SELECT indexed_seq, turns FROM sessions WHERE id = ?", (session_id,))
-    ((covered, turn),) = rows
+    """Index what the index does not cover yet: the last turns, a copied session."""
+    with backend.transaction():
+        # Written before it is read: whoever else wants to index this session waits here.
+        backend.execute("UPDATE sessions SET turns = turns WHERE id = ?", (session_id,))
+        rows = backend.execute(
+            "SELECT indexed_seq, turns FROM sessions WHERE id = ?", (session_id,)
+        )
+        for covered, turn in rows:
+            _add_from(backend, session_id, covered, turn)
+
+
+def _add_from(backend: Backend, session_id: str, covered: int, turn: int) -> None:
     texts: list[str] = []
     last = covered
-    with backend.transaction():
-        for stored in stored_records(backend, session_id, covered + 1):
-            with suppress(StorageCorruptError):
-                body = stored.record().body
-                if isinstance(body, InputReceived):
-                    add_text(backend, session_id, turn, texts, last)
-                    turn, texts = body.turn, []
-                texts.append(text_of(body))
-            last = stored.seq
-        if last > covered:
-            add_text(backend, session_id, turn, texts, last)
+    for stored in stored_records(backend, session_id, covered + 1):
+        with suppress(StorageCorruptError):
+            body = stored.record().body
+            if isinstance(body, InputReceived):
+                _add_text(backend, session_id, turn, texts)
+                turn, texts = body.turn, []
+            texts.append(text_of(body))
+        last = stored.seq
+    if last > covered:
+        _add_text(backend, session_id, turn, texts)
+        backend.execute("UPDATE sessions SET indexed_seq = ? WHERE id = ?", (last, session_id))
 
 
 def find(backend: Backend, query: str, limit: int) -> list[Hit]:
