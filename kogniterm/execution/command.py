@@ -27,6 +27,8 @@ from kogniterm.protocols import Terminal
 from kogniterm.types import Ended, Waiting
 
 _READ_SIZE = 1 << 18
+_FULL_READ = 4000
+_READS_AT_ONCE = 32
 _STRAGGLERS = 0.15
 """Seconds that what the shell left behind gets to end by itself before it becomes a job."""
 _GIVE_UP = 3.0
@@ -201,7 +203,7 @@ class RunningCommand:
         return select.POLLIN | (select.POLLOUT if self.outgoing.waiting else 0)
 
     def _read(self) -> bool:
-        """Take one read's worth of output; False at the end of the terminal."""
+        """Take in waiting output; False at the end of the terminal."""
         try:
             data = os.read(self.master, _READ_SIZE)
         except BlockingIOError:
@@ -210,6 +212,8 @@ class RunningCommand:
             return False
         if not data:
             return False
+        if len(data) >= _FULL_READ:
+            data += self._read_on()
         self._last_output = time.monotonic()
         self.keeper.add(data)
         company = self._company
@@ -220,6 +224,19 @@ class RunningCommand:
         else:
             company.feed.add(data)
         return True
+
+    def _read_on(self) -> bytes:
+        """More of a flood, which comes some 4 KB at a read, to be handled in one go."""
+        parts: list[bytes] = []
+        for _ in range(_READS_AT_ONCE):
+            try:
+                data = os.read(self.master, _READ_SIZE)
+            except OSError:
+                break  # nothing now, or the end, which the next read meets again
+            parts.append(data)
+            if len(data) < _FULL_READ:
+                break
+        return b"".join(parts)
 
     def _drain(self) -> None:
         """Read what is left without waiting; bounded in time for a job that goes on writing."""

@@ -236,6 +236,8 @@ class Screen:
         """The main screen with its history; the alternate screen after it while it is on."""
         lines = self._main.text_lines()
         if self._alternate is not None:
+            while lines and not lines[-1]:
+                lines.pop()
             lines += [line.rstrip() for line in self._alternate.text_lines()]
         while lines and not lines[-1]:
             lines.pop()

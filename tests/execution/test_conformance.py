@@ -404,6 +404,15 @@ KEYS = [
     case("one character", ("read -n1 c; echo; echo [$c]", "q\n[q]", 0), keys=((None, 0, "q"),)),
 ]
 
+SERVER = """python3 -c '
+import http.server as h
+s = h.HTTPServer(("127.0.0.1", 0), h.SimpleHTTPRequestHandler)
+open("port", "w").write(str(s.server_port))
+s.serve_forever()' >/dev/null 2>&1 &"""
+CLIENT = """while ! test -s port; do sleep 0.05; done; python3 -c '
+import urllib.request as u
+print(u.urlopen("http://127.0.0.1:" + open("port").read()).status)'"""
+
 BACKGROUND = [
     case("ampersand", ("sleep 30 &", "", 0)),
     case("background holds the terminal", ("(sleep 30; echo late) & echo now", "now", 0)),
@@ -412,13 +421,9 @@ BACKGROUND = [
     case("daemon", ("(setsid sleep 30 >/dev/null 2>&1 </dev/null &) ; echo d", "d", 0)),
     case("disown", ("sleep 30 & disown; echo d", "d", 0)),
     case("coproc", ("coproc sleep 30; echo c", "c", 0)),
-    case("server answers later", (
-        "python3 -c 'import http.server as h; s=h.HTTPServer((\"127.0.0.1\",0),h.SimpleHTTPRequestHandler);"
-        "open(\"port\",\"w\").write(str(s.server_port)); s.serve_forever()' >/dev/null 2>&1 &", "", 0),
-        ("while ! test -s port; do sleep 0.05; done; python3 -c 'import urllib.request as u;"
-         "print(u.urlopen(\"http://127.0.0.1:\"+open(\"port\").read()).status)'", "200", 0)),
+    case("server answers later", (SERVER, "", 0), (CLIENT, "200", 0)),
     case("ignores hangup", ("(trap '' HUP TERM INT; sleep 30) & echo x", "x", 0)),
-]  # fmt: skip
+]
 
 CASES = EXIT + CARRY + TERMINAL + SCREEN + KEYS + BACKGROUND
 

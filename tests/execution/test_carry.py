@@ -1,0 +1,220 @@
+"""State carried between commands: any value survives, scripts behave as when run whole."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kogniterm.execution import open_executor
+from kogniterm.execution.carry import first_state, read_dump
+from kogniterm.execution.continuity import expand_last_background
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.keys import KeySequence, as_keystrokes
+
+ANY_BYTES = st.lists(
+    st.sampled_from(
+        [b"a", b" ", b"\n", b"'", b'"', b"\\", b"$", b"`", b"(", b")", b"=", b"!", b"*"]
+    )
+    | st.binary(min_size=1, max_size=3).map(lambda b: b.replace(b"\0", b"x")),
+    max_size=20,
+).map(b"".join)
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandExecutor]:
+    with open_executor(tmp_path_factory.mktemp("carry")) as made:
+        yield made
+
+
+def octal(value: bytes) -> str:
+    """A bash word for any bytes, made without quoting."""
+    return "$'" + "".join(f"\\{byte:03o}" for byte in value) + "'"
+
+
+@given(st.lists(ANY_BYTES, min_size=1, max_size=4), st.sampled_from(["-x", "-a", "-A", "--", "-r"]))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_value_survives(executor: CommandExecutor, values: list[bytes], flag: str) -> None:
+    name = f"v{next(NAMES)}"
+    if flag in ("-a", "-A"):
+        keys = [f"[{octal(b'k' + str(n).encode() + values[0][:3])}]" for n in range(len(values))]
+        keys = [f"[{n}]" for n in range(len(values))] if flag == "-a" else keys
+        words = " ".join(k + "=" + octal(v) for k, v in zip(keys, values, strict=True))
+        executor.run(f"declare {flag} {name}=({words})")
+    else:
+        executor.run(f"declare {flag} {name}={octal(values[0])}")
+    executor.run("true")
+    shown = executor.run(f"printf '%s\\0' \"${{{name}[@]}}\" | od -An -v -tx1 | tr -d ' \\n'").text
+    got = sorted(bytes.fromhex(shown).split(b"\0")[:-1])
+    expected = values if flag in ("-a", "-A") else values[:1]
+    assert got == sorted(expected)
+
+
+def _names() -> Iterator[int]:
+    number = 0
+    while True:
+        number += 1
+        yield number
+
+
+NAMES = _names()
+
+SCRIPTS = {
+    "build": [
+        "set -e",
+        "mkdir -p src out",
+        "cd src",
+        'for i in 1 2 3; do echo "int f$i;" > f$i.c; done',
+        "count=$(ls *.c | wc -l)",
+        "cd ..",
+        "cp src/*.c out/",
+        "echo copied $count from ${OLDPWD##*/}",
+        "ls -1 out",
+    ],
+    "virtualenv": [
+        "mkdir -p venv/bin",
+        "cat > venv/bin/activate <<'E'\ndeactivate() { PATH=$OLD; unset VIRTUAL_ENV OLD; "
+        "unset -f deactivate; }\nOLD=$PATH\nVIRTUAL_ENV=$PWD/venv\nexport VIRTUAL_ENV\n"
+        "PATH=$VIRTUAL_ENV/bin:$PATH\nE",
+        "source venv/bin/activate",
+        "printf '#!/bin/sh\\necho mine\\n' > venv/bin/tool; chmod +x venv/bin/tool",
+        "tool",
+        "echo ${VIRTUAL_ENV##*/}",
+        "deactivate",
+        "tool 2>/dev/null || echo gone ${VIRTUAL_ENV-unset}",
+    ],
+    "functions and arrays": [
+        "declare -A seen",
+        "add() { local word=$1; seen[$word]=$(( ${seen[$word]:-0} + 1 )); }",
+        "words=(b a b c)",
+        'for w in "${words[@]}"; do add "$w"; done',
+        "add b",
+        "for k in $(printf '%s\\n' \"${!seen[@]}\" | sort); do echo $k ${seen[$k]}; done",
+        "words+=(d)",
+        "echo ${#words[@]} ${words[-1]}",
+    ],
+    "options": [
+        "shopt -s nullglob extglob",
+        "set -o pipefail",
+        "false | true",
+        "echo $?",
+        "files=(*.none)",
+        "echo ${#files[@]}",
+        "set -- one 'two three'",
+        "shift",
+        'echo "$1" $#',
+        "IFS=,",
+        "line=a,b,c",
+        "set -- $line",
+        "echo $2",
+    ],
+    "server": [
+        "(sleep 0.3; echo ready > flag; exit 7) &",
+        "pid=$!",
+        "while ! test -e flag; do sleep 0.02; done",
+        "cat flag",
+        "wait $pid",
+        "echo code $?",
+    ],
+    "traps": [
+        "tmp=$(mktemp -d ./tmp.XXXX)",
+        "trap 'rm -rf $tmp; echo cleaned' EXIT",
+        "touch $tmp/file",
+        "ls $tmp",
+        "exit 3",
+    ],
+    "reading": [
+        "printf 'x 1\\ny 2\\n' > data",
+        "total=0",
+        "while read -r name value; do total=$((total + value)); last=$name; done < data",
+        "echo $total $last",
+        "mapfile -t rows < data",
+        'echo "${rows[1]}"',
+        "exec 3< data; read -u 3 first; exec 3<&-; echo $first",
+    ],
+    "umask and alias": [
+        "umask 077",
+        "touch private",
+        "stat -c %a private",
+        "export LC_ALL=C",
+        "readonly fixed=5",
+        "echo $((fixed + 1))",
+        "let n=3 n+=4",
+        "echo $n; echo last $_",
+        "unset n",
+        "echo ${n:-none}",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_statement_by_statement_is_as_whole(name: str, tmp_path: Path) -> None:
+    statements = SCRIPTS[name]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(statements)],
+        cwd=whole,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown = []
+    with open_executor(parts) as executor:
+        for statement in statements:
+            result = executor.run(statement, timeout=20)
+            if result.text:
+                shown.append(result.text)
+    assert "\n".join(shown) == done.stdout.rstrip("\n")
+    assert result.exit_code == done.returncode
+
+
+@given(st.binary(max_size=400))
+def test_a_damaged_dump_is_refused(data: bytes) -> None:
+    previous = first_state({"A": "1"}, "/")
+    assert read_dump(data, previous, {}) is None
+    assert read_dump(b"\0begin\0" + data, previous, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo $!", "echo 7"),
+        ("echo ${!}", "echo 7"),
+        ('kill "$!"', 'kill "7"'),
+        ("echo '$!'", "echo '$!'"),
+        ("echo \\$!", "echo \\$!"),
+        ("sleep 1 & echo $!", "sleep 1 & echo $!"),
+        ("kill $! && sleep 1 & echo $!", "kill 7 && sleep 1 & echo $!"),
+        ("echo a >&2; echo $!", "echo a >&2; echo 7"),
+        ("# don't\necho $!", "# don't\necho 7"),
+        ("echo ${!name}", "echo ${!name}"),
+    ],
+)
+def test_last_background_process(command: str, expected: str) -> None:
+    assert expand_last_background(command, 7) == expected
+    assert expand_last_background(command, None) == command
+
+
+def test_keystrokes_in_every_form() -> None:
+    class Like:
+        send, wait_for, delay = "x", "y", 1
+
+    made = as_keystrokes([Like(), {"send": "x", "wait_for": "y", "delay": 1}, ("y", 1, "x")])
+    assert len(set(made)) == 1
+    assert as_keystrokes(["q"])[0].send == "q"
+
+
+def test_an_invalid_pattern_is_taken_literally() -> None:
+    keys = KeySequence(as_keystrokes([("a[", 0, "x")]))
+    keys.saw(b"\x1b[1mgot a[\x1b[m")
+    due = keys.due()
+    assert due is not None
+    assert keys.take(due, reading=True) == "x"
