@@ -1,17 +1,39 @@
-"""Approval: pure rules that read a command and say what it would do."""
+"""Approval: pure rules that read a command and say what it would do, and what may happen then."""
 
 from kogniterm.approval.display import render, unrender, warnings
+from kogniterm.approval.leases import Lease, Offer, explain, grant, offers
+from kogniterm.approval.outcomes import SandboxFailure, sandbox_failure, scripts_named
+from kogniterm.approval.policy import Circumstances, Unattended, judge
 from kogniterm.approval.redact import Redactor, redact
 from kogniterm.approval.risk import classify
+from kogniterm.approval.rules import Rule, RuleSet, load_rules
 from kogniterm.approval.sanitize import Sanitizer, sanitize
+from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
 
 __all__ = [
+    "Circumstances",
+    "Lease",
+    "Offer",
     "Redactor",
+    "Rule",
+    "RuleSet",
+    "SandboxFailure",
     "Sanitizer",
+    "TrustFinding",
+    "TrustRecord",
+    "Unattended",
     "classify",
+    "compare",
+    "explain",
+    "grant",
+    "judge",
+    "load_rules",
+    "offers",
     "redact",
     "render",
+    "sandbox_failure",
     "sanitize",
+    "scripts_named",
     "unrender",
     "warnings",
 ]

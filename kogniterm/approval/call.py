@@ -142,7 +142,9 @@ class Call:
             self.danger("It deletes the device {path}.", path=shown)
         elif is_broad(place, self.scope.ground) and (recursive or place.glob):
             self.danger("It deletes far more than one file: {path}.", path=shown)
-        elif recursive and starts_unknown and ("/" in argument.value or (forced and argument.names)):
+        elif (
+            recursive and starts_unknown and ("/" in argument.value or (forced and argument.names))
+        ):
             self.danger("It deletes folders whose name is only known when it runs.")
         elif is_steering(path) or (path.endswith("/.git") and recursive):
             self.danger("It deletes {path}, which other programs depend on.", path=shown)

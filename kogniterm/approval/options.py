@@ -145,9 +145,12 @@ def _tail(arg: Argument, value: str) -> Argument:
 
 
 def parse_table(text: str) -> dict[str, Rules]:
-    """A table's text: `names: base detail; action option option; action option` per line."""
+    """A table's text: `names: base detail; action option option; action option` per line.
+
+    A line that begins with four blanks continues the one before.
+    """
     table: dict[str, Rules] = {}
-    for line in text.splitlines():
+    for line in text.replace("\n    ", " ").splitlines():
         names, colon, rest = line.partition(": ")
         if not colon or line.startswith("#"):
             continue

@@ -12,6 +12,8 @@ import posixpath
 import re
 from dataclasses import dataclass
 
+from kogniterm.approval.naming import names
+
 HOLE = "\0"
 """Stands in an argument's value for text that is only known when the command runs."""
 
@@ -83,10 +85,53 @@ def within(path: str, folder: str) -> bool:
 
 # --- secrets -----------------------------------------------------------------------------------
 
-_SECRET_NAMES = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", ".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".boto", ".s3cfg", ".dockercfg", ".vault-token", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc", "*.gpg", "*.ovpn", "*.keytab", "*.kubeconfig", "credentials", "credentials.json", "credentials.db", "client_secret*.json", "service-account*.json", "service_account*.json", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", "secrets.env", "secret.yaml", "master.key", "shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "wallet.dat", "terraform.tfstate", "*.tfvars", "login.keychain-db", "cookies.sqlite", "key4.db", "key3.db", "logins.json", ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", ".rediscli_history", "environ", "application_default_credentials.json", "access_tokens.db", "hosts.yml", ".terraformrc", "kubeconfig", "authorized_keys", "known_hosts_secret", "identity", "secring.gpg", ".authinfo", ".authinfo.gpg", "passwords.txt", "password.txt", "secrets.txt", "secret.txt", "secret.key", "token.txt", ".token", ".passwd", ".password", ".secrets"]
-_NOT_SECRET_NAMES = [".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "example.env", "sample.env", "template.env", "*.pub", "*.crt.pem", "cacert.pem", "*-ca.pem", "ca.pem", "cert.pem", "*cert.pem", "fullchain.pem", "chain.pem", "ca-certificates.crt", "*.example", "*.sample", "*.template", "pubkey.asc", "public.*", "*.pub.asc"]
-_SECRET_FOLDERS = [".ssh", ".aws", ".azure", ".gnupg", ".kube", ".password-store", ".docker/config.json", ".config/gcloud", ".config/gh", ".config/hub", ".config/doctl", ".config/op", ".config/rclone", ".config/pulumi", ".config/sops", ".config/age", ".config/kogniterm", ".local/share/keyrings", ".local/share/kogniterm", ".local/share/kwalletd", ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/Code/User/globalStorage", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties", ".terraform.d", ".config/git/credentials", ".composer/auth.json", ".config/composer/auth.json", ".oci", ".bluemix", ".databrickscfg", ".snowflake", ".snowsql", ".fly", ".netlify", ".heroku", ".vercel", ".minikube", ".config/stripe", "Library/Keychains", "snap/firefox", ".electrum", ".bitcoin", ".ethereum"]
-_SECRET_PATHS = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers", "/etc/sudoers.d/*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private/*", "/etc/krb5.keytab", "/etc/ppp/*secrets", "/etc/NetworkManager/system-connections/*", "/etc/wireguard/*", "/etc/openvpn/*", "/proc/*/environ", "/proc/*/mem", "/proc/*/maps", "/proc/kcore", "/dev/mem", "/dev/kmem", "/run/secrets/*", "/var/run/secrets/*", "/var/lib/kubelet/*", "/root/.*", "/var/spool/cron/*", "/etc/kubernetes/*", "/etc/letsencrypt/live/*", "/etc/letsencrypt/archive/*", "/etc/rancher/*", "/var/lib/docker/*", "/var/backups/shadow*", "/etc/security/opasswd", "/var/log/auth.log*", "/run/user/*/keyring*", "/var/lib/sss/*"]
+_SECRET_NAMES = names(
+    """
+    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk .env .env.* *.env .envrc .netrc
+    _netrc .pgpass .my.cnf .npmrc .pypirc .git-credentials .htpasswd .boto .s3cfg .dockercfg
+    .vault-token *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc *.gpg *.ovpn
+    *.keytab *.kubeconfig credentials credentials.json credentials.db client_secret*.json
+    service-account*.json service_account*.json secrets.yml secrets.yaml secrets.json
+    secrets.toml secrets.env secret.yaml master.key shadow shadow- gshadow gshadow- sudoers
+    wallet.dat terraform.tfstate *.tfvars login.keychain-db cookies.sqlite key4.db key3.db
+    logins.json .bash_history .zsh_history .python_history .psql_history .mysql_history
+    .node_repl_history .rediscli_history environ application_default_credentials.json
+    access_tokens.db hosts.yml .terraformrc kubeconfig authorized_keys known_hosts_secret
+    identity secring.gpg .authinfo .authinfo.gpg passwords.txt password.txt secrets.txt
+    secret.txt secret.key token.txt .token .passwd .password .secrets
+    """
+)
+_NOT_SECRET_NAMES = names(
+    """
+    .env.example .env.sample .env.template .env.dist .env.defaults example.env sample.env
+    template.env *.pub *.crt.pem cacert.pem *-ca.pem ca.pem cert.pem *cert.pem fullchain.pem
+    chain.pem ca-certificates.crt *.example *.sample *.template pubkey.asc public.* *.pub.asc
+    """
+)
+_SECRET_FOLDERS = names(
+    """
+    .ssh .aws .azure .gnupg .kube .password-store .docker/config.json .config/gcloud .config/gh
+    .config/hub .config/doctl .config/op .config/rclone .config/pulumi .config/sops .config/age
+    .config/kogniterm .local/share/keyrings .local/share/kogniterm .local/share/kwalletd
+    .mozilla .thunderbird .config/google-chrome .config/chromium .config/BraveSoftware
+    .config/Code/User/globalStorage .cargo/credentials .cargo/credentials.toml .gem/credentials
+    .m2/settings.xml .gradle/gradle.properties .terraform.d .config/git/credentials
+    .composer/auth.json .config/composer/auth.json .oci .bluemix .databrickscfg .snowflake
+    .snowsql .fly .netlify .heroku .vercel .minikube .config/stripe Library/Keychains
+    snap/firefox .electrum .bitcoin .ethereum
+    """
+)
+_SECRET_PATHS = names(
+    """
+    /etc/shadow* /etc/gshadow* /etc/sudoers /etc/sudoers.d/* /etc/ssh/ssh_host_*_key
+    /etc/ssl/private/* /etc/krb5.keytab /etc/ppp/*secrets
+    /etc/NetworkManager/system-connections/* /etc/wireguard/* /etc/openvpn/* /proc/*/environ
+    /proc/*/mem /proc/*/maps /proc/kcore /dev/mem /dev/kmem /run/secrets/* /var/run/secrets/*
+    /var/lib/kubelet/* /root/.* /var/spool/cron/* /etc/kubernetes/* /etc/letsencrypt/live/*
+    /etc/letsencrypt/archive/* /etc/rancher/* /var/lib/docker/* /var/backups/shadow*
+    /etc/security/opasswd /var/log/auth.log* /run/user/*/keyring* /var/lib/sss/*
+    """
+)
 _EXEMPLARS = tuple(name for name in _SECRET_NAMES if "*" not in name)
 _PUBLIC = re.compile(r"\.pub\Z|/known_hosts\Z")
 
@@ -171,8 +216,24 @@ def is_secret_variable(name: str) -> bool:
 
 # --- places that steer the machine -------------------------------------------------------------
 
-_STEERING_NAMES = [".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".xinitrc", ".xsession", ".xprofile", ".pam_environment", ".gitconfig", ".vimrc", ".exrc", ".nanorc", ".tmux.conf", ".screenrc", ".curlrc", ".wgetrc", ".gdbinit", ".lldbinit", ".pythonrc", ".psqlrc", ".sqliterc", ".npmrc", ".yarnrc", ".pypirc", ".netrc", ".rhosts", ".forward", "authorized_keys", "authorized_keys2", ".mcp.json", ".envrc", "sitecustomize.py", "usercustomize.py", ".gitmodules"]
-_STEERING_PARTS = [".git/hooks", ".git/config", ".git/info/attributes", ".ssh", ".gnupg", ".config/fish", ".config/autostart", ".config/systemd", ".config/git", ".config/environment.d", ".config/kogniterm", ".local/share/systemd", ".vscode", ".idea", ".kogniterm", ".config/nvim", ".vim", ".emacs.d", ".local/bin", ".config/pip", ".config/gh", "Library/LaunchAgents", ".husky", ".docker", ".kube", ".aws"]
+_STEERING_NAMES = names(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv
+    .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .xinitrc .xsession
+    .xprofile .pam_environment .gitconfig .vimrc .exrc .nanorc .tmux.conf .screenrc .curlrc
+    .wgetrc .gdbinit .lldbinit .pythonrc .psqlrc .sqliterc .npmrc .yarnrc .pypirc .netrc .rhosts
+    .forward authorized_keys authorized_keys2 .mcp.json .envrc sitecustomize.py usercustomize.py
+    .gitmodules
+    """
+)
+_STEERING_PARTS = names(
+    """
+    .git/hooks .git/config .git/info/attributes .ssh .gnupg .config/fish .config/autostart
+    .config/systemd .config/git .config/environment.d .config/kogniterm .local/share/systemd
+    .vscode .idea .kogniterm .config/nvim .vim .emacs.d .local/bin .config/pip .config/gh
+    Library/LaunchAgents .husky .docker .kube .aws
+    """
+)
 _SYSTEM = re.compile(
     r"/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|sys|proc|var/spool/cron|var/lib|var/log|root|opt"
     r"|System|Library|Applications|efi)(?:/|\Z)"

@@ -11,6 +11,7 @@ import re
 from kogniterm.approval.call import Call
 from kogniterm.approval.characters import hidden_characters
 from kogniterm.approval.findings import Findings
+from kogniterm.approval.naming import names
 from kogniterm.approval.places import (
     HOLE,
     Ground,
@@ -18,9 +19,10 @@ from kogniterm.approval.places import (
     is_network_device,
 )
 from kogniterm.approval.programs.builtins import assigns
+from kogniterm.approval.programs.interpreters import worst_of_text
 from kogniterm.approval.programs.registry import handler, table
-from kogniterm.approval.programs.system import worst_of_text
-from kogniterm.approval.programs.wrappers import SHELLS, harmless_variable
+from kogniterm.approval.programs.shells import SHELLS
+from kogniterm.approval.programs.wrappers import harmless_variable
 from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single
 from kogniterm.approval.shellparse import (
     Branch,
@@ -81,6 +83,7 @@ class _Judge:
         self._count = 0
         self._shell_depth = 0
         self._active: list[str] = []
+        self._said: str | None = None
         self.gave_up = False
 
     def text(self, command: str, scope: Scope) -> None:
@@ -139,7 +142,9 @@ class _Judge:
             inner.upstream = upstream
             inner.items = items
             before = self._findings_count()
+            self._said = _said(node.parts[index - 1], scope) if index else None
             self.node(part, inner, piped=index > 0)
+            self._said = None
             names = self._names_since(before)
             upstream = (*upstream, *names)
             items = _items(part, scope, items)
@@ -242,7 +247,8 @@ class _Judge:
             return
         arguments = self._words(node.words, scope)
         name = arguments[0].value if arguments else ""
-        stdin = self._redirects(node.redirects, scope, name)
+        said, self._said = self._said, None
+        stdin = self._redirects(node.redirects, scope, name) or said
         if not arguments:
             self._assignments(node, scope)
             if any(r.op in {">", ">|", "&>"} for r in node.redirects):
@@ -250,11 +256,14 @@ class _Judge:
             return
         if name in {"export", "declare", "typeset", "local", "readonly"}:
             self._assignments(node, scope)
+            arguments.extend(Argument(assignment.name) for assignment in node.assignments)
         else:
             self._prefixes(node, scope, name)
-        if name in {":", "true", "false"} or [a.value for a in arguments[1:]] == ["/dev/null"]:
-            if any(r.op in {">", ">|", "&>"} and not _to_device(r, scope) for r in node.redirects):
-                self._findings.ask("It empties a file.")
+        silent = name in {":", "true", "false"}
+        silent = silent or [a.value for a in arguments[1:]] == ["/dev/null"]
+        empties = (r.op in {">", ">|", "&>"} and not _to_device(r, scope) for r in node.redirects)
+        if silent and any(empties):
+            self._findings.ask("It empties a file.")
         self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
 
     def _assignments(self, node: Simple, scope: Scope) -> None:
@@ -415,7 +424,26 @@ def _assigned(node: Node) -> set[str]:
     return found
 
 
-_PASSES_LINES = frozenset(["grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac", "shuf"])
+def _said(part: Node, scope: Scope) -> str | None:
+    """What an echo or printf in front of a pipe says, if it is known."""
+    if not isinstance(part, Simple) or not part.words:
+        return None
+    words = [argument for word in part.words for argument in expand(word, scope)]
+    if words[0].value not in {"echo", "printf"} or not all(argument.known for argument in words):
+        return None
+    said = [
+        argument.value for argument in words[1:] if not re.fullmatch(r"-[neE]+", argument.value)
+    ]
+    return " ".join(said).replace("\\n", "\n")
+
+
+_PASSES_LINES = frozenset(
+    names(
+        """
+    grep egrep fgrep sort uniq head tail tac shuf
+    """
+    )
+)
 
 
 def _items(part: Node, scope: Scope, before: Argument | None) -> Argument | None:

@@ -23,6 +23,8 @@ from kogniterm.approval.words import (
 )
 
 MAX_BRACES = 64
+_CUT = "\x02"
+_BLANKS = re.compile(r"[ \t\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +109,20 @@ def expand(word: Word, scope: Scope) -> list[Argument]:
     """The arguments `word` becomes, as far as the text tells."""
     if len(word.parts) == 1 and PLAIN.match(word.raw) and "~" not in word.raw:
         return [Argument(word.raw)]
-    return [_assemble(parts, scope) for parts in _braces(word.parts)]
+    arguments: list[Argument] = []
+    for parts in _braces(word.parts):
+        whole = _assemble(parts, scope)
+        if _CUT not in whole.value:
+            arguments.append(whole)
+            continue
+        arguments.extend(replace(whole, value=piece) for piece in whole.value.split(_CUT) if piece)
+    return arguments
 
 
 def expand_single(word: Word, scope: Scope) -> Argument:
     """`word` where the shell neither splits nor expands braces: assignments, redirect targets."""
-    return replace(_assemble(word.parts, scope), split=False)
+    whole = _assemble(word.parts, scope)
+    return replace(whole, value=whole.value.replace(_CUT, " "), split=False)
 
 
 def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
@@ -130,7 +140,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
             value.append(text)
             continue
         piece = _part_value(part, scope)
-        value.append(piece.value)
+        value.append(piece.value if part.quoted else _BLANKS.sub(_CUT, piece.value))
         if not part.quoted:
             split = split or piece.split
             glob = glob or piece.glob

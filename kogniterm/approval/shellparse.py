@@ -10,10 +10,24 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kogniterm.approval.naming import names
+from kogniterm.approval.shelltree import (
+    Assignment,
+    Branch,
+    Function,
+    Group,
+    Loop,
+    Node,
+    Opaque,
+    Pipeline,
+    Redirect,
+    Sequence,
+    Simple,
+    Test,
+)
 from kogniterm.approval.words import (
     NO_SPANS,
     PLAIN,
@@ -32,108 +46,22 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 40
 
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """`name=value`; `value` holds several words for an array."""
-
-    name: str
-    values: tuple[Word, ...]
-    array: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """`>`, `<`, `>>`, `2>&1`…; a heredoc or here-string has `body` instead of `target`."""
-
-    op: str
-    target: Word | None
-    body: Word | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Simple:
-    """Assignments, words and redirects of one simple command."""
-
-    assignments: tuple[Assignment, ...]
-    words: tuple[Word, ...]
-    redirects: tuple[Redirect, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """Statements joined by pipes."""
-
-    parts: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """Statements with the operator that precedes each: "" for the first, ; & && ||."""
-
-    items: tuple[tuple[str, Node], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A subshell or a braced or redirected compound."""
-
-    body: Node
-    subshell: bool = False
-    redirects: tuple[Redirect, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """if, case: `always` is evaluated, each of `parts` maybe."""
-
-    always: Node
-    parts: tuple[Node, ...]
-    words: tuple[Word, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """for, while, until, select: `head` and `body` run any number of times."""
-
-    body: Node
-    head: Node | None = None
-    variable: str | None = None
-    words: tuple[Word, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function definition."""
-
-    name: str
-    body: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """`[[ … ]]` or `(( … ))`: the words (or arithmetic) in it, in order."""
-
-    words: tuple[Word, ...]
-    extended: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Opaque:
-    """Text nobody could read; `why` in words for a person."""
-
-    text: str
-    why: str
-
-
-Node = Simple | Pipeline | Sequence | Group | Branch | Loop | Function | Test | Opaque
-
 _BLANK = re.compile(r"(?:[ \t\n;]|\\\n)*\Z")
+
 _WORDS = frozenset(
-    ["word", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation", "simple_expansion", "expansion", "number", "command_substitution", "process_substitution", "arithmetic_expansion", "brace_expression", "regex", "extglob_pattern"]
+    names(
+        """
+    word string raw_string ansi_c_string translated_string concatenation simple_expansion
+    expansion number command_substitution process_substitution arithmetic_expansion
+    brace_expression regex extglob_pattern
+    """
+    )
 )
+
 _SPANNED = frozenset({"command_substitution", "process_substitution"})
+
 _EXPANSIONS = frozenset({"expansion", "arithmetic_expansion"})
+
 _SEPARATORS = frozenset({";", "&", "&&", "||", "\n"})
 
 
@@ -230,8 +158,7 @@ class _Builder:
         reader = _READERS.get(node.type)
         if reader is None:
             raise _UnreadError(f"it uses a form that is not judged ({node.type})")
-        result: Node = reader(self, node, depth + 1)
-        return result
+        return reader(self, node, depth + 1)
 
     def _command(self, node: TreeNode, depth: int) -> Node:
         assignments: list[Assignment] = []
@@ -681,7 +608,7 @@ def _redirect_last(
     return Group(body, redirects=redirects)
 
 
-_READERS = {
+_READERS: dict[str, Callable[[_Builder, TreeNode, int], Node]] = {
     "command": _Builder._command,
     "declaration_command": _Builder._declaration,
     "unset_command": _Builder._declaration,

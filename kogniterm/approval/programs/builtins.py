@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules
 from kogniterm.approval.places import HOLE, is_secret_variable
 from kogniterm.approval.programs.plain import set_by_data
@@ -46,9 +47,9 @@ def declare(call: Call, rules: Rules) -> None:
     words = [arg.value for arg in call.args]
     flags = "".join(word[1:] for word in words if word.startswith("-"))
     names = [word for word in words if not word.startswith(("-", "+"))]
-    if not names and not call.scope.variables and (not words or "p" in flags or "x" in flags):
-        if not set(flags) & set("fF") and call.name != "local":
-            shows_environment(call)
+    shows = not names and not set(flags) & set("fF") and call.name != "local"
+    if shows:
+        shows_environment(call)
     if set(flags) & set("in") or ("f" in flags and call.name == "export"):
         call.ask(
             "{program} {flags} gives variables a meaning that may run commands.", flags="-" + flags
@@ -99,7 +100,12 @@ def cd(call: Call, rules: Rules) -> None:
 
 
 _SAFE_SHOPT = frozenset(
-    ["nullglob", "globstar", "dotglob", "failglob", "nocaseglob", "nocasematch", "lastpipe", "inherit_errexit", "checkwinsize"]
+    names(
+        """
+    nullglob globstar dotglob failglob nocaseglob nocasematch lastpipe inherit_errexit
+    checkwinsize
+    """
+    )
 )
 
 

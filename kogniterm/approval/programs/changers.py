@@ -36,40 +36,54 @@ ar cpio pax: ask archive
 rsync: rsync
 rename prename: ask edit
 ed ex vi vim nvim nano emacs pico joe micro code subl: ask editor
-mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mke2fs mkswap mkdosfs: danger disk
+mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mke2fs mkswap
+    mkdosfs: danger disk
 fdisk sfdisk cfdisk gdisk sgdisk parted partprobe wipefs blkdiscard hdparm badblocks: disk
-lvremove vgremove pvremove lvcreate vgcreate pvcreate lvreduce lvresize mdadm cryptsetup zfs zpool btrfs dmsetup losetup: disk
+lvremove vgremove pvremove lvcreate vgcreate pvcreate lvreduce lvresize mdadm cryptsetup zfs zpool
+    btrfs dmsetup losetup: disk
 tune2fs resize2fs e2fsck fsck xfs_repair debugfs: disk
 umount swapoff fstrim: ask system
 shutdown reboot halt poweroff init telinit kexec: danger power
 insmod rmmod modprobe depmod: danger kernel
 iptables ip6tables nft ufw firewall-cmd ebtables ipset: firewall
 tc ethtool iw iwconfig nmcli rfkill brctl ovs-vsctl wg wg-quick: ask system
-useradd userdel usermod groupadd groupdel groupmod adduser deluser addgroup delgroup passwd chpasswd chsh chfn vipw visudo gpasswd newusers: danger accounts
+useradd userdel usermod groupadd groupdel groupmod adduser deluser addgroup delgroup passwd
+    chpasswd chsh chfn vipw visudo gpasswd newusers: danger accounts
 setenforce semanage restorecon aa-disable aa-teardown auditctl: danger protection
-update-alternatives alternatives update-rc.d chkconfig ldconfig grub-install update-grub grub-mkconfig efibootmgr update-initramfs dracut: ask system
+update-alternatives alternatives update-rc.d chkconfig ldconfig grub-install update-grub
+    grub-mkconfig efibootmgr update-initramfs dracut: ask system
 at batch anacron atrm: ask later
 systemd-run: ask code
 hwclock ntpdate chronyc: ask system
 apt-get aptitude yum dnf zypper pacman apk emerge port xbps-install nix-env nix guix opkg: packages
 npx pnpx bunx uvx pipx deno bun uv poetry pdm hatch rye: ask code
 bundle rake rails composer mix stack cabal dotnet gradle mvn ant sbt lein: ask code
-make gmake ninja cmake meson bazel just task scons tox nox pytest jest mocha vitest tsc webpack vite eslint prettier rollup: ask code
+make gmake ninja cmake meson bazel just task scons tox nox pytest jest mocha vitest tsc webpack
+    vite eslint prettier rollup: ask code
 gcc g++ cc c++ clang clang++ ld as rustc javac ghc tcc nasm gnatmake: ask compile
-python python2 python3 pypy pypy3 ipython jupyter perl ruby node nodejs php lua luajit tclsh wish expect Rscript R julia java scala kotlin groovy swift ghci erl elixir iex guile racket sbcl clisp octave gnuplot pwsh osascript m4 bc dc: interpreter
+python python2 python3 pypy pypy3 ipython jupyter perl ruby node nodejs php lua luajit tclsh wish
+    expect Rscript R julia java scala kotlin groovy swift ghci erl elixir iex guile racket sbcl
+    clisp octave gnuplot pwsh osascript m4 bc dc: interpreter
 irb pry gdb lldb jshell: ask code
 nc ncat netcat socat telnet: netcat
 ftp sftp tftp lftp scp rcp rlogin rsh mosh autossh sshfs ssh-copy-id ssh-keyscan: transfer
 ssh-keygen ssh-add ssh-agent: ask keys
-dig nslookup host whois ping ping6 traceroute traceroute6 tracepath mtr nmap masscan arping fping hping3 iperf iperf3 speedtest speedtest-cli tcpdump tshark wireshark rdate: network
-aria2c httpie http https xh lynx w3m links elinks axel youtube-dl yt-dlp rclone s3cmd gsutil restic borg duplicity: network
-aws gcloud az gh glab hub heroku doctl flyctl fly vercel netlify terraform tofu pulumi ansible ansible-playbook helm oc eksctl minikube kind k9s argocd flux vault consul nomad packer vagrant: cloud
+dig nslookup host whois ping ping6 traceroute traceroute6 tracepath mtr nmap masscan arping fping
+    hping3 iperf iperf3 speedtest speedtest-cli tcpdump tshark wireshark rdate: network
+aria2c httpie http https xh lynx w3m links elinks axel youtube-dl yt-dlp rclone s3cmd gsutil
+    restic borg duplicity: network
+aws gcloud az gh glab hub heroku doctl flyctl fly vercel netlify terraform tofu pulumi ansible
+    ansible-playbook helm oc eksctl minikube kind k9s argocd flux vault consul nomad packer
+    vagrant: cloud
 docker-compose podman-compose: ask containers
-psql mysql mysqldump mariadb sqlite3 mongo mongosh redis-cli cqlsh influx clickhouse-client pg_dump pg_restore createdb dropdb mysqladmin: database
+psql mysql mysqldump mariadb sqlite3 mongo mongosh redis-cli cqlsh influx clickhouse-client
+    pg_dump pg_restore createdb dropdb mysqladmin: database
 mail mailx sendmail mutt msmtp swaks: ask mail
-crictl ctr nsenter unshare chroot systemd-nspawn lxc lxc-attach machinectl firejail bwrap: ask namespace
+crictl ctr nsenter unshare chroot systemd-nspawn lxc lxc-attach machinectl firejail bwrap: ask
+    namespace
 script asciinema: ask records
-xdg-open open gio gnome-open sensible-browser x-www-browser firefox chromium google-chrome: ask opens
+xdg-open open gio gnome-open sensible-browser x-www-browser firefox chromium google-chrome: ask
+    opens
 notify-send wall write mesg xmessage zenity: ask notifies
 xclip xsel pbcopy pbpaste wl-copy wl-paste: ask clipboard
 gsettings dconf defaults xfconf-query xrandr setxkbmap xmodmap loadkeys localedef: ask system

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.naming import names
 from kogniterm.approval.options import Parsed, Rules, parse_options
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.programs.plain import apply_options
@@ -44,20 +45,42 @@ _READERS: dict[str, dict[str, str]] = {
     ),
 }  # fmt: skip
 _REMOTE = frozenset(
-    ["fetch", "pull", "push", "clone", "ls-remote", "fetch-pack", "send-pack", "send-email", "request-pull", "p4", "svn", "lfs"]
+    names(
+        """
+    fetch pull push clone ls-remote fetch-pack send-pack send-email request-pull p4 svn lfs
+    """
+    )
 )
-_WRITERS = frozenset(["add", "commit", "mv", "init", "notes", "switch", "tag", "branch", "stash"])
-_IRREVERSIBLE = frozenset(["filter-branch", "filter-repo", "prune", "update-ref", "replace", "fast-import"])
+_WRITERS = frozenset(
+    names(
+        """
+    add commit mv init notes switch tag branch stash
+    """
+    )
+)
+_IRREVERSIBLE = frozenset(
+    ["filter-branch", "filter-repo", "prune", "update-ref", "replace", "fast-import"]
+)
 _SAFE_CONFIG = re.compile(
     r"(?:color\.[\w.]+|core\.quotepath|log\.date|diff\.noprefix|core\.pager=cat|advice\.\w+)(?:=[\w-]*)?\Z",
     re.IGNORECASE,
 )
 _LISTING = {
     "branch": frozenset(
-        ["a", "r", "v", "vv", "l", "list", "all", "remotes", "verbose", "show-current", "merged", "no-merged", "contains", "no-contains", "sort", "points-at", "format", "column", "no-column", "color", "no-color", "i", "ignore-case", "abbrev", "no-abbrev", "q"]
+        names(
+            """
+    a r v vv l list all remotes verbose show-current merged no-merged contains no-contains sort
+    points-at format column no-column color no-color i ignore-case abbrev no-abbrev q
+    """
+        )
     ),
     "tag": frozenset(
-        ["l", "list", "n", "sort", "contains", "no-contains", "merged", "no-merged", "points-at", "format", "column", "no-column", "color", "i", "ignore-case"]
+        names(
+            """
+    l list n sort contains no-contains merged no-merged points-at format column no-column color
+    i ignore-case
+    """
+        )
     ),
     "stash": frozenset(),
 }
@@ -182,7 +205,9 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
     )
     if verb == "switch" and not parsed.has("c", "create"):
         asked = True
-    if (verb in {"checkout"} and parsed.has("b") and not parsed.has("f", "force", "B")) or (verb == "restore" and parsed.has("staged", "S") and not parsed.has("worktree", "W")):
+    if (verb in {"checkout"} and parsed.has("b") and not parsed.has("f", "force", "B")) or (
+        verb == "restore" and parsed.has("staged", "S") and not parsed.has("worktree", "W")
+    ):
         asked = False
     elif verb not in _WRITERS:
         asked = True

@@ -73,6 +73,7 @@ def _apply(call: Call, action: str, option: Option) -> None:
     value = option.value
     if action == "write" and value is not None:
         call.writes(value)
+        call.ask("Option {option} of {program} writes files.", option=name)
     elif action == "write":
         call.ask("Option {option} of {program} writes files.", option=name)
     elif action in {"read", "folder"} and value is not None:

@@ -10,7 +10,8 @@ Sources: the programs' manual pages (GNU coreutils 9.1, util-linux 2.38, procps 
 """
 
 TABLE = """
-cat tac nl expand unexpand fmt rev cksum sum od hexdump hd strings size readelf: read; value w t A j N S n
+cat tac nl expand unexpand fmt rev cksum sum od hexdump hd strings size readelf: read; value w t A
+    j N S n
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum crc32: read
 shasum: read; value a algorithm
 cmp: read; value i n bytes ignore-initial
@@ -24,11 +25,14 @@ paste: read; value d delimiters
 column: read; value s t c o N R H E separator output-separator table-columns table-hide table-right
 pr: read; value h l w o e i n s header length width
 base32 base64 basenc: read; value w wrap
-sort: read; value k t S key field-separator buffer-size batch-size parallel; write o output; folder T temporary-directory; run compress-program; read files0-from random-source
+sort: read; value k t S key field-separator buffer-size batch-size parallel; write o output; ask=
+    T temporary-directory; run compress-program; read files0-from random-source
 uniq: uniq; value f s w skip-fields skip-chars check-chars
 shuf: read; value n i input-range head-count; pattern e echo; write o output; read random-source
-tr seq expr basename dirname pathchk factor numfmt: text; value s f w d suffix separator format field from to padding
-true false sleep yes pwd logname tty arch nproc whoami users groups id uptime hostid: text; value n s
+tr seq expr basename dirname pathchk factor numfmt: text; value s f w d suffix separator format
+    field from to padding
+true false sleep yes pwd logname tty arch nproc whoami users groups id uptime hostid: text; value
+    n s
 echo printf: echo; value v
 test [: text
 cal ncal units: text; value m A B
@@ -38,20 +42,31 @@ ls dir vdir lsd: list; value I w T ignore width tabsize hide block-size time-sty
 exa eza: list; value s L I t sort level ignore-glob time
 tree: list; value L P I H T filelimit charset sort timefmt; write o; ask R
 stat: list; value c f printf format
-file: read; value F e P separator exclude parameter; read f m files-from magic-file; warn C z Z compile uncompress
-du: list; value d B t max-depth block-size threshold exclude time-style; read X exclude-from files0-from
+file: read; value F e P separator exclude parameter; read f m files-from magic-file; warn C z Z
+    compile uncompress
+du: list; value d B t max-depth block-size threshold exclude time-style; read X exclude-from
+    files0-from
 df: list; value t x B type exclude-type block-size output
-grep egrep fgrep zgrep zegrep zfgrep bzgrep xzgrep: pattern; value A B C D d m after-context before-context context max-count include exclude exclude-dir binary-files color colour label directories devices; pattern e regexp; read f file exclude-from; recursive r R recursive dereference-recursive
-rg: pattern; value A B C E M T d g j m r t after-context before-context context encoding glob iglob max-count max-columns max-depth replace sort sortr threads type type-not color colors engine max-filesize type-add; pattern e regexp; read f file ignore-file; run pre hostname-bin; ask z search-zip; recursive hidden uu uuu no-ignore
+grep egrep fgrep zgrep zegrep zfgrep bzgrep xzgrep: pattern; value A B C D d m after-context
+    before-context context max-count include exclude exclude-dir binary-files color colour label
+    directories devices; pattern e regexp; read f file exclude-from; recursive r R recursive
+    dereference-recursive
+rg: pattern; value A B C E M T d g j m r t after-context before-context context encoding glob
+    iglob max-count max-columns max-depth replace sort sortr threads type type-not color colors
+    engine max-filesize type-add; pattern e regexp; read f file ignore-file; run pre hostname-bin;
+    ask z search-zip; recursive hidden uu uuu no-ignore
 ag ack: pattern; value A B C G m ignore ignore-dir depth type; run pager; ask z search-zip
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat lzmacat: read
 zdiff zcmp bzdiff xzdiff: read
-diff: read; value U C W L I x S F unified context width label ignore-matching-lines exclude starting-file palette color tabsize horizon-lines; read from-file to-file; recursive r recursive
+diff: read; value U C W L I x S F unified context width label ignore-matching-lines exclude
+    starting-file palette color tabsize horizon-lines; read from-file to-file; recursive r
+    recursive
 diff3 wdiff colordiff: read; run diff-program
 sdiff: read; write o output; run diff-program
 jq: pattern; value indent; pattern arg argjson; read f from-file slurpfile rawfile L
 yq: pattern; value o p I output-format input-format indent; ask i inplace in-place s split-exp
-xmllint: read; value xpath encode pattern maxmem; write o output; network load-trace catalogs; read schema relaxng dtdvalid
+xmllint: read; value xpath encode pattern maxmem; write o output; network load-trace catalogs;
+    read schema relaxng dtdvalid
 which type whereis whatis apropos: text
 hash: none; ask r d p
 ps: ps; value o p u t C G U g s format pid user sort ppid tty
@@ -61,7 +76,8 @@ free: text; value s c seconds count
 vmstat iostat mpstat pidstat: text
 w who last lastb lastlog: text; value n f p since until time-format
 lsof: text; value i p u c a d g r; write D
-uname lscpu lsmem lspci lsusb lsmod lsns lsipc lslogins lslocks modinfo: text; value e p o s d output
+uname lscpu lsmem lspci lsusb lsmod lsns lsipc lslogins lslocks modinfo: text; value e p o s d
+    output
 lsblk findmnt: text; value o t n s L U output
 blkid: text; value o s t; ask c g
 nvidia-smi: none; value i d l q query-gpu format id loop display; write f filename
@@ -73,20 +89,28 @@ ss: text; value f A F family query; ask K kill; read D diag
 netstat: text; value A
 getent: getent
 ipcs: text; value i
-identify mediainfo ffprobe pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_streams
+identify mediainfo ffprobe pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format
+    select_streams
 tokei cloc scc sloccount: list; value exclude-dir include-lang
-dmesg: none; value l f s level facility time-format since until buffer-size; ask C c D E clear read-clear console-off console-on console-level
-journalctl: none; value n u p S U t g o since until unit priority identifier grep output user-unit lines facility; read D file directory root image; danger vacuum-size= vacuum-time= vacuum-files= rotate relinquish-var; ask flush sync setup-keys update-catalog
-bat batcat: read; value l r n H language line-range highlight-line style theme color wrap terminal-width tabs paging; run pager
+dmesg: none; value l f s level facility time-format since until buffer-size; ask C c D E clear
+    read-clear console-off console-on console-level
+journalctl: none; value n u p S U t g o since until unit priority identifier grep output user-unit
+    lines facility; read D file directory root image; danger vacuum-size= vacuum-time=
+    vacuum-files= rotate relinquish-var; ask flush sync setup-keys update-catalog
+bat batcat: read; value l r n H language line-range highlight-line style theme color wrap
+    terminal-width tabs paging; run pager
 less more most: pager
 lsb_release sw_vers: text
 pygmentize: read; value l f O P F; write o; code x
 hexyl: read; value n s c
-fd fdfind: fd; value e t d E S g max-depth min-depth depth type extension exclude size color threads changed-within changed-before owner format max-results base-directory; run x X exec exec-batch
+fd fdfind: fd; value e t d E S g max-depth min-depth depth type extension exclude size color
+    threads changed-within changed-before owner format max-results base-directory; run x X exec
+    exec-batch
 locate mlocate plocate: text; value n l d limit database
 nm objdump: read; run plugin
 c++filt addr2line: read; value e
-mountpoint dirs times fc-list locale numastat systemd-detect-virt apt-cache banner figlet cowsay: text; value f o c
+mountpoint dirs times fc-list locale numastat systemd-detect-virt apt-cache banner figlet cowsay:
+    text; value f o c
 dpkg-query: text; value f showformat admindir
 swapon: none; ask a p all
 jobs: text; ask x
@@ -125,9 +149,10 @@ systemctl: systemctl
 service: service
 crontab: crontab
 sysctl: sysctl
-timedatectl localectl hostnamectl loginctl: verbs status list list-timezones show list-sessions list-users user-status session-status list-locales list-keymaps timesync-status
+timedatectl localectl hostnamectl loginctl: verbs status list list-timezones show list-sessions
+    list-users user-status session-status list-locales list-keymaps timesync-status
 docker podman nerdctl: docker
-kubectl: network
+kubectl: cloud
 pip pip3: verbs list show freeze check help
 npm pnpm yarn: verbs ls list root prefix bin help why
 cargo: verbs version help

@@ -8,14 +8,20 @@ from collections.abc import Callable, Mapping
 from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_table
 from kogniterm.approval.programs import (
+    archives,
     builtins,
     changers,
     files,
+    finders,
     git,
+    interpreters,
     plain,
     readers,
+    remote,
     scripts,
+    shells,
     system,
+    tools,
     wrappers,
 )
 
@@ -38,6 +44,12 @@ _BASES: dict[str, Handler] = {
     **scripts.HANDLERS,
     **git.HANDLERS,
     **system.HANDLERS,
+    **archives.HANDLERS,
+    **finders.HANDLERS,
+    **interpreters.HANDLERS,
+    **remote.HANDLERS,
+    **shells.HANDLERS,
+    **tools.HANDLERS,
 }
 
 

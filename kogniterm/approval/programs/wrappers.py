@@ -9,9 +9,8 @@ from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.programs.plain import apply_options
+from kogniterm.approval.programs.shells import SHELLS, judge_text
 from kogniterm.approval.scope import TAINTED, Argument
-
-SHELLS = frozenset(["bash", "sh", "dash", "zsh", "ksh", "ash", "rbash", "fish", "csh", "tcsh"])
 
 _WRAPPER_OPTIONS: dict[str, Rules] = {
     "nohup": Rules("wrap"),
@@ -38,6 +37,7 @@ _WRAPPER_OPTIONS: dict[str, Rules] = {
         "wrap", options=dict.fromkeys(("w", "timeout", "E", "conflict-exit-code"), "value")
     ),
 }
+
 _LEADING = {"timeout": 1, "flock": 1, "chrt": 1, "taskset": 1}
 
 
@@ -52,8 +52,8 @@ def wrap(call: Call, rules: Rules) -> None:
         call.writes(own[0], append=True)
     if any(not argument.known for argument in own):
         call.ask("An argument of {program} is only known when it runs.")
-    if parsed.has("c", "command") and call.name == "flock":
-        call.shell(" ".join(arg.value for arg in inner), call.scope)
+    if call.name == "flock" and inner and inner[0].value in {"-c", "--command"}:
+        call.shell(" ".join(arg.value for arg in inner[1:]), call.scope)
     elif call.name == "watch":
         _watch(call, inner, exact=parsed.has("x", "exec"))
     elif inner:
@@ -191,7 +191,7 @@ def sudo(call: Call, rules: Rules) -> None:
     inner = parsed.operands
     if call.name in {"su", "runuser", "sg"}:
         for text in parsed.values("c", "command"):
-            _text(call, text)
+            judge_text(call, text)
         return
     if call.name in {"gosu", "capsh", "setpriv", "newgrp"}:
         inner = inner[1:]
@@ -201,109 +201,6 @@ def sudo(call: Call, rules: Rules) -> None:
         call.inner(inner, piped=call.piped)
     elif call.piped:
         call.danger("Text from a pipe reaches {program}.")
-    del rules
-
-
-def _text(call: Call, text: Argument) -> None:
-    """Judge a shell text given as an argument."""
-    if HOLE not in text.value:
-        call.shell(text.value, call.scope)
-        return
-    call.ask("{program} runs a text that is only known when it runs.")
-    remote(call, text)
-    # A hole may be anything, but what stands round it can already be too much.
-    call.shell(text.value.replace(HOLE, "$UNKNOWN"), call.scope)
-
-
-def remote(call: Call, *texts: Argument) -> None:
-    """Code that comes from the network through a substitution."""
-    if any(text.inner for text in texts) and call.findings.has("network"):
-        call.danger("{program} runs code that comes from the network.")
-
-
-def shell(call: Call, rules: Rules) -> None:
-    """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
-    args = list(call.args)
-    options = ""
-    while args and re.match(r"[-+][A-Za-z]", args[0].value):
-        word = args.pop(0).value
-        if word in {"--norc", "--noprofile", "--login", "--posix"}:
-            continue
-        if word.startswith("--"):
-            break
-        options += word[1:]
-        if word[-1] in "oO" and args:
-            args.pop(0)
-    if args and args[0].value == "--":
-        args.pop(0)
-    if "c" in options and args:
-        if "i" in options or call.name in {"zsh", "fish", "csh", "tcsh", "ksh"}:
-            call.ask("{program} reads its own start files before the command.")
-        if any(arg.inner for arg in args[1:]):
-            remote(call, *args)
-        _text(call, args[0])
-        return
-    if not args and call.args and call.args[0].value in {"--version", "--help"}:
-        return
-    call.findings.effect("execute", args[0].value if args else call.name)
-    if call.stdin is not None and not args:
-        _text(call, Argument(call.stdin))
-        return
-    if args and not args[0].value.startswith("/dev/"):
-        call.ask("{program} runs the script {path}.", path=args[0].value.replace(HOLE, "…"))
-        remote(call, *args)
-        return
-    if args:
-        remote(call, *args)
-    if call.piped or args:
-        runs_pipe(call)
-    call.ask("{program} starts a shell of its own.")
-
-
-_DECODERS = frozenset(
-    ["base64", "base32", "basenc", "xxd", "openssl", "gunzip", "zcat", "bzcat", "xzcat", "rev", "tr", "uudecode", "gpg", "sed", "awk", "perl", "printf", "echo", "od", "hexdump"]
-)
-
-
-def runs_pipe(call: Call) -> None:
-    """A shell or interpreter that runs what a pipe brings."""
-    if call.findings.has("network"):
-        call.danger("{program} runs code that comes from the network.")
-    elif _DECODERS & set(call.scope.upstream):
-        call.danger("{program} runs text that was put together or decoded out of sight.")
-    else:
-        call.ask("{program} runs what the pipe brings.")
-
-
-def eval_(call: Call, rules: Rules) -> None:
-    """eval: its text is judged, and asked about in any case."""
-    call.ask("{program} runs text as a command.")
-    remote(call, *call.args)
-    text = " ".join(arg.value for arg in call.args)
-    if text and HOLE not in text:
-        call.shell(text, call.scope)
-    elif text.strip(HOLE + " "):
-        call.shell(text.replace(HOLE, "$UNKNOWN"), call.scope)
-    del rules
-
-
-def source(call: Call, rules: Rules) -> None:
-    """source: a file's commands run in this shell."""
-    call.ask("{program} runs a file's commands in the shell itself.")
-    for arg in call.args[:1]:
-        call.findings.effect("execute", arg.value.replace(HOLE, "…"))
-        remote(call, arg)
-    del rules
-
-
-def trap(call: Call, rules: Rules) -> None:
-    """trap: a command for later."""
-    args = [arg for arg in call.args if arg.value not in {"--"}]
-    if not args or args[0].value in {"-l", "-p", "-"} or (len(args) > 1 and not args[0].value):
-        return
-    call.ask("{program} lets a command run later.")
-    if HOLE not in args[0].value:
-        call.shell(args[0].value, call.scope)
     del rules
 
 
@@ -382,148 +279,7 @@ def parallel(call: Call, rules: Rules) -> None:
     del rules
 
 
-_FIND_TESTS_WITH_VALUE = frozenset(
-    ["-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-type", "-xtype", "-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-newer", "-anewer", "-cnewer", "-samefile", "-user", "-group", "-uid", "-gid", "-perm", "-maxdepth", "-mindepth", "-links", "-inum", "-fstype", "-lname", "-ilname", "-used", "-context", "-regextype", "-printf"]
-)
-_FIND_WRITES = frozenset(["-fprint", "-fprint0", "-fprintf", "-fls"])
-_FIND_RUNS = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
-_FIND_PLAIN = frozenset(
-    ["-print", "-print0", "-ls", "-prune", "-quit", "-o", "-a", "-or", "-and", "-not", "-empty", "-readable", "-writable", "-executable", "-follow", "-depth", "-d", "-mount", "-xdev", "-daystart", "-noleaf", "-true", "-false", "-nouser", "-nogroup", "-H", "-L", "-P", "-s", "-E", "-X", "-x", "-ignore_readdir_race", "-noignore_readdir_race", "-warn", "-nowarn", "-help", "-version", "--help", "--version"]
-)
-
-
-def find(call: Call, rules: Rules) -> None:
-    """find: an expression language; -delete, -exec and the file writers are what matters."""
-    args = list(call.args)
-    roots: list[Argument] = []
-    while args and not re.match(r"-[A-Za-z]|[(!,)]", args[0].value):
-        roots.append(args.pop(0))
-    while (
-        (args
-        and args[0].value in {"-H", "-L", "-P"})
-        or (args and re.match(r"-O\d|-D", args[0].value))
-    ):
-        if args.pop(0).value == "-D" and args:
-            args.pop(0)
-        while args and not re.match(r"-[A-Za-z]|[(!,)]", args[0].value):
-            roots.append(args.pop(0))
-    roots = roots or [Argument(".")]
-    for root in roots:
-        if root.maybe_option:
-            call.ask(
-                "Some arguments of {program} could turn out to be options; write them as ./name."
-            )
-        place = call.place(root)
-        call.reads(Argument(place.path, glob=place.glob) if place.known else Argument("."))
-    names: list[str] = []
-    while args:
-        _find_term(call, args, roots, names)
-    del rules
-
-
-def _find_term(call: Call, args: list[Argument], roots: list[Argument], names: list[str]) -> None:
-    term = args.pop(0)
-    word = term.value
-    if word in {"-name", "-iname", "-path", "-wholename", "-regex", "-iregex", "-ipath"} and args:
-        names.append(args[0].value)
-    if word in _FIND_TESTS_WITH_VALUE or re.match(r"-newer[aBcmt][aBcmt]\Z", word):
-        if args and args.pop(0).tainted and not term.known:
-            call.ask("A test of {program} is only known when it runs.")
-    elif word == "-files0-from" and args:
-        call.reads(args.pop(0))
-    elif word in _FIND_WRITES:
-        if args:
-            call.writes(args.pop(0))
-        if word == "-fprintf" and args:
-            args.pop(0)
-    elif word in _FIND_RUNS:
-        _find_exec(call, args, roots, names)
-    elif word == "-delete":
-        _find_delete(call, roots, narrowed=bool(names))
-    elif word in _FIND_PLAIN or word in {"(", ")", "!", ","}:
-        return
-    else:
-        call.ask("{program} has a test that is not known: {word}.", word=word.replace(HOLE, "…"))
-
-
-def _find_delete(call: Call, roots: list[Argument], *, narrowed: bool) -> None:
-    for root in roots:
-        call.deletes(
-            root if not narrowed else Argument(root.value.rstrip("/") + "/" + HOLE), recursive=True
-        )
-        if not narrowed or call.place(root).path == "/":
-            call.deletes(root, recursive=True, forced=True)
-
-
-def _find_exec(call: Call, args: list[Argument], roots: list[Argument], names: list[str]) -> None:
-    inner: list[Argument] = []
-    while args:
-        arg = args.pop(0)
-        if arg.value == ";" or (arg.value == "+" and inner and inner[-1].value == "{}"):
-            break
-        inner.append(arg)
-    prefix = roots[0].value.rstrip("/") if roots[0].known else ""
-    found = Argument(
-        f"{prefix}/{HOLE}" if prefix or roots[0].value == "/" else "./" + HOLE, tainted=True
-    )
-    if not inner:
-        call.ask("{program} runs something that could not be read.")
-        return
-    if (
-        inner[0].value.rpartition("/")[2] in SHELLS
-        and len(inner) > 2
-        and inner[1].value.startswith("-")
-    ):
-        if "{}" in inner[2].value:
-            call.ask("{program} makes commands out of the names it finds.")
-        call.shell(inner[2].value.replace("{}", "$UNKNOWN").replace(HOLE, "$UNKNOWN"), call.scope)
-        return
-    replaced = tuple(
-        Argument(arg.value.replace("{}", found.value), tainted=True) if "{}" in arg.value else arg
-        for arg in inner
-    )
-    if inner[0].value in {"rm", "shred", "unlink"} and not names:
-        for root in roots:
-            call.deletes(root, recursive=True, forced=True)
-    if inner[0].value in _CONTENT_READERS:
-        _find_secrets(call, roots, names)
-    call.inner(replaced)
-
-
-_CONTENT_READERS = frozenset(
-    ["cat", "head", "tail", "grep", "egrep", "fgrep", "less", "more", "strings", "xxd", "od", "base64", "sed", "awk", "nl", "tac", "cp", "tar", "zip", "curl"]
-)
-
-
-def _find_secrets(call: Call, roots: list[Argument], names: list[str]) -> None:
-    """The content of what is found: names that are secrets, or everything below home."""
-    from kogniterm.approval.places import is_secret
-    from kogniterm.approval.programs.plain import reads_below
-
-    for name in names:
-        if is_secret("/" + name.rpartition("/")[2], glob=True):
-            call.findings.effect("secret", name)
-            call.ask("It reads {path}, which may hold secrets.", path=name)
-    if not names:
-        for root in roots:
-            reads_below(call, root)
-
-
-def fd(call: Call, rules: Rules) -> None:
-    """fd: -x and -X run a program on what is found."""
-    for index, arg in enumerate(call.args):
-        if arg.value in {"-x", "-X", "--exec", "--exec-batch"} and call.args[index + 1 :]:
-            item = Argument("./" + HOLE, tainted=True)
-            call.inner((*call.args[index + 1 :], item))
-            return
-    parsed = parse_options(call.args, rules)
-    apply_options(call, rules, parsed)
-    for operand in parsed.operands[1:]:
-        call.reads(operand)
-
-
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
     "wrap": wrap, "time": time, "env": env, "command": command, "busybox": busybox, "exec": exec_,
-    "sudo": sudo, "shell": shell, "eval": eval_, "source": source, "trap": trap, "xargs": xargs,
-    "parallel": parallel, "find": find, "fd": fd,
-}  # fmt: skip
+    "sudo": sudo, "xargs": xargs,
+    "parallel": parallel, }  # fmt: skip

@@ -1,0 +1,99 @@
+"""Text rules about commands before and after they run: their scripts, and sandbox failures."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from kogniterm.approval.naming import names
+from kogniterm.approval.programs.shells import SHELLS
+from kogniterm.types import RiskReport, Text
+
+_RUNNERS = SHELLS | frozenset(
+    names(
+        """
+    python python2 python3 pypy pypy3 perl ruby node nodejs php lua Rscript deno bun tclsh
+    expect source .
+    """
+    )
+)
+_SYSTEM = ("/bin/", "/usr/", "/sbin/", "/opt/")
+
+
+def scripts_named(report: RiskReport) -> tuple[str, ...]:
+    """Files the command would run as programs or scripts, as written; system programs excepted.
+
+    Their content is hashed at approval and compared at the start.
+    """
+    found: dict[str, None] = {}
+    for argv in report.programs:
+        if not argv:
+            continue
+        if "/" in argv[0] and not argv[0].startswith(_SYSTEM):
+            found[argv[0]] = None
+        if posixpath.basename(argv[0]) in _RUNNERS:
+            _script_operand(argv, found)
+    return tuple(name for name in found if "…" not in name)
+
+
+def _script_operand(argv: tuple[str, ...], found: dict[str, None]) -> None:
+    for word in argv[1:]:
+        if re.match(r"-[A-Za-z]*[ceEm]\Z", word) and argv[0] not in {"source", "."}:
+            return
+        if not word.startswith("-"):
+            found[word] = None
+            return
+
+
+Widening = Literal["network", "write", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxFailure:
+    """A failure the sandbox probably caused: what would have to be widened, and why."""
+
+    widen: Widening
+    target: str
+    text: Text
+
+
+_PATH = r"[‘'\"`]?(?P<path>/[^\s'\"’`:]+|[\w.~/-]+)[’'\"`]?"
+_WRITES = re.compile(
+    rf"(?:{_PATH}[^\n]{{0,80}}?:\s*)?(?:Read-only file system|EROFS|read-only file system)"
+)
+_DENIED = re.compile(rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation not permitted)")
+_NETWORK = re.compile(
+    r"(?i)could not resolve host(?:name)?:? ?(?P<host>[\w.-]*)|temporary failure in name resolution"
+    r"|network is unreachable|name or service not known|failed to establish a new connection"
+    r"|getaddrinfo (?:enotfound|eai_again) ?(?P<host2>[\w.-]*)|no route to host|could not connect to server"
+    r"|connect: cannot assign requested address|unable to access '(?P<host3>[^']+)'|ENETUNREACH"
+)
+
+
+def sandbox_failure(output: str, exit_code: int | None) -> SandboxFailure | None:
+    """Whether a command's `output` and status look like the sandbox stopped it."""
+    if exit_code in {0, None}:
+        return None
+    tail = output[-20_000:]
+    network = _NETWORK.search(tail)
+    if network is not None:
+        host = network["host"] or network["host2"] or network["host3"] or ""
+        reason = Text("It could not reach the network, which the sandbox keeps off.")
+        return SandboxFailure("network", host, reason)
+    write = _WRITES.search(tail)
+    if write is not None:
+        path = write["path"] or ""
+        reason = Text(
+            "It could not write {path}, which the sandbox protects.", {"path": path or "…"}
+        )
+        return SandboxFailure("write", path, reason)
+    denied = _DENIED.search(tail)
+    if denied is not None and exit_code != 126:
+        path = denied["path"] or ""
+        reason = Text(
+            "It was not permitted to touch {path}, perhaps by the sandbox.", {"path": path}
+        )
+        return SandboxFailure("write", path, reason)
+    return None

@@ -1,0 +1,92 @@
+"""Interpreters: their code is not judged, only searched for the worst."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kogniterm.approval.call import Call
+from kogniterm.approval.options import Rules
+from kogniterm.approval.places import is_secret
+from kogniterm.approval.programs.common import mentions, operands_of, words_of
+from kogniterm.approval.programs.shells import comes_from_network, runs_pipe
+from kogniterm.approval.scope import Argument
+
+
+def interpreter(call: Call, rules: Rules) -> None:
+    """python, perl…: code in the arguments is not judged, only searched for the worst."""
+    words = words_of(call)
+    version = {"--version", "-V", "-v", "-version", "--help", "-VV"}
+    if (
+        len(words) == 1
+        and words[0] in version
+        and call.name not in {"bc", "dc", "m4", "tclsh", "expect"}
+    ):
+        return
+    if (
+        call.name == "bc"
+        and not operands_of(call)
+        and {"echo", "printf"} >= set(call.scope.upstream)
+        and call.scope.upstream
+    ):
+        return
+    if (
+        call.name == "bc"
+        and call.stdin is not None
+        and "!" not in call.stdin
+        and not operands_of(call)
+    ):
+        return
+    call.findings.effect("execute", call.name)
+    call.ask("{program} runs code that is not judged.")
+    comes_from_network(call, *call.args)
+    code = " ".join((*words, call.stdin or ""))
+    reason = worst_of_text(code)
+    if reason:
+        call.danger("Its code {what}.", what=reason)
+    if (
+        call.piped
+        and not operands_of(call)
+        and not any(re.match(r"-[ceE]", word) for word in words)
+    ):
+        runs_pipe(call)
+    mentions(call)
+    for piece in re.findall(r"[~/.\w-]*/[\w.~/-]+|\.env\b", code):
+        place = call.place(Argument(call.scope.ground.tilde(piece)))
+        if is_secret(place.path):
+            call.secret(place)
+    if re.search(
+        r"\burllib|\brequests\.|http\.client|https?://|socket|Net::|LWP|fetch\(|open-uri|TCPSocket|fsockopen|curl",
+        code,
+    ):
+        call.findings.effect("network", call.name)
+    if re.search(r"environ|process\.env|\bENV\b|getenv|%ENV", code):
+        call.findings.effect("secret", "environment")
+    del rules
+
+
+_WORST = (
+    (r"rm\s+(?:-\w+\s+)*-\w*[rRf]\w*\s+(?:--\S+\s+)*[\"']?(?:/|~|\$HOME|\*|\.\.?(?:[\"'\s]|$))", "deletes far more than one file"),
+    (r"rmtree\(\s*(?:[\"'](?:/|~|\.\.)|os\.path\.expanduser|Path\.home|[\"']\.[\"'])", "deletes whole folders"),
+    (r"rm_rf|rimraf|rmSync\([^)]*recursive|removeSync|File::Path.*(?:rmtree|remove_tree)", "deletes whole folders"),
+    (r"mkfs|/dev/(?:sd|nvme|hd|vd|mmcblk|mem)|dd\s+if=", "writes to a disk"),
+    (r"socket.*(?:dup2|subprocess|pty\.spawn|/bin/(?:ba)?sh|exec)|pty\.spawn|/dev/tcp/|fsockopen.*exec", "gives a shell to the network"),
+    (r"(?:curl|wget)[^|;&]*\|\s*(?:ba|z|da)?sh\b|exec\(\s*(?:urllib|requests)", "runs code that comes from the network"),
+    (r":\(\)\s*\{|while\s+(?:True|1)\s*:?\s*os\.fork|fork\s+while\s+fork|os\.fork\(\)\s*while", "starts processes without end"),
+    (r"os\.kill\(\s*-1|kill\s+-9\s+-1", "ends every process"),
+    (r"authorized_keys|/etc/(?:passwd|shadow|sudoers|cron)|\.bashrc|\.ssh/", "touches files other programs obey"),
+    (r"base64.{0,40}(?:b64decode|decode64|-d).{0,60}(?:exec|eval|system)|(?:exec|eval)\(.{0,60}(?:b64decode|decode64|unhexlify|fromhex|atob|marshal)", "runs text that was decoded out of sight"),
+)  # fmt: skip
+
+
+def worst_of_text(code: str) -> str | None:
+    """The worst thing a foreign text visibly does, in words; a last net, never a permission."""
+    for pattern, what in _WORST:
+        if re.search(pattern, code[:20000], re.DOTALL):
+            return what
+    return None
+
+
+HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
+    "interpreter": interpreter,
+}

@@ -1,0 +1,139 @@
+"""Shells, and the builtins that run text: the text is judged where it is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kogniterm.approval.call import Call
+from kogniterm.approval.naming import names
+from kogniterm.approval.options import Rules
+from kogniterm.approval.places import HOLE
+from kogniterm.approval.scope import Argument
+
+SHELLS = frozenset(
+    names(
+        """
+    bash sh dash zsh ksh ash rbash fish csh tcsh
+    """
+    )
+)
+
+
+def judge_text(call: Call, text: Argument) -> None:
+    """Judge a shell text given as an argument."""
+    if HOLE not in text.value:
+        call.shell(text.value, call.scope)
+        return
+    call.ask("{program} runs a text that is only known when it runs.")
+    comes_from_network(call, text)
+    # A hole may be anything, but what stands round it can already be too much.
+    call.shell(text.value.replace(HOLE, "$UNKNOWN"), call.scope)
+
+
+def comes_from_network(call: Call, *texts: Argument) -> None:
+    """Code that comes from the network through a substitution."""
+    if any(text.inner for text in texts) and call.findings.has("network"):
+        call.danger("{program} runs code that comes from the network.")
+
+
+def shell(call: Call, rules: Rules) -> None:
+    """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
+    args = list(call.args)
+    options = ""
+    while args and re.match(r"[-+][A-Za-z]", args[0].value):
+        word = args.pop(0).value
+        if word in {"--norc", "--noprofile", "--login", "--posix"}:
+            continue
+        if word.startswith("--"):
+            break
+        options += word[1:]
+        if word[-1] in "oO" and args:
+            args.pop(0)
+    if args and args[0].value == "--":
+        args.pop(0)
+    if "s" in options and "c" not in options:
+        args.clear()
+    if "c" in options and args:
+        if "i" in options or call.name in {"zsh", "fish", "csh", "tcsh", "ksh"}:
+            call.ask("{program} reads its own start files before the command.")
+        if any(arg.inner for arg in args[1:]):
+            comes_from_network(call, *args)
+        judge_text(call, args[0])
+        return
+    if not args and call.args and call.args[0].value in {"--version", "--help"}:
+        return
+    call.findings.effect("execute", args[0].value if args else call.name)
+    if call.stdin is not None and not args:
+        call.ask("{program} runs what it is given to read.")
+        judge_text(call, Argument(call.stdin))
+        return
+    if args and not args[0].value.startswith("/dev/"):
+        call.ask("{program} runs the script {path}.", path=args[0].value.replace(HOLE, "…"))
+        comes_from_network(call, *args)
+        return
+    if args:
+        comes_from_network(call, *args)
+    if call.piped or args:
+        runs_pipe(call)
+    call.ask("{program} starts a shell of its own.")
+
+
+_DECODERS = frozenset(
+    names(
+        """
+    base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg sed awk perl
+    printf echo od hexdump
+    """
+    )
+)
+
+
+def runs_pipe(call: Call) -> None:
+    """A shell or interpreter that runs what a pipe brings."""
+    if call.findings.has("network"):
+        call.danger("{program} runs code that comes from the network.")
+    elif _DECODERS & set(call.scope.upstream):
+        call.danger("{program} runs text that was put together or decoded out of sight.")
+    else:
+        call.ask("{program} runs what the pipe brings.")
+
+
+def eval_(call: Call, rules: Rules) -> None:
+    """eval: its text is judged, and asked about in any case."""
+    call.ask("{program} runs text as a command.")
+    comes_from_network(call, *call.args)
+    text = " ".join(arg.value for arg in call.args)
+    if text and HOLE not in text:
+        call.shell(text, call.scope)
+    elif text.strip(HOLE + " "):
+        call.shell(text.replace(HOLE, "$UNKNOWN"), call.scope)
+    del rules
+
+
+def source(call: Call, rules: Rules) -> None:
+    """source: a file's commands run in this shell."""
+    call.ask("{program} runs a file's commands in the shell itself.")
+    for arg in call.args[:1]:
+        call.findings.effect("execute", arg.value.replace(HOLE, "…"))
+        comes_from_network(call, arg)
+    del rules
+
+
+def trap(call: Call, rules: Rules) -> None:
+    """trap: a command for later."""
+    args = [arg for arg in call.args if arg.value not in {"--"}]
+    if not args or args[0].value in {"-l", "-p", "-"} or (len(args) > 1 and not args[0].value):
+        return
+    call.ask("{program} lets a command run later.")
+    if HOLE not in args[0].value:
+        call.shell(args[0].value, call.scope)
+    del rules
+
+
+HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
+    "shell": shell,
+    "eval": eval_,
+    "source": source,
+    "trap": trap,
+}

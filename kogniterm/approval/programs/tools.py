@@ -1,0 +1,205 @@
+"""Package managers, containers, pagers and tools with keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kogniterm.approval.call import Call
+from kogniterm.approval.options import Rules, parse_options
+from kogniterm.approval.programs.common import mentions, words_of
+
+
+def packages(call: Call, rules: Rules) -> None:
+    """Package managers: queries are reads, the rest installs or removes."""
+    words = words_of(call)
+    queries = {
+        "pacman": r"-Q", "dnf": r"list|info|repolist|history$", "yum": r"list|info|repolist", "apk": r"info|list",
+        "zypper": r"se|search|info|lr", "apt-get": r"--version", "port": r"installed", "nix-env": r"-q",
+    }  # fmt: skip
+    pattern = queries.get(call.name)
+    if (
+        words
+        and pattern
+        and re.match(pattern, words[0])
+        and "--installed" in (*words, "--installed")
+    ):
+        if call.name in {"dnf", "yum", "zypper"}:
+            call.network(call.name)
+        return
+    if words in (["--version"], ["--help"]):
+        return
+    call.findings.effect("privilege", call.name, outside=True)
+    call.network(call.name)
+    call.ask("{program} installs, removes or updates software.")
+    if any(re.match(r"remove|purge|autoremove|erase|-R|uninstall|del\b", word) for word in words):
+        call.ask("{program} removes software.")
+    del rules
+
+
+def pager(call: Call, rules: Rules) -> None:
+    """less, more: readers, but LESSOPEN, logs and +commands are not."""
+    options = Rules(
+        "",
+        options={
+            "o": "write",
+            "O": "write",
+            "log-file": "write",
+            "LOG-FILE": "write",
+            "k": "ask=",
+            "t": "value",
+            "T": "value",
+            "p": "value",
+        },
+    )
+    for arg in call.args:
+        if arg.value.startswith("+") and not re.fullmatch(r"\+(?:\d+|G|F|/[^!|]*)", arg.value):
+            call.ask("{program} is given commands to run.")
+    parsed = parse_options([a for a in call.args if not a.value.startswith("+")], options)
+    for option in parsed.options:
+        if options.options.get(option.name) == "write":
+            call.ask("An option of {program} writes a file.")
+    for operand in parsed.operands:
+        call.reads(operand)
+    del rules
+
+
+def man(call: Call, rules: Rules) -> None:
+    """man: options can name programs (-P, -H) and files (-l, -C)."""
+    for arg in call.args:
+        if (
+            re.match(
+                r"-\w*[PHlCMTXZRp]|--(?:pager|html|local|config|preproc|troff|browser|recode|gx|dither)|--output",
+                arg.value,
+            )
+            or arg.maybe_option
+        ):
+            call.ask("An option of {program} can make it run another program.")
+        elif "/" in arg.value:
+            call.ask("{program} formats a file with its own programs.")
+    del rules
+
+
+_DOCKER_READS = frozenset(["ps", "images", "version", "info", "history", "port", "top", "diff"])
+
+
+def docker(call: Call, rules: Rules) -> None:
+    """docker: what lists containers reads; pruning and wide mounts are dangerous."""
+    words = words_of(call)
+    operands = [word for word in words if not word.startswith("-")]
+    verb = operands[0] if operands else ""
+    pair = " ".join(operands[:2])
+    if any(re.match(r"-H|--host|-c\b|--context|--config|-l\b", word) for word in words[:2]):
+        call.network()
+    elif (
+        verb in _DOCKER_READS
+        or pair
+        in {
+            "container ls",
+            "image ls",
+            "volume ls",
+            "network ls",
+            "container list",
+            "image list",
+            "system df",
+            "context ls",
+            "compose ps",
+            "container ps",
+        }
+        or words in (["--version"], ["-v"])
+    ):
+        return
+    call.findings.effect("privilege", f"{call.name} {verb}", outside=True)
+    call.ask("{program} {verb} starts, stops, shows or changes containers.", verb=verb)
+    if re.search(r"\bprune\b|\brm -\w*f|system reset|volume rm|swarm leave", " ".join(words)):
+        call.danger("{program} deletes containers, images or their data.")
+    if re.search(
+        r"(?:-v|--volume)[ =]?/:|--privileged|--pid[ =]host|source=/,|-v[ =]?/(?:etc|root|var/run/docker\.sock|home):|--cap-add|docker\.sock",
+        " ".join(words),
+    ):
+        call.danger("{program} gives a container power over this machine.")
+    if verb in {"pull", "push", "login", "run", "build", "search"}:
+        call.findings.effect("network", verb)
+    del rules
+
+
+def dpkg(call: Call, rules: Rules) -> None:
+    """dpkg: queries read."""
+    words = words_of(call)
+    if not words or not re.match(
+        r"-[lLsSpWIc]\Z|--(?:list|listfiles|status|search|print-|get-selections|show|info|contents|audit|version|help|verify)",
+        words[0],
+    ):
+        call.findings.effect("privilege", "dpkg", outside=True)
+        call.ask("{program} installs, removes or updates software.")
+    del rules
+
+
+def rpm(call: Call, rules: Rules) -> None:
+    """rpm: -q reads, unless it evaluates macros."""
+    words = words_of(call)
+    text = " ".join(words)
+    if (
+        not words
+        or not re.match(r"-q|--query|-V\w*\Z|--version", words[0])
+        or re.search(
+            r"--eval|-E\b|--define|-D\b|%\(|--load|--pipe|%\{lua|--macros|--rcfile|https?:", text
+        )
+    ):
+        call.findings.effect("privilege", "rpm", outside=True)
+        call.ask("{program} installs, removes or updates software.")
+    del rules
+
+
+def screen(call: Call, rules: Rules) -> None:
+    """screen: -ls lists."""
+    if words_of(call) not in (["-ls"], ["-list"], ["--version"], ["-v"]):
+        call.ask("{program} runs programs in another terminal.")
+    del rules
+
+
+def gpg(call: Call, rules: Rules) -> None:
+    """gpg: listing public keys reads."""
+    words = words_of(call)
+    if not words or not re.match(
+        r"(?:--list-(?:public-)?keys|-k|--list-sigs|--fingerprint|--version|--list-packets)\Z",
+        words[0],
+    ):
+        call.ask("{program} makes or uses keys.")
+        mentions(call)
+        if any("secret" in word or word in {"-d", "--decrypt"} for word in words):
+            call.findings.effect("secret", "gpg")
+    if any(re.match(r"--(?:recv|send|search|refresh|keyserver|locate)", word) for word in words):
+        call.network()
+    del rules
+
+
+def openssl(call: Call, rules: Rules) -> None:
+    """openssl: looking at certificates and hashing reads."""
+    words = words_of(call)
+    verb = words[0] if words else ""
+    mentions(call)
+    if verb in {"s_client", "s_server", "s_time", "ocsp"}:
+        call.network(" ".join(words)[:80])
+    elif verb in {"x509", "dgst", "version", "md5", "sha1", "sha256", "sha512", "crl", "asn1parse", "verify", "ciphers", "list", "base64"} and not any(
+        re.match(r"-(?:out|writerand|engine|provider|config|sign|passin|key|signkey|CAserial|rand|CAkey|load)", word) for word in words
+    ):  # fmt: skip
+        for operand in call.args[1:]:
+            if not operand.value.startswith("-"):
+                call.reads(operand)
+    else:
+        call.ask("{program} {verb} makes or uses keys, or writes files.", verb=verb)
+    del rules
+
+
+HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
+    "packages": packages,
+    "docker": docker,
+    "dpkg": dpkg,
+    "rpm": rpm,
+    "screen": screen,
+    "gpg": gpg,
+    "openssl": openssl,
+    "pager": pager,
+    "man": man,
+}

@@ -1,0 +1,204 @@
+"""The person's own rules, in TOML: read, checked with their examples, and matched.
+
+    [[rule]]
+    decision = "allow"            # allow, ask or deny; deny beats ask beats allow
+    program = "npm"               # or a list; the name without its folder
+    arguments = "test|run lint"   # regular expression over all arguments, joined by blanks
+    reason = "the test suite"
+    match = ["npm test"]          # examples that must match, checked when the file is loaded
+    not_match = ["npm publish"]   # examples that must not
+
+Further keys: `tool` (default `execute_command`), `path` (a glob: for deny and ask any file the
+command touches, for allow all of them), `mode` ("manual" or "auto"). A project's file may
+tighten only: an `allow` in it is an error.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, cast
+
+from kogniterm.approval.risk import classify
+from kogniterm.errors import SettingsError
+from kogniterm.types import ApprovalMode, RiskReport, Text
+
+Choice = Literal["allow", "ask", "deny"]
+_KEYS = {
+    "decision", "tool", "program", "arguments", "path", "mode", "reason", "match", "not_match",
+}  # fmt: skip
+_FILE_EFFECTS = frozenset({"read", "write", "overwrite", "delete", "secret"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; `origin` names file and line for the trace."""
+
+    decision: Choice
+    origin: str
+    tool: str = "execute_command"
+    programs: tuple[str, ...] = ()
+    arguments: re.Pattern[str] | None = None
+    path: str | None = None
+    mode: ApprovalMode | None = None
+    reason: str = ""
+
+    def matches(self, report: RiskReport, *, tool: str, mode: ApprovalMode) -> bool:
+        """Whether the rule speaks about this command.
+
+        An allow must cover every program and file of the command; a deny or ask, any.
+        """
+        if tool != self.tool or (self.mode is not None and mode != self.mode):
+            return False
+        every = self.decision == "allow"
+        quantify: Callable[[list[bool]], bool] = (lambda t: all(t) and bool(t)) if every else any
+        speaks = self.programs or self.arguments is not None
+        if speaks and not quantify([self._covers(argv) for argv in report.programs]):
+            return False
+        if self.path is not None:
+            files = [e.target for e in report.effects if e.kind in _FILE_EFFECTS]
+            if not quantify([fnmatch.fnmatchcase(name, self.path) for name in files]):
+                return False
+        return True
+
+    def _covers(self, argv: tuple[str, ...]) -> bool:
+        if not argv:
+            return False
+        if self.programs and posixpath.basename(argv[0]) not in self.programs:
+            return False
+        return self.arguments is None or bool(self.arguments.fullmatch(" ".join(argv[1:])))
+
+    @property
+    def text(self) -> Text:
+        """The rule's reason for people."""
+        return Text("{reason}", {"reason": self.reason or f"rule {self.origin}"})
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """All rules in force, the user's first."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def __add__(self, other: RuleSet) -> RuleSet:
+        return RuleSet(self.rules + other.rules)
+
+
+def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet:
+    """The rules of one file's `text`.
+
+    Raises `SettingsError` naming `origin` and the line: not TOML, an unknown key or value, an
+    example that a rule judges wrongly, or (with `tighten_only`) a rule that allows.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(
+            "{origin} is not valid TOML: {error}.", origin=origin, error=error
+        ) from None
+    for key in data:
+        if key != "rule":
+            _fail(
+                text, origin, 0, key, "unknown key {key!r}; rules are written as [[rule]]", key=key
+            )
+    tables = data.get("rule", [])
+    if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
+        _fail(text, origin, 0, "rule", "rules are written as [[rule]]")
+    loaded = [_rule(text, origin, index, item) for index, item in enumerate(tables)]
+    for index, (rule, item) in enumerate(zip(loaded, tables, strict=True)):
+        if tighten_only and rule.decision == "allow":
+            _fail(text, origin, index, "decision", "a project's rules may only tighten: no allow")
+        _check_examples(text, origin, index, rule, item)
+    return RuleSet(tuple(loaded))
+
+
+def _rule(text: str, origin: str, index: int, item: Mapping[str, Any]) -> Rule:
+    for key in item:
+        if key not in _KEYS:
+            _fail(text, origin, index, key, "unknown key {key!r}", key=key)
+    if item.get("decision") not in {"allow", "ask", "deny"}:
+        _fail(text, origin, index, "decision", "decision must be allow, ask or deny")
+    if item.get("mode") not in {None, "manual", "auto"}:
+        _fail(text, origin, index, "mode", "mode must be manual or auto")
+    programs = _strings(text, origin, index, item, "program")
+    for key in ("tool", "arguments", "path", "reason"):
+        if not isinstance(item.get(key, ""), str):
+            _fail(text, origin, index, key, "{key} must be a string", key=key)
+    if not (programs or "arguments" in item or "path" in item or "tool" in item):
+        _fail(text, origin, index, "decision", "a rule needs a program, arguments, path or tool")
+    return Rule(
+        decision=cast(Choice, item["decision"]),
+        origin=f"{origin}:{_line(text, index, None)}",
+        tool=item.get("tool", "execute_command"),
+        programs=programs,
+        arguments=_pattern(text, origin, index, item.get("arguments")),
+        path=item.get("path"),
+        mode=cast("ApprovalMode | None", item.get("mode")),
+        reason=item.get("reason", ""),
+    )
+
+
+def _pattern(text: str, origin: str, index: int, value: str | None) -> re.Pattern[str] | None:
+    if value is None:
+        return None
+    try:
+        return re.compile(value, re.DOTALL)
+    except re.error as error:
+        _fail(text, origin, index, "arguments", "arguments is no regular expression: {e}", e=error)
+
+
+def _strings(
+    text: str, origin: str, index: int, item: Mapping[str, Any], key: str
+) -> tuple[str, ...]:
+    value = item.get(key, [])
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(entry, str) for entry in values):
+        _fail(text, origin, index, key, "{key} must be a string or a list of strings", key=key)
+    return tuple(values)
+
+
+def _check_examples(
+    text: str, origin: str, index: int, rule: Rule, item: Mapping[str, Any]
+) -> None:
+    for key, wanted in (("match", True), ("not_match", False)):
+        for example in _strings(text, origin, index, item, key):
+            report = classify(example)
+            mode: ApprovalMode = rule.mode or "manual"
+            if rule.matches(report, tool=rule.tool, mode=mode) != wanted:
+                said = "does not match its" if wanted else "matches its"
+                _fail(
+                    text, origin, index, key, "the rule {said} {key} example {example!r}",
+                    said=said, key=key, example=example,
+                )  # fmt: skip
+
+
+def _fail(
+    text: str, origin: str, index: int, at: str, /, template: str, **values: object
+) -> NoReturn:
+    line = _line(text, index, at)
+
+
+def _line(text: str, index: int, key: str | None) -> int:
+    """The line (from 1) of `key` in the table number `index`, or of the table's head."""
+    seen = -1
+    head = 1
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*\[\[\s*rule\s*\]\]", line):
+            seen += 1
+            if seen == index:
+                head = number
+            continue
+        here = seen in {index, -1} and key is not None
+        if here and re.match(rf"\s*[\"']?{re.escape(key or '')}\b", line):
+            return number
+    return head
+
+
+def quoted(argv: tuple[str, ...]) -> str:
+    """An argv as shell text."""
+    return shlex.join(argv)
