@@ -1,0 +1,94 @@
+"""What is sent to the model: size of the first request, growth a step, and the kept prefix.
+
+The real Gemini client talks to a server on 127.0.0.1 that answers with commands; every request
+body is kept and compared with the one before it. Also the agent's own time a step with that
+client, at the start and at the end.
+
+    python benchmarks/traffic.py [--steps 100]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kogniterm import settings  # noqa: E402 - the checkout's tests are imported from its root
+from kogniterm.runtime.build import open_session, unattended_approver  # noqa: E402
+from kogniterm.types import UserInput  # noqa: E402
+from tests.support.fake_gemini import FakeGemini  # noqa: E402
+
+
+def common(before: bytes, after: bytes) -> int:
+    """How many bytes at the start are the same."""
+    for index, (a, b) in enumerate(zip(before, after, strict=False)):
+        if a != b:
+            return index
+    return min(len(before), len(after))
+
+
+async def drive(fake: FakeGemini, steps: int, folder: str) -> list[float]:
+    """Run `steps` commands; the times between requests in seconds."""
+    environ = {"PATH": os.environ["PATH"], "HOME": folder}
+    for kind in ("CONFIG", "DATA", "CACHE"):
+        environ[f"KOGNITERM_{kind}_DIR"] = str(Path(folder, kind.lower()))
+    flags = {
+        "model": "google_genai:gemini-2.5-flash",
+        "google_api_key": "key",
+        "google_base_url": fake.url,
+        "approval_mode": "auto",
+        "sandbox": "off",
+        "max_steps": steps + 10,
+    }
+    loaded = settings.load(flags, environ=environ)
+    for n in range(steps):
+        fake.call(("execute_command", {"command": f"true # {n}", "purpose": "Nothing"}))
+    fake.say("done")
+    session = open_session(loaded, folder=folder, environ=environ)
+    marks: list[float] = []
+
+    def sink(event: object) -> None:
+        if type(event).__name__ == "ModelCalled":
+            marks.append(time.perf_counter())
+
+    try:
+        answer = await session.run(UserInput("go"), approver=unattended_approver(loaded), sink=sink)
+    finally:
+        session.close()
+    assert answer.exit_code == 0, answer
+    return [b - a for a, b in itertools.pairwise(marks)]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=100)
+    steps = parser.parse_args().steps
+    with tempfile.TemporaryDirectory() as name, FakeGemini() as fake:
+        times = asyncio.run(drive(fake, steps, name))
+        bodies = [seen.raw for seen in fake.requests]
+    # The closing brackets of the contents move with every message; what stands before them counts.
+    kept = [common(a, b) / len(a) for a, b in itertools.pairwise(bodies)]
+    growth = (len(bodies[-1]) - len(bodies[0])) / steps
+    first, last = statistics.median(times[:10]), statistics.median(times[-10:])
+    print(f"requests                     {len(bodies)} for {steps} steps")
+    print(f"first request                {len(bodies[0]) / 1000:.1f} kB")
+    print(f"growth a step                {growth / 1000:.2f} kB")
+    print(
+        f"prefix kept                  {min(kept):.3f} at least, {statistics.mean(kept):.3f} mean"
+    )
+    print(f"first ten steps              {first * 1000:.1f} ms each")
+    print(f"last ten steps               {last * 1000:.1f} ms each, growth {last / first:.2f}")
+
+
+if __name__ == "__main__":
+    main()
