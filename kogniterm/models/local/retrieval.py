@@ -23,6 +23,10 @@ _K1 = 1.2
 _B = 0.75
 _ACTION = "*"
 _ACTION_WEIGHT = 2.0
+_OTHER_ACTION = 0.5
+# A word of one or two examples is mostly the name of something in them, not a kind of request:
+# it must not count more than a word of this many.
+_FEWEST = 4
 _TOKEN = re.compile(r"\.?[a-z0-9_+]+")
 _STOP_WORDS: dict[Language, str] = {
     "en": "a an the of to in on at for with .txt by is are was be do does did i me my you your "
@@ -51,19 +55,23 @@ def stem(word: str, language: Language) -> str:
 
 
 @cache
-def _classes(language: Language) -> Mapping[str, str]:
-    """Each word of the synonym table with the word that stands for its class.
+def _classes(language: Language) -> Mapping[str, tuple[str, ...]]:
+    """What each word of the synonym table counts as.
 
-    A word may stand in several classes; the first counts.
+    Its class, in place of the word; on a line with a plus the class besides the word. A word
+    may stand in several classes; the first counts.
     """
     table = Path(__file__).parent / "bank" / f"synonyms_{language}.txt"
-    classes: dict[str, str] = {}
+    classes: dict[str, tuple[str, ...]] = {}
     for line in table.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            mark = _ACTION if line.startswith("*") else "="
-            first, *others = line.removeprefix("*").split()
-            for word in (first, *others):
-                classes.setdefault(stem(word, language), f"{mark}{first}")
+        if not line or line.startswith("#"):
+            continue
+        mark = _ACTION if line.startswith("*") else "="
+        first, *others = line.lstrip("*+").split()
+        for word in others if line.startswith("+") else (first, *others):
+            stemmed = stem(word, language)
+            kept = (stemmed,) if line.startswith("+") else ()
+            classes.setdefault(stemmed, (*kept, f"{mark}{first}"))
     return classes
 
 
@@ -73,7 +81,7 @@ def words_of(text: str, language: Language) -> list[str]:
     All numbers count as the same word: which number it is says nothing about the command.
     """
     classes = _classes(language)
-    words = []
+    words: list[str] = []
     for token in _TOKEN.findall(plain(text)):
         if token in _STOP[language]:
             continue
@@ -81,10 +89,15 @@ def words_of(text: str, language: Language) -> list[str]:
             words.append("#")
         elif token.isalpha():
             stemmed = stem(token, language)
-            words.append(classes.get(stemmed, stemmed))
+            words.extend(classes.get(stemmed, (stemmed,)))
         else:
             words.append(token)
     return words
+
+
+def _rarity(count: int, total: int) -> float:
+    """BM25's weight of a word that `count` of `total` examples hold."""
+    return math.log(1 + (total - min(count, total) + 0.5) / (min(count, total) + 0.5))
 
 
 class Bank:
@@ -102,22 +115,27 @@ class Bank:
         holding = Counter(word for counts in self._counts for word in counts)
         total = len(self.examples)
         self._weights = {
-            word: math.log(1 + (total - count + 0.5) / (count + 0.5))
+            word: _rarity(max(count, _FEWEST), total)
             * (_ACTION_WEIGHT if word.startswith(_ACTION) else 1.0)
             for word, count in holding.items()
         }
 
     def scores(self, request: str) -> list[float]:
-        """The BM25 score of each example for `request`."""
-        asked = set(words_of(request, self.language)) & self._weights.keys()
-        return [
-            sum(
+        """The score of each example for `request`; halved when it is about another action."""
+        words = set(words_of(request, self.language))
+        actions = {word for word in words if word.startswith(_ACTION)}
+        asked = words & self._weights.keys()
+        scores = []
+        for counts, norm in zip(self._counts, self._norms, strict=True):
+            score = sum(
                 self._weights[word] * counts[word] * (_K1 + 1) / (counts[word] + norm)
                 for word in asked
                 if counts[word]
             )
-            for counts, norm in zip(self._counts, self._norms, strict=True)
-        ]
+            others = {word for word in counts if word.startswith(_ACTION)}
+            elsewhere = actions and others and not actions & others
+            scores.append(score * _OTHER_ACTION if elsewhere else score)
+        return scores
 
     def nearest(self, request: str, count: int) -> tuple[Example, ...]:
         """The `count` best examples, best first; of equal ones the earlier in the bank."""

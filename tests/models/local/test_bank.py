@@ -75,16 +75,24 @@ def test_an_examples_own_request_finds_it_first(language: Language) -> None:
 
 
 def test_scores_follow_bm25_by_hand() -> None:
-    """Two documents, worked out with pencil: idf = ln(1 + (2-1+.5)/(1+.5)) = ln 2."""
+    """Two documents, worked out with pencil. A rare word counts as if both held it:
+    idf = ln(1 + (2 - 2 + .5) / (2 + .5)) = ln 1.2.
+    """
     pair = (Example("alpha beta", "a", "en"), Example("gamma delta", "b", "en"))
     scores = Bank(pair, "en").scores("alpha")
     # Both are as long as the mean, so the word counts 1 * (k1 + 1) / (1 + k1) = 1.
-    assert scores == [pytest.approx(0.6931471805599453), 0.0]
+    assert scores == [pytest.approx(0.1823215567939546), 0.0]
 
 
 def test_numbers_and_synonyms_count_as_one_word() -> None:
     assert words_of("show 10 files", "en") == words_of("list 25 files", "en")
     assert words_of("borra la carpeta", "es") == words_of("elimina el directorio", "es")
+
+
+def test_another_action_counts_half() -> None:
+    pair = (Example("delete old files", "a", "en"), Example("old files", "b", "en"))
+    scores = Bank(pair, "en").scores("copy old files")
+    assert 0 < scores[0] < scores[1]
 
 
 def test_stems_join_forms_and_spare_short_words() -> None:
