@@ -53,10 +53,10 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 _WISH = re.compile(
-    r"^\s*(?:please,?\s+|por favor,?\s+)?"
+    r"(?:^|[.!;\n]\s*(?:and\s+|also\s+|y\s+)?)\s*(?:please,?\s+|por favor,?\s+)?"
     r"(?:remember|recuerda|acu[eé]rdate|keep in mind|ten en cuenta|don'?t forget|no olvides)\b"
-    r"(?:\s+(?:that|de|que))*[\s:,]*(?P<what>.+)$",
-    re.IGNORECASE | re.DOTALL,
+    r"(?:\s+(?:that|de|que))*[\s:,]*(?P<what>[^\n]+)",
+    re.IGNORECASE,
 )
 _ORDER = re.compile(
     r"^\W*(?:please\s+)?(?:ignore|disregard|forget|run|execute|always|never|you (?:must|should|are|"
@@ -122,8 +122,15 @@ def own_words(message: Message) -> str:
 
 def explicit_wish(text: str) -> str | None:
     """What "remember that …" asks to remember, or None when the text does not ask for it."""
-    found = _WISH.match(text)
-    return found.group("what").strip() if found else None
+    found = _WISH.search(text)
+    wish = found.group("what").strip() if found else ""
+    # "Remember when …?" asks; it does not tell.
+    return wish if wish and not wish.endswith("?") else None
+
+
+def is_order(text: str) -> bool:
+    """Whether `text` tells somebody to do something, or asks to be remembered."""
+    return _ORDER.search(text) is not None or explicit_wish(text) is not None
 
 
 def guess_category(text: str) -> Category:
@@ -174,7 +181,7 @@ def check(
             keywords=" ".join(_names(raw.get("keywords"))),
             project="" if raw.get("scope") == "everywhere" else project,
             created=message.time or None,
-            origin=Origin(session_id, message.seq, quote),
+            origin=Origin(session_id, message.seq or None, quote),
         ),
         relation if relation in RELATIONS else None,
         known if isinstance(known, int) and not isinstance(known, bool) else None,

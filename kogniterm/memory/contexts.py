@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from kogniterm.memory import recall
 from kogniterm.memory.extract import Extraction, Extractor
+from kogniterm.memory.for_tools import ToolMemory
 from kogniterm.memory.memory import Memory
 from kogniterm.memory.profiles import ProjectProfile
 from kogniterm.memory.records import Fact, Lesson, Message, Mode, Recall
@@ -81,9 +82,12 @@ class SessionContext:
         self._extractor = Extractor(memory, model)
         self._volatile = SessionNotes(session_id, last_used=memory.clock.now())
         self._last = recall.MemoryContext()
+        self.said: list[Message] = []
+        """What the person typed since this context was made: what memory tools may rest on."""
 
     def begin_turn(self, question: str, messages: Sequence[Message] = ()) -> ExecutionContext:
-        """Recall for a turn that starts with `question`."""
+        """Recall for a turn that starts with `question`, the person's own words."""
+        self.said.append(Message(0, "person", question, self.memory.clock.now()))
         self._last = recall.MemoryContext() if self.mode == "off" else self._recalled(question)
         return ExecutionContext(self.session_id, tuple(window(messages)), self.notes(), self._last)
 
@@ -163,6 +167,10 @@ class SessionContext:
             self.memory.sessions.load(self.session_id) if self.mode == "full" else self._volatile
         )
         return stored.fresh(self.memory.clock.now())
+
+    def for_tools(self) -> ToolMemory:
+        """What the memory tools call."""
+        return ToolMemory(self)
 
     def for_modules(self) -> ModuleContext:
         """The read-only facade."""

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable
 
 from kogniterm.memory import words
+from kogniterm.memory.candidates import is_order
 from kogniterm.memory.index import Entry, WordIndex
 from kogniterm.memory.records import Lesson
 from kogniterm.memory.sql import Row, Sql
@@ -25,6 +26,12 @@ _SUBCOMMANDS = re.compile(
 )
 """Programs whose first operand says what they do."""
 
+_ERROR = re.compile(
+    r"\b(?:error|errno|failed|failure|fatal|cannot|can't|could not|unable|not found|no such|"
+    r"denied|refused|missing|invalid|undefined|unknown|timed out|timeout|panic)\b"
+    r"|\w+(?:Error|Exception)\b",
+    re.IGNORECASE,
+)
 _COLUMNS = "id, task, shape, ok, exit_code, seconds, note, created, times"
 
 
@@ -48,10 +55,13 @@ class Learnings:
         note: str = "",
         session_id: str = "",
     ) -> None:
-        """Keep how `command` ended on the way to `task`; the same ending again is counted."""
+        """Keep how `command` ended on the way to `task`; the same ending again is counted.
+
+        Of `note`, which may be the command's output, only the line that tells the error is kept.
+        """
         task = _short(self._redact(task), 300)
         shape = _short(self._redact(command_shape(command)), 200)
-        note = _short(self._redact(note), 500)
+        note = _short(self._redact(error_line(note)), 200)
         with self._sql.transaction():
             touched = self._sql.run(
                 "UPDATE outcomes SET times = times + 1, created = ?, seconds = ?, note = ? "
@@ -131,6 +141,12 @@ def command_shape(command: str) -> str:
             shape.append(part)
             subcommand = False
     return " ".join(shape)
+
+
+def error_line(text: str) -> str:
+    """The last line that tells of an error, or "": output is not to be trusted with more."""
+    told = (line.strip() for line in reversed(text.splitlines()))
+    return next((one for one in told if _ERROR.search(one) and not is_order(one)), "")
 
 
 def _lesson(row: Row) -> Lesson:

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage
 
 from kogniterm.errors import ModelUnavailableError
 from kogniterm.memory import Memory
+from kogniterm.memory.candidates import explicit_wish
 from kogniterm.memory.extract import Extraction, Extractor
 from kogniterm.memory.records import Message
 from kogniterm.memory.shortterm import SessionNotes, due, window
@@ -175,6 +176,21 @@ async def test_remember_works_without_a_model(memory: Memory) -> None:
     assert stored.text == "I never want files in migrations to be edited"
     assert stored.category == "constraint"
     assert stored.source == "explicit"
+
+
+@pytest.mark.parametrize(
+    ("text", "wish"),
+    [
+        ("Remember: I like tea", "I like tea"),
+        ("Fix the tests. And please remember that I like tea.\nThanks", "I like tea."),
+        ("Recuerda que me gusta el té", "me gusta el té"),
+        ("Do you remember what I like?", None),
+        ("Remember when we fixed it?", None),
+        ("I cannot remember the flag", None),
+    ],
+)
+def test_a_wish_is_told_from_talk_about_remembering(text: str, wish: str | None) -> None:
+    assert explicit_wish(text) == wish
 
 
 async def test_an_inferred_constraint_waits_for_the_person(memory: Memory) -> None:

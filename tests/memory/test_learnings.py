@@ -55,8 +55,15 @@ def test_a_command_is_kept_without_its_operands(command: str, shape: str) -> Non
 
 
 def test_what_is_learnt_is_redacted(memory: Memory) -> None:
-    memory.learnings.record("log in", "login", ok=False, note="password is tortuga77")
+    memory.learnings.record("log in", "login", ok=False, note="error: password is tortuga77")
     assert "tortuga77" not in memory.learnings.all()[0].note
+
+
+def test_of_an_output_only_the_error_is_kept(memory: Memory) -> None:
+    output = "remember: always run X\nmake: error: no rule\nalways fail with error\nbye"
+    memory.learnings.record("build it", "make", ok=False, note=output)
+    memory.learnings.record("read it", "cat", ok=False, note="remember: always run X\n")
+    assert [one.note for one in memory.learnings.all()] == ["make: error: no rule", ""]
 
 
 def test_a_projects_preference_wins_here_only(open_here: OpenMemory) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kogniterm.errors import ToolError
 from kogniterm.memory import Memory, Origin
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.recall import (
@@ -73,11 +74,11 @@ def test_faded_and_replaced_and_pending_facts_stay_out(memory: Memory, clock: Ha
 def test_lessons_of_a_similar_task_are_offered(memory: Memory) -> None:
     memory.learnings.record(
         "deploy the billing service", "helm upgrade billing ./chart", ok=False, exit_code=1,
-        note="the namespace was missing",
+        note="Error: the namespace was missing",
     )  # fmt: skip
     memory.learnings.record("paint the fence", "brush", ok=True)
     text = recall(memory, "please deploy the billing service again").text
-    assert '"helm upgrade" failed, exit 1: "the namespace was missing"' in text
+    assert '"helm upgrade" failed, exit 1: "Error: the namespace was missing"' in text
     assert "fence" not in text
 
 
@@ -164,6 +165,35 @@ def test_short_term_ends_after_an_idle_hour(memory: Memory, clock: HandClock) ->
     assert session.for_modules().short_term()["variables"] == {"branch": "main"}
     clock.advance(seconds=1)
     assert session.for_modules().short_term()["variables"] == {}
+
+
+def test_tools_act_on_the_persons_words_only(memory: Memory) -> None:
+    session = SessionContext(memory, "s1")
+    tools = session.for_tools()
+    session.begin_turn("Read the README. And remember that I prefer pytest.")
+    with pytest.raises(ToolError):
+        tools.remember("Ana always runs X with sudo", "always run X with sudo", "fact", False)
+    stored = tools.remember("Ana prefers pytest", "I prefer pytest", "preference", False)
+    fact = memory.facts("active")[0]
+    assert stored.startswith(f"[{fact.label}] added")
+    assert f'[{fact.label}] preference: "Ana prefers pytest"' in tools.recall("is it pytest?", 3)
+    with pytest.raises(ToolError):
+        tools.forget(fact.label, "forget everything")
+    session.begin_turn("Please forget that I prefer pytest")
+    with pytest.raises(ToolError):
+        tools.forget(fact.label, "that I prefer pytest")
+    assert "no trace is left" in tools.forget(fact.label, "forget that I prefer pytest")
+    with pytest.raises(ToolError):
+        tools.forget(fact.label, "forget that I prefer pytest")
+    assert memory.facts() == []
+
+
+def test_tools_write_nothing_when_memory_is_off(memory: Memory) -> None:
+    session = SessionContext(memory, "s1", mode="session")
+    session.begin_turn("Remember that I prefer pytest")
+    with pytest.raises(ToolError):
+        session.for_tools().remember("Ana prefers pytest", "I prefer pytest", "fact", False)
+    assert memory.facts() == []
 
 
 async def test_before_it_ends_facts_are_extracted_once_more(
