@@ -1,0 +1,117 @@
+"""What goes wrong at a named point leaves the session as it was before that point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kogniterm.errors import SettingsError, StorageError, StorageFullError, StorageLockedError
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.backend import Backend
+from kogniterm.sessions.faults import armed
+from kogniterm.sessions.fold import fold
+from kogniterm.sessions.journal import DURABLE
+from kogniterm.sessions.records import Intent, Outcome, TurnEnded
+from kogniterm.sessions.store import SessionStore
+from tests.support.conversation import command_turn, write
+
+
+@pytest.mark.parametrize("spec", [None, "", "kill:after-intent", "full:*:3", "locked:before-note"])
+def test_specs(spec: str | None) -> None:
+    assert callable(armed(spec))
+
+
+@pytest.mark.parametrize("spec", ["explode:x", "kill", "kill:", "kill:x:y", ":x"])
+def test_a_spec_that_says_nothing_useful(spec: str) -> None:
+    with pytest.raises(SettingsError, match="is no fault"):
+        armed(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        ("full:before-intent", StorageFullError),
+        ("full:written-intent", StorageFullError),
+        ("locked:written-turn_ended", StorageLockedError),
+        ("full:written-input", StorageFullError),
+    ],
+)
+def test_a_record_that_could_not_be_written_was_never_there(
+    backend: Backend, spec: str, kind: type[StorageError]
+) -> None:
+    store = SessionStore(backend, version="1.0", fault=armed(spec))
+    journal = store.create(folder="/", model="m")
+    failed = 0
+    for body in command_turn(1):
+        before = journal.state
+        try:
+            journal.append(body)
+        except kind:
+            failed += 1
+            assert journal.state is before
+            journal.append(body)  # the disk has room again
+    assert failed == 1
+    assert fold(journal.records()) == journal.state
+    journal.close()
+    assert verify(backend, journal.state.session_id).intact
+
+
+def test_a_command_whose_intent_cannot_be_written_does_not_start(backend: Backend) -> None:
+    """`append` is what stands between the approval and the run: it raises, nothing is started."""
+    store = SessionStore(backend, version="1.0", fault=armed("full:written-intent"))
+    journal = store.create(folder="/", model="m")
+    write(journal, command_turn(1)[:5])
+    with pytest.raises(StorageFullError):
+        journal.append(command_turn(1)[5])
+    journal.close()
+    again = SessionStore(backend, version="1.0").open(journal.state.session_id)
+    assert again.state.unknown == ()
+    assert [request.id for request in again.state.waiting] == ["r1"]
+    again.close()
+
+
+def test_what_must_survive_power_loss_waits_for_the_disk() -> None:
+    assert set(DURABLE) == {Intent, Outcome, TurnEnded}
+
+
+class Jumping:
+    """A clock that is set back and forth by a day."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def __call__(self) -> float:
+        self._looks += 1
+        return 1_800_000_000.0 + (86_400 if self._looks % 2 else -86_400)
+
+
+def test_order_is_by_number_whatever_the_clock_does(
+    backend: Backend, open_backend: Callable[[], Backend]
+) -> None:
+    steady = SessionStore(backend, version="1.0")
+    jumping = SessionStore(open_backend(), version="1.0", now=Jumping())
+    states = []
+    for store in (steady, jumping):
+        journal = store.create(folder="/", model="m")
+        write(journal, command_turn(1) + command_turn(2))
+        journal.close()
+        states.append(replace(journal.state, session_id="", hash=""))
+    assert states[0] == states[1]
+    assert all(verify(backend, info.id).intact for info in steady.sessions())
+
+
+def test_two_sessions_of_one_project_do_not_disturb_each_other(
+    store: SessionStore, open_backend: Callable[[], Backend]
+) -> None:
+    other = SessionStore(open_backend(), version="1.0")
+    first = store.create(folder="/project", model="m")
+    second = other.create(folder="/project", model="m")
+    for one, two in zip(command_turn(1, "First"), command_turn(1, "Second"), strict=True):
+        first.append(one)
+        second.append(two)
+    first.close()
+    second.close()
+    assert {info.title for info in store.sessions(folder="/project")} == {"First", "Second"}
+    assert all(verify(store.backend, info.id).intact for info in store.sessions())
