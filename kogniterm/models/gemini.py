@@ -66,6 +66,8 @@ class GeminiModel:
                     ) from error
 
     def _construct(self) -> None:
+        from google.genai import Client
+        from google.genai.types import HttpOptions
         from langchain_google_genai import ChatGoogleGenerativeAI
         from pydantic import SecretStr
 
@@ -75,7 +77,9 @@ class GeminiModel:
         silence_tracing()
         secure = self._url.startswith("https:")
         wire = self._wire = Wire(idle=self._options.idle, secure=secure)
-        self._client = ChatGoogleGenerativeAI(
+        # `verify` and `ssl` keep the client from loading certificates twice more.
+        http = {"transport": wire, "verify": wire.certificates, "ssl": wire.certificates}
+        chat = ChatGoogleGenerativeAI(
             model=self._info.name.partition(":")[2],
             api_key=SecretStr(self._key),
             base_url=self._url,
@@ -86,13 +90,18 @@ class GeminiModel:
             temperature=self._options.temperature,
             max_output_tokens=self._options.max_output,
             include_thoughts=True if self._options.thoughts else None,
-            # `verify` and `ssl` keep the client from loading certificates twice more.
-            client_args={
-                "transport": wire,
-                "verify": wire.certificates,
-                "ssl": wire.certificates,
-            },
+            client_args=http,
         )
+        if chat.client is not None and chat.client.vertexai:
+            # GOOGLE_GENAI_USE_VERTEXAI moves the inner client, although it was told otherwise.
+            chat.client = Client(
+                vertexai=False,
+                api_key=self._key,
+                http_options=HttpOptions(
+                    base_url=self._url, client_args=http, async_client_args=http
+                ),
+            )
+        self._client = chat
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask; see `protocols.Model`."""

@@ -136,11 +136,14 @@ async def test_a_gateway_or_vertex_variable_does_not_move_the_request(
 ) -> None:
     monkeypatch.setenv("LANGSMITH_GATEWAY", "http://127.0.0.1:1")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "a-project")
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     monkeypatch.setenv("LANGSMITH_ENDPOINT", "http://127.0.0.1:1")
     fake_gemini.say("here")
-    heard = await ask(open_gemini())
+    heard = await ask(open_gemini(tries=1))
     assert heard.text == "here"
+    assert fake_gemini.last.path.startswith("/v1beta/models/gemini-2.5-flash:")
     from langsmith.utils import tracing_is_enabled
 
     assert not tracing_is_enabled()
@@ -171,7 +174,7 @@ async def test_leaving_the_stream_closes_the_connection(
     fake_gemini.hang(1, "first", "never")
     stream = open_gemini().stream(request("go"))
     await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert await asyncio.to_thread(fake_gemini.gone.wait, 10)
 
 
@@ -190,9 +193,9 @@ async def test_calls_at_the_same_time_do_not_mix(
     def echo(body: dict[str, object]) -> object:
         from tests.support.fake_gemini import text_answer
 
-        return text_answer(body["contents"][-1]["parts"][0]["text"])  # type: ignore[index]
+        return text_answer(body["contents"][-1]["parts"][0]["text"])
 
-    fake_gemini.answer_with(echo)  # type: ignore[arg-type]
+    fake_gemini.answer_with(echo)
     model = open_gemini()
     heard = await asyncio.gather(*(ask(model, f"question {n}") for n in range(8)))
     assert [one.text for one in heard] == [f"question {n}" for n in range(8)]

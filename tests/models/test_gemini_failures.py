@@ -202,7 +202,7 @@ async def test_the_providers_wish_is_honoured(
     fake_gemini: FakeGemini,
     pauses: Pauses,
 ) -> None:
-    fake_gemini.fail(429, "slow down", **wish)  # type: ignore[arg-type]
+    fake_gemini.fail(429, "slow down", **wish)
     fake_gemini.say("ok")
     heard = await ask(open_gemini())
     assert pauses.taken == [pause]

@@ -130,6 +130,8 @@ def test_an_embedded_model_without_weights_says_how_to_fetch_them(tmp_path: Path
     for name in ("local", "local:qwen2.5-coder-0.5b"):
         with pytest.raises(ModelError, match="kogniterm models pull"):
             open_model(name, ModelOptions(weights_folder=tmp_path))
+    with pytest.raises(ModelError, match="not on this machine"):
+        open_model("local", ModelOptions(weights_file=tmp_path / "mine.gguf"))
 
 
 def test_a_provider_without_a_model_uses_its_default() -> None:
@@ -264,5 +266,5 @@ async def test_a_model_that_calls_no_tools_gets_the_text_form(tmp_path: Path) ->
 def test_options_are_checked_and_keep_keys_out_of_sight() -> None:
     for wrong in ({"deadline": 0.0}, {"idle": -1.0}, {"tries": 0}):
         with pytest.raises(ValueError, match=r"above zero|at least once"):
-            ModelOptions(**wrong)  # type: ignore[arg-type]
+            ModelOptions(**wrong)
     assert "secret" not in repr(ModelOptions(keys={"openai": "secret"}))

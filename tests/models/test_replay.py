@@ -40,12 +40,12 @@ def recorded(tmp_path: Path) -> tuple[RecordingModel, Path]:
 
 async def session(model: object) -> list[object]:
     """The same three calls, and what came of them."""
-    first = await ask(model, "go", tools=TOOLS)  # type: ignore[arg-type]
+    first = await ask(model, "go", tools=TOOLS)
     answer = ToolMessage("out", tool_call_id=first.message.tool_calls[0]["id"])
     history = [HumanMessage("go"), first.message, answer]
-    second = await ask(model, *history, tools=TOOLS)  # type: ignore[arg-type]
+    second = await ask(model, *history, tools=TOOLS)
     with pytest.raises(ModelQuotaError, match="used up"):
-        await ask(model, *history, second.message, "more", tools=TOOLS)  # type: ignore[arg-type]
+        await ask(model, *history, second.message, "more", tools=TOOLS)
     return [*first.events, *second.events]
 
 
@@ -123,7 +123,7 @@ async def test_a_cancelled_call_is_not_recorded(recorded: tuple[RecordingModel, 
     model, path = recorded
     stream = model.stream(request("go"))
     await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     assert len(path.read_text().splitlines()) == 1
 
 

@@ -111,7 +111,7 @@ async def ask(model: Model, *messages: BaseMessage | str, **more: Any) -> Heard:
 
 async def hear(model: Model, asked: ModelRequest, into: list[ModelEvent]) -> Heard:
     """All events of one call, put `into` a list that survives an error."""
-    async with aclosing(model.stream(asked)) as events:  # type: ignore[type-var]
+    async with aclosing(model.stream(asked)) as events:
         async for event in events:
             into.append(event)
     return Heard(into)
