@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 
+from kogniterm.ui.choice import Option
 from kogniterm.ui.paint import Painter
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One answer: its key, its words, the value it stands for."""
-
-    key: str
-    words: str
-    value: str
 
 
 class ChoicePanel:

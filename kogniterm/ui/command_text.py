@@ -24,5 +24,5 @@ def command_lines(
             wrapped = "↪ " if painter.unicode else "> "
             text.append(wrapped if part else "$ " if first and dollar else "  ", "accent")
             text.append(piece, "command")
-            lines.append(painter.paint(text, width + 4, end=""))
+            lines.append(painter.paint(text, width + 4, end="", exact=True))
     return lines

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.choice import Option
     from kogniterm.ui.commands.registry import Registry
     from kogniterm.ui.paint import Painter
     from kogniterm.ui.render import Finished
@@ -56,6 +57,9 @@ class ReplContext(Protocol):
 
     async def reopen(self, session_id: str | None) -> None:
         """Close this session and open another one (None: a new one)."""
+
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+        """Ask a question with fixed answers; the value of the one that was chosen."""
 
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""

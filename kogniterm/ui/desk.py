@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import ActionRequest, Text, UserInput
+from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.basic import basic_registry
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
@@ -106,6 +107,10 @@ class Desk:
     def ask_model(self, user_input: UserInput) -> None:
         """Queue an input for the model."""
         self.turns.add(Work(input=user_input))
+
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+        """Ask a question with fixed answers; the value of the one that was chosen."""
+        return await self.front.choose(title, body, options)
 
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""

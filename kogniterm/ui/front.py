@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.ui.surface import Surface
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
-    from kogniterm.sessions.records import Intent
+    from kogniterm.ui.choice import Option
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
     from kogniterm.ui.theme import Theme
-
-Wish = Literal["check", "again", "skip"]
 
 
 class Front(Surface, Protocol):
@@ -54,8 +52,8 @@ class Front(Surface, Protocol):
     def terminal(self) -> Terminal | None:
         """The person's terminal, to be lent to commands that need a keyboard."""
 
-    async def recover(self, intent: Intent, output: str) -> Wish:
-        """Ask what to do about a command whose outcome is unknown."""
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+        """Ask a question with fixed answers; the value of the one that was chosen."""
 
     async def edit_outside(self) -> None:
         """Write the input line in the editor."""

@@ -76,12 +76,17 @@ class Painter:
         styles = {role: self.theme.style(role) for role in ROLES}
         return RichTheme(styles | {name: styles[role] for name, role in _MARKDOWN.items()})
 
-    def paint(self, renderable: RenderableType, width: int, *, end: str = "\n") -> str:
-        """`renderable` at `width` columns, with escape sequences as allowed."""
+    def paint(
+        self, renderable: RenderableType, width: int, *, end: str = "\n", exact: bool = False
+    ) -> str:
+        """`renderable` at `width` columns, with escape sequences as allowed.
+
+        Blanks at the ends of lines are dropped, unless `exact`.
+        """
         file = _Page()
         file.encoding = "utf-8" if self.unicode else "ascii"
         self.console(width, file).print(renderable, end=end)
-        return _TRAILING.sub(r"\1", file.getvalue())
+        return file.getvalue() if exact else _TRAILING.sub(r"\1", file.getvalue())
 
     def lines(self, renderable: RenderableType, width: int) -> list[str]:
         """The same, as lines without their newline."""

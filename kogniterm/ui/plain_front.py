@@ -11,12 +11,13 @@ import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
+from kogniterm.ui.choice import Option
 from kogniterm.ui.lending import Lending
 from kogniterm.ui.locale import _
 from kogniterm.ui.surface import LineSurface
@@ -25,8 +26,6 @@ from kogniterm.ui.typeahead import drop_typed_ahead
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
-    from kogniterm.sessions.records import Intent
-    from kogniterm.ui.front import Wish
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
 
@@ -128,25 +127,18 @@ class PlainFront(LineSurface):
             notify=repl.person_needed,
         )
 
-    async def recover(self, intent: Intent, output: str) -> Wish:
-        """Ask what to do about a command that may or may not have run."""
-        from kogniterm.approval.display import render
-
-        self.commit(
-            _("KogniTerm was stopped while this command ran; nobody knows how it ended:")
-            + f"\n{render(intent.command)}\n{render(output)}\n"
-        )
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+        """Ask a question that is answered with one letter; the end of input takes the last."""
+        self._drop_typed()
+        self.commit("\n".join([title, *body]) + "\n")
+        by_key = {option.key: option.value for option in options}
+        words = ", ".join(f"{option.key} = {option.words}" for option in options)
         while True:
-            reply = await self._ask(
-                _("c = let the model check, a = propose it again, g = go on without it: "), ""
-            )
-            match (reply or "g").strip().lower():
-                case "c":
-                    return "check"
-                case "a":
-                    return "again"
-                case "g":
-                    return "skip"
+            reply = await self._ask(f"{words}: ", "")
+            if reply is None:
+                return options[-1].value
+            if reply.strip().lower() in by_key:
+                return by_key[reply.strip().lower()]
 
     def terminal(self) -> Terminal:
         """The person's terminal, for a command that needs their keyboard."""

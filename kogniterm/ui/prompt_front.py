@@ -19,16 +19,15 @@ from prompt_toolkit.output import Output
 
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
+from kogniterm.ui.choice import Option
 from kogniterm.ui.completion import LineCompleter
+from kogniterm.ui.file_index import FileIndex
 from kogniterm.ui.lending import Lending
-from kogniterm.ui.locale import _
 from kogniterm.ui.prompt import PromptFront
 from kogniterm.ui.terminal_io import ASK_BACKGROUND, FilteredInput, make_output
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
-    from kogniterm.sessions.records import Intent
-    from kogniterm.ui.front import Wish
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
 
@@ -72,9 +71,12 @@ class TerminalFront(PromptFront):
             output=output or make_output(stdout, preferences),
             on_ready=self._ready,
             clock=repl.wiring.clock,
-            completer=LineCompleter(repl, repl.files),
         )
         self._repl = repl
+        files = None
+        if repl.files is not None:
+            files = FileIndex(repl.files, clock=repl.wiring.clock, arrived=self._files_arrived)
+        self.completer = LineCompleter(repl, files)
         self._hooks: AskHooks | None = None
         self._lending: Lending | None = None
         self._pending.append(
@@ -131,31 +133,21 @@ class TerminalFront(PromptFront):
         self.panel = panel
         return panel
 
-    async def recover(self, intent: Intent, output: str) -> Wish:
-        """Ask what to do about a command that may or may not have run."""
-        from kogniterm.approval.display import render
-        from kogniterm.ui.choice_panel import ChoicePanel, Option
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+        """Ask a question that is answered with one key."""
+        from kogniterm.ui.choice_panel import ChoicePanel
 
         panel = ChoicePanel(
-            _("KogniTerm was stopped while this command ran; nobody knows how it ended:"),
-            [f"$ {render(intent.command)}", *(f"  {line}" for line in render(output).split("\n"))],
-            [
-                Option("c", _("let the model check what it did"), "check"),
-                Option("a", _("let the model propose it again"), "again"),
-                Option("g", _("go on without it"), "skip"),
-            ],
-            painter=lambda: self._repl.painter,
-            changed=self.refresh,
+            title, body, options, painter=lambda: self._repl.painter, changed=self.refresh
         )
         before = self.panel
         self.panel = panel
         self._opened()
         try:
-            wish = await panel.answer()
+            return await panel.answer()
         finally:
             self.panel = before
             self.question_closed(panel.transcript())
-        return "check" if wish == "check" else "again" if wish == "again" else "skip"
 
     async def edit_outside(self) -> None:
         """Write the line in the person's editor; what was saved becomes the line."""
@@ -208,6 +200,17 @@ class TerminalFront(PromptFront):
                     why=os.strerror(error.errno or 0),
                 ) from error
         return process.returncode
+
+    def _files_arrived(self) -> None:
+        """The list of files is new: complete again if somebody waits for it."""
+        loop = self.app.loop
+        if loop is not None and self.app.is_running:
+            loop.call_soon_threadsafe(self._complete_again)
+
+    def _complete_again(self) -> None:
+        word = self.buffer.document.text_before_cursor.rpartition(" ")[2]
+        if word.startswith("@"):
+            self.buffer.start_completion(select_first=False)
 
     def _opened(self) -> None:
         self._repl.person_needed()

@@ -145,8 +145,7 @@ class Question:
     def _diff(self) -> str | None:
         if self.hooks.diff is not None:
             return self.hooks.diff(self.request)
-        given = self.request.arguments.get("diff")
-        return given if isinstance(given, str) else None
+        return self.request.detail or None
 
     def _warnings(self, painter: Painter) -> list[Text]:
         from kogniterm.approval.display import warnings

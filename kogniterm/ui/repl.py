@@ -12,10 +12,11 @@ import logging
 import signal
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError
 from kogniterm.types import Text, UserInput
+from kogniterm.ui.choice import unknown_outcome
 from kogniterm.ui.commands.basic import MODES
 from kogniterm.ui.commands.registry import split_line
 from kogniterm.ui.desk import Desk
@@ -28,9 +29,11 @@ from kogniterm.ui.wiring import Opened, OpenSession, Wiring
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver
+    from kogniterm.sessions.records import Intent
 
 __all__ = ["OpenSession", "Opened", "Repl", "Wiring", "run_repl"]
 
+Wish = Literal["check", "again", "skip"]
 log = logging.getLogger(__name__)
 BROKEN = Text("Something went wrong inside KogniTerm; the log file has the details.")
 
@@ -122,6 +125,7 @@ class Repl(Desk):
         """Close the session, if one is open, and open another one."""
         self.turns.pause()
         await self._close_session()
+        self._is_open.clear()
         opened = await self._open_session(session_id)
         self._session = opened.session
         self._is_open.set()
@@ -220,10 +224,15 @@ class Repl(Desk):
             approver=approver,
             sink=screen,
             terminal=terminal,
-            recover=self.front.recover,
+            recover=self._recover,
         )
         if self.look.attention is not None and session.title:
             self.look.attention.title(session.title)
+
+    async def _recover(self, intent: Intent, output: str) -> Wish:
+        """Ask what to do about a command whose outcome is unknown."""
+        wish = await self.front.choose(*unknown_outcome(intent.command, output))
+        return "check" if wish == "check" else "again" if wish == "again" else "skip"
 
     async def _dispatch(self, line: str) -> None:
         self.front.echo(line)
@@ -282,6 +291,7 @@ class Repl(Desk):
         await self.turns.settle()
         if self._session is not None:
             session, self._session = self._session, None
+            await session.finish()
             await asyncio.to_thread(session.close)
 
     def _refresh(self) -> None:

@@ -104,6 +104,12 @@ class PlayedSession:
     def use_plan_mode(self, mode: str) -> None:
         self.plan_mode = mode
 
+    def price(self, usage: Usage) -> float | None:
+        return 0.0123
+
+    async def finish(self) -> None:
+        pass
+
     def close(self) -> None:
         self.closed = True
 

@@ -7,6 +7,7 @@ from typing import TypeVar, get_args
 
 from kogniterm.errors import UsageError
 from kogniterm.types import ApprovalMode, PlanMode, Text
+from kogniterm.ui.commands.changes import CHANGES
 from kogniterm.ui.commands.registry import Command, Registry
 from kogniterm.ui.context import ReplContext
 from kogniterm.ui.keys import table as key_table
@@ -131,6 +132,7 @@ def cost(context: ReplContext, argument: str) -> None:
     from kogniterm.ui.format import tokens
 
     usage = context.session.usage
+    dollars = context.session.price(usage)
     context.say(
         Text(
             "This session: {calls} model calls, {input} tokens in ({cached} from the cache), "
@@ -143,6 +145,8 @@ def cost(context: ReplContext, argument: str) -> None:
             },
         )
     )
+    if dollars is not None:
+        context.say(Text("About {dollars} US dollars.", {"dollars": f"{dollars:.4f}"}))
 
 
 def jobs(context: ReplContext, argument: str) -> None:
@@ -223,4 +227,4 @@ BASIC = (
 
 def basic_registry(extra: Sequence[Command] = ()) -> Registry:
     """The basic commands, with `extra` before the last one."""
-    return Registry([*BASIC[:-1], *extra, BASIC[-1]])
+    return Registry([*BASIC[:-1], *CHANGES, *extra, BASIC[-1]])

@@ -1,0 +1,77 @@
+"""/diff and /undo: what the session changed in the workspace, and how to bring it back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import UsageError
+from kogniterm.types import Text
+from kogniterm.ui.choice import Option
+from kogniterm.ui.commands.registry import Command
+from kogniterm.ui.context import ReplContext
+from kogniterm.ui.locale import _
+
+if TYPE_CHECKING:
+    from kogniterm.execution.preimages import Difference
+
+SHOWN_LINES = 200
+
+
+def show_changes(context: ReplContext, argument: str) -> None:
+    """/diff."""
+    images = context.session.undo.images()
+    found: dict[str, Difference] = {}
+    # Oldest last: what a file was before the session first touched it wins.
+    for image in images:
+        for difference in context.session.undo.store.differences(image):
+            found[difference.path] = difference
+    if not found:
+        raise UsageError("Nothing that was kept differs from what is there now.")
+    _show(context, list(found.values()))
+
+
+async def undo(context: ReplContext, argument: str) -> None:
+    """/undo."""
+    from kogniterm.approval.display import render
+
+    image, differences = context.session.undo.latest()
+    _show(context, differences)
+    answer = await context.choose(
+        _("Bring back how it was before this?"),
+        [f"$ {render(image.what)}"],
+        [Option("y", _("bring it back"), "yes"), Option("n", _("leave it as it is"), "no")],
+    )
+    if answer != "yes":
+        context.say(Text("Nothing was changed."))
+        return
+    paths = context.session.undo.restore(image)
+    context.say(Text("Brought back: {paths}", {"paths": ", ".join(paths)}))
+
+
+def unified(difference: Difference) -> str:
+    """A difference as a unified diff, or as one line where there is no text to compare."""
+    if difference.before is None and difference.after is None:
+        return f"{difference.change}: {difference.path}"
+    lines = difflib.unified_diff(
+        (difference.before or "").splitlines(),
+        (difference.after or "").splitlines(),
+        fromfile=f"a/{difference.path}",
+        tofile=f"b/{difference.path}",
+        lineterm="",
+    )
+    return "\n".join(lines)
+
+
+def _show(context: ReplContext, differences: Sequence[Difference]) -> None:
+    from kogniterm.ui.diffs import diff
+
+    for difference in differences:
+        context.write(diff(unified(difference), limit=SHOWN_LINES))
+
+
+CHANGES = (
+    Command("diff", Text("show what this session changed in the workspace"), show_changes),
+    Command("undo", Text("bring back what the last action changed"), undo, while_running=False),
+)

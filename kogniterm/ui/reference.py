@@ -1,0 +1,51 @@
+"""Writes docs/keys.md: the keys and slash commands, from the tables that bind them.
+
+`python -m kogniterm.ui.reference > docs/keys.md`
+"""
+
+from __future__ import annotations
+
+import sys
+
+from kogniterm.ui.commands.basic import basic_registry
+from kogniterm.ui.keys import Where, table
+
+HEAD = """# Keys and commands
+
+<!-- Written by `python -m kogniterm.ui.reference`; do not edit by hand. -->
+
+KogniTerm keeps its prompt alive while a turn runs: what you type is queued and shown, and
+Ctrl-T sends it at once. `/keys vi` switches to vi keys; the table holds in both.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [HEAD, "## At the prompt\n", _keys("prompt"), "## At a question\n"]
+    parts.append(
+        "Enter never approves. A command longer than the screen has to be read to its end "
+        "first, and a dangerous one takes the whole word `yes`. With `TERM=dumb` or in "
+        "screen-reader mode the same letters are typed on a line of their own.\n"
+    )
+    parts += [_keys("question"), "## Slash commands\n", _commands()]
+    parts.append("`!COMMAND` runs a command of your own; the model sees it at its next turn.\n")
+    parts.append("`@FILE` names a file, with completion.\n")
+    return "\n".join(parts)
+
+
+def _keys(where: Where) -> str:
+    rows = [f"| {shown} | {help_} |" for shown, help_ in table(where)]
+    return "\n".join(["| key | what it does |", "|---|---|", *rows, ""])
+
+
+def _commands() -> str:
+    rows = []
+    for command in basic_registry().commands:
+        words = f"`/{command.name} {command.arguments}`".replace(" `", "`").replace("|", "\\|")
+        names = ", ".join([words, *(f"`/{alias}`" for alias in command.aliases)])
+        rows.append(f"| {names} | {command.help} |")
+    return "\n".join(["| command | what it does |", "|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,75 @@
+"""The tables of keys and commands feed everything that speaks of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import UsageError
+from kogniterm.types import Text
+from kogniterm.ui.bindings import prompt_actions
+from kogniterm.ui.commands import Command, Registry, split_line
+from kogniterm.ui.commands.basic import basic_registry
+from kogniterm.ui.inputs import is_slash_command, mentions
+from kogniterm.ui.keys import BUILT_IN, KEYS
+from kogniterm.ui.reference import reference
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_page_of_keys_and_commands_is_up_to_date() -> None:
+    written = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
+    assert written == reference(), "run: python -m kogniterm.ui.reference > docs/keys.md"
+
+
+def test_every_key_of_the_table_does_something_and_nothing_else_is_bound() -> None:
+    class Front:
+        conversation = None
+
+    actions = set(prompt_actions(Front()))  # type: ignore[arg-type]  # only names are looked at
+    assert actions | BUILT_IN == {key.action for key in KEYS if key.where == "prompt"}
+
+
+def test_keys_and_chords_are_named_once_in_each_place() -> None:
+    for where in ("prompt", "question"):
+        chords = [chord for key in KEYS if key.where == where for chord in key.sequences]
+        assert len(chords) == len(set(chords))
+
+
+def test_commands_have_help_and_arguments_that_can_be_completed() -> None:
+    for command in basic_registry().commands:
+        assert str(command.help)
+        assert command.choices is None or command.arguments
+
+
+def test_commands_are_found_by_name_alias_and_beginning() -> None:
+    registry = basic_registry()
+    assert registry.find("exit").name == "quit"
+    assert registry.find("he").name == "help"
+    with pytest.raises(UsageError, match="/mode, /model"):
+        registry.find("mo")
+    with pytest.raises(UsageError, match="There is no command /zzz"):
+        registry.find("zzz")
+
+
+def test_two_commands_may_not_share_a_name() -> None:
+    def nothing(_context: object, _argument: str) -> None:
+        """Do nothing."""
+
+    one = Command("a", Text("x"), nothing)
+    with pytest.raises(ValueError, match="same name"):
+        Registry([one, Command("b", Text("x"), nothing, aliases=("a",))])
+
+
+def test_lines_are_split_and_told_apart() -> None:
+    assert split_line("/Model  a b ") == ("model", "a b")
+    assert is_slash_command("/help")
+    assert not is_slash_command("/etc/hosts")
+    assert not is_slash_command("/help\nmore")
+
+
+def test_mentions_are_files_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("x")
+    assert mentions("read @a.txt, and @missing and me@a.txt") == ("a.txt",)
