@@ -67,7 +67,8 @@ _DENIED = re.compile(rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation no
 _NETWORK = re.compile(
     r"(?i)could not resolve host(?:name)?:? ?(?P<host>[\w.-]*)|temporary failure in name resolution"
     r"|network is unreachable|name or service not known|failed to establish a new connection"
-    r"|getaddrinfo (?:enotfound|eai_again) ?(?P<host2>[\w.-]*)|no route to host|could not connect to server"
+    r"|getaddrinfo (?:enotfound|eai_again) ?(?P<host2>[\w.-]*)|no route to host|could not"
+    r" connect to server"
     r"|connect: cannot assign requested address|unable to access '(?P<host3>[^']+)'|ENETUNREACH"
 )
 

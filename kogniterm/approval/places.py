@@ -138,8 +138,8 @@ _PUBLIC = re.compile(r"\.pub\Z|/known_hosts\Z")
 
 @functools.lru_cache(maxsize=1)
 def _name_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    def union(names: list[str]) -> re.Pattern[str]:
-        return re.compile("|".join(fnmatch.translate(name) for name in names))
+    def union(wanted: tuple[str, ...]) -> re.Pattern[str]:
+        return re.compile("|".join(fnmatch.translate(name) for name in wanted))
 
     return union(_SECRET_NAMES), union(_NOT_SECRET_NAMES), union(_SECRET_PATHS)
 
@@ -204,7 +204,8 @@ def is_secret(path: str, *, glob: bool = False) -> bool:
 
 
 _SECRET_VARIABLE = re.compile(
-    r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private_?key|credential|_auth\Z"
+    r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private_?key"
+    r"|credential|_auth\Z"
     r"|_pat\Z|_key\Z|\Akey_|authorization|session_?id|cookie|_pwd\Z|dsn\Z|database_url)"
 )
 
@@ -235,7 +236,8 @@ _STEERING_PARTS = names(
     """
 )
 _SYSTEM = re.compile(
-    r"/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|sys|proc|var/spool/cron|var/lib|var/log|root|opt"
+    r"/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|sys|proc|var/spool/cron|var/lib"
+    r"|var/log|root|opt"
     r"|System|Library|Applications|efi)(?:/|\Z)"
 )
 _HARMLESS_DEVICE = re.compile(

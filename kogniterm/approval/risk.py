@@ -11,7 +11,7 @@ import re
 from kogniterm.approval.call import Call
 from kogniterm.approval.characters import hidden_characters
 from kogniterm.approval.findings import Findings
-from kogniterm.approval.naming import names
+from kogniterm.approval.flow import any_of, assigned_names, goes_to_device, piped_items, said
 from kogniterm.approval.places import (
     HOLE,
     Ground,
@@ -24,7 +24,8 @@ from kogniterm.approval.programs.registry import handler, table
 from kogniterm.approval.programs.shells import SHELLS
 from kogniterm.approval.programs.wrappers import harmless_variable
 from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single
-from kogniterm.approval.shellparse import (
+from kogniterm.approval.shellparse import parse
+from kogniterm.approval.shelltree import (
     Branch,
     Function,
     Group,
@@ -36,16 +37,20 @@ from kogniterm.approval.shellparse import (
     Sequence,
     Simple,
     Test,
-    parse,
 )
 from kogniterm.approval.words import Substitution, Unknown, Word
 from kogniterm.types import RiskReport
 
 MAX_COMMANDS = 300
+
 MAX_TEXT = 100_000
+
 MAX_SHELL_DEPTH = 6
+
 _SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
+
 _VERSION_WORDS = frozenset({"--version", "--help"})
+
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
@@ -142,12 +147,12 @@ class _Judge:
             inner.upstream = upstream
             inner.items = items
             before = self._findings_count()
-            self._said = _said(node.parts[index - 1], scope) if index else None
+            self._said = said(node.parts[index - 1], scope) if index else None
             self.node(part, inner, piped=index > 0)
             self._said = None
             names = self._names_since(before)
             upstream = (*upstream, *names)
-            items = _items(part, scope, items)
+            items = piped_items(part, scope, items)
 
     def _findings_count(self) -> int:
         return len(self._findings.argvs())
@@ -170,10 +175,10 @@ class _Judge:
         values = self._words(node.words, scope) if node.words is not None else [TAINTED]
         inner = scope.branch()
         # What the body assigns may differ from round to round.
-        for name in _assigned(node.body):
+        for name in assigned_names(node.body):
             inner.variables[name] = TAINTED
         if node.variable is not None:
-            same = values[0] if len(values) == 1 else _any_of(values)
+            same = values[0] if len(values) == 1 else any_of(values)
             inner.variables[node.variable] = same
         if node.head is not None:
             self.node(node.head, inner, piped=piped)
@@ -247,8 +252,8 @@ class _Judge:
             return
         arguments = self._words(node.words, scope)
         name = arguments[0].value if arguments else ""
-        said, self._said = self._said, None
-        stdin = self._redirects(node.redirects, scope, name) or said
+        spoken, self._said = self._said, None
+        stdin = self._redirects(node.redirects, scope, name) or spoken
         if not arguments:
             self._assignments(node, scope)
             if any(r.op in {">", ">|", "&>"} for r in node.redirects):
@@ -261,7 +266,9 @@ class _Judge:
             self._prefixes(node, scope, name)
         silent = name in {":", "true", "false"}
         silent = silent or [a.value for a in arguments[1:]] == ["/dev/null"]
-        empties = (r.op in {">", ">|", "&>"} and not _to_device(r, scope) for r in node.redirects)
+        empties = (
+            r.op in {">", ">|", "&>"} and not goes_to_device(r, scope) for r in node.redirects
+        )
         if silent and any(empties):
             self._findings.ask("It empties a file.")
         self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
@@ -273,7 +280,7 @@ class _Judge:
             for word in assignment.values:
                 self._inside(word, scope)
                 values.append(expand_single(word, scope))
-            value = values[0] if len(values) == 1 and not assignment.array else _any_of(values)
+            value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
             if not values and not assignment.array:
                 value = Argument("")
             assigns(call, assignment.name, value)
@@ -377,86 +384,3 @@ class _Judge:
             return
         call = Call(name, args[1:], scope, findings, self._inner, self.text, piped, stdin)
         handler(rules)(call, rules)
-
-
-def _to_device(redirect: Redirect, scope: Scope) -> bool:
-    if redirect.target is None:
-        return True
-    return is_harmless_device(expand_single(redirect.target, scope).value)
-
-
-def _any_of(values: list[Argument]) -> Argument:
-    """One argument standing for any of `values`."""
-    if not values:
-        return Argument(HOLE, split=True)
-    first = values[0]
-    if all(value == first for value in values):
-        return first
-    tainted = any(v.maybe_option or v.tainted or v.value[:1] in {"-", HOLE} for v in values)
-    prefix = (
-        ""
-        if tainted or not all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values)
-        else "./"
-    )
-    names = tuple(name for value in values for name in value.names)
-    inner = tuple(item for value in values for item in value.inner)
-    return Argument(
-        prefix + HOLE, split=any(v.split for v in values), tainted=tainted, names=names, inner=inner
-    )
-
-
-def _assigned(node: Node) -> set[str]:
-    """Names a statement may assign, found without recursion."""
-    found: set[str] = set()
-    stack: list[Node] = [node]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, Simple):
-            found.update(assignment.name for assignment in current.assignments)
-        elif isinstance(current, Pipeline):
-            stack.extend(current.parts)
-        elif isinstance(current, Sequence):
-            stack.extend(item for _, item in current.items)
-        elif isinstance(current, Branch):
-            stack.extend((current.always, *current.parts))
-        elif isinstance(current, Group | Loop):
-            stack.append(current.body)
-    return found
-
-
-def _said(part: Node, scope: Scope) -> str | None:
-    """What an echo or printf in front of a pipe says, if it is known."""
-    if not isinstance(part, Simple) or not part.words:
-        return None
-    words = [argument for word in part.words for argument in expand(word, scope)]
-    if words[0].value not in {"echo", "printf"} or not all(argument.known for argument in words):
-        return None
-    said = [
-        argument.value for argument in words[1:] if not re.fullmatch(r"-[neE]+", argument.value)
-    ]
-    return " ".join(said).replace("\\n", "\n")
-
-
-_PASSES_LINES = frozenset(
-    names(
-        """
-    grep egrep fgrep sort uniq head tail tac shuf
-    """
-    )
-)
-
-
-def _items(part: Node, scope: Scope, before: Argument | None) -> Argument | None:
-    """What the output of `part` gives xargs, line by line, where that is known to be paths."""
-    if not isinstance(part, Simple) or not part.words:
-        return None
-    words = [expand(word, scope) for word in part.words]
-    flat = [argument.value for group in words for argument in group]
-    if flat[0] in _PASSES_LINES:
-        return before
-    if flat[0] != "find" or "-printf" in flat or "-fprintf" in flat:
-        return None
-    root = flat[1] if len(flat) > 1 and flat[1][:1] not in {"-", "(", "!"} else "."
-    if root.startswith(HOLE):
-        return None
-    return Argument(f"{root.rstrip('/')}/{HOLE}", split=True, tainted=True)

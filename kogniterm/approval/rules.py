@@ -181,6 +181,8 @@ def _fail(
     text: str, origin: str, index: int, at: str, /, template: str, **values: object
 ) -> NoReturn:
     line = _line(text, index, at)
+    message = f"{{origin}}, line {{line}}: {template}."
+    raise SettingsError(message, origin=origin, line=line, **values)
 
 
 def _line(text: str, index: int, key: str | None) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kogniterm.approval.places import HOLE, Ground
-from kogniterm.approval.shellparse import Function
+from kogniterm.approval.shelltree import Function
 from kogniterm.approval.words import (
     PLAIN,
     Literal,

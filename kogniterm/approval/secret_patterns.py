@@ -183,7 +183,8 @@ _CONTEXTS: tuple[tuple[str, str, str], ...] = (
     (
         "password_hash",
         "$",
-        r"(?P<s>\$(?:1|5|6|y|7|2[abxy]|argon2(?:id|i|d)|apr1|scrypt|pbkdf2[\w-]{0,20})\$[^\s:\"']{16,})",
+        r"(?P<s>\$(?:1|5|6|y|7|2[abxy]|argon2(?:id|i|d)|apr1|scrypt"
+        r"|pbkdf2[\w-]{0,20})\$[^\s:\"']{16,})",
     ),
     ("wireguard_key", "key", r"(?i)\b(?:Private|Preshared)Key\s?=\s?(?P<s>[A-Za-z0-9+/]{42,43}=)"),
     (
@@ -208,19 +209,25 @@ SURE = frozenset({"private_key", "slack_webhook", "discord_webhook", "password_h
 """Contexts so particular that a value looking like a placeholder is still hidden."""
 
 STRONG = re.compile(
-    r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|(?:api|secret|access|private|auth|master|encryption|signing"
+    r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|(?:api|secret|access|private|auth|master"
+    r"|encryption|signing"
     r"|account|storage|shared|service|license|deploy|app|webhook|session|hmac|jwt|consumer|client)"
     r"[_-]?key|credentials?|auth[_-]?token|access[_-]?token|refresh[_-]?token|bearer[_-]?token"
-    r"|api[_-]?token|bot[_-]?token|client[_-]?secret|_authtoken|_auth|_password|salt|pin(?:code)?|seed[_-]?phrase|dsn)$"
+    r"|api[_-]?token|bot[_-]?token|client[_-]?secret|_authtoken|_auth|_password|salt"
+    r"|pin(?:code)?|seed[_-]?phrase|dsn)$"
 )
 WEAK = re.compile(
     r"(?i)(?:token|auth|key|keys|apikey|sid|cookie|session|credential|nonce|signature|secret\w*)$"
 )
 NOT_SECRET = re.compile(
-    r"(?i)(?:public|primary|foreign|cache|sort|partition|hash|object|map|unique|index|group|row|translation"
-    r"|registry|idempotency|page|next|continuation|hot|short|storage_class|lookup|dict|s3|bucket|fingerprint)"
-    r"[_.-]?(?:key|keys|token|id)$|(?:max|min|num|total|input|output|prompt|completion|cached)[_-]?tokens?$"
-    r"|tokens$|monkey$|turkey$|hockey$|keybinding|^(?:key|keys|auth|sid|pin|salt|session|signature|nonce)$"
+    r"(?i)(?:public|primary|foreign|cache|sort|partition|hash|object|map|unique|index|group"
+    r"|row|translation"
+    r"|registry|idempotency|page|next|continuation|hot|short|storage_class|lookup|dict|s3"
+    r"|bucket|fingerprint)"
+    r"[_.-]?(?:key|keys|token|id)$|(?:max|min|num|total|input|output|prompt|completion"
+    r"|cached)[_-]?tokens?$"
+    r"|tokens$|monkey$|turkey$|hockey$|keybinding|^(?:key|keys|auth|sid|pin|salt|session"
+    r"|signature|nonce)$"
 )
 HOT = re.compile(
     r"(?i)pass|pwd|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed"
@@ -237,11 +244,16 @@ VALUE_AFTER = re.compile(
 
 _WORDS = (
     "true|false|null|none|nil|undefined|yes|no|on|off|required|optional|string|str|int|integer|bool"
-    "|boolean|text|password|passwd|secret|token|key|value|default|empty|unset|hidden|masked|redacted|removed"
-    "|changeme|change_me|change-me|replaceme|todo|fixme|tbd|n/a|example|sample|test|dummy|fake|foo|bar|foobar"
-    "|placeholder|insert|username|user|admin|root|localhost|env|environ|vault|prompt|stdin|file|keyring"
-    "|type|name|self|this|any|object|function|expired|invalid|missing|incorrect|correct|wrong|denied|accepted"
-    "|basic|bearer|digest|oauth|oauth2|enabled|disabled|auto|manual|sha256|sha1|md5|rsa|ed25519|hmac|aes"
+    "|boolean|text|password|passwd|secret|token|key|value|default|empty|unset|hidden|masked"
+    "|redacted|removed"
+    "|changeme|change_me|change-me|replaceme|todo|fixme|tbd|n/a|example|sample|test|dummy"
+    "|fake|foo|bar|foobar"
+    "|placeholder|insert|username|user|admin|root|localhost|env|environ|vault|prompt|stdin"
+    "|file|keyring"
+    "|type|name|self|this|any|object|function|expired|invalid|missing|incorrect|correct|wrong"
+    "|denied|accepted"
+    "|basic|bearer|digest|oauth|oauth2|enabled|disabled|auto|manual|sha256|sha1|md5|rsa"
+    "|ed25519|hmac|aes"
 )
 PLACEHOLDER = re.compile(
     rf"(?i)^(?:(?:{_WORDS})$|[x*•.#_-]+$|(.)\1+$"

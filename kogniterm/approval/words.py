@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kogniterm.approval.shellparse import Node
+    from kogniterm.approval.shelltree import Node
 
 
 @dataclass(frozen=True, slots=True)

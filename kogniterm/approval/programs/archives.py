@@ -1,4 +1,4 @@
-"""Archives and copies of trees: listing reads, packing writes one file, unpacking writes anything."""
+"""Archives and copies of trees: listing reads, packing writes one, unpacking anything."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ steering file, and read-only in the sandbox), (2) git refuses repositories of ot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
@@ -23,27 +24,41 @@ _DIFF = {
     **dict.fromkeys(("output",), "write"),
     **dict.fromkeys(("ext-diff", "textconv"), "ask"),
     **dict.fromkeys(
-        ("n", "S", "G", "U", "since", "until", "after", "before", "author", "committer", "grep", "format",
-         "pretty", "date", "max-count", "skip", "L", "diff-filter", "color", "stat", "word-diff", "decorate",
-         "unified", "find-renames", "abbrev", "encoding", "inter-hunk-context", "word-diff-regex", "glob",
-         "branches", "tags", "remotes", "exclude", "src-prefix", "dst-prefix", "submodule", "ignore-submodules"),
+        names(
+            """
+            n S G U L since until after before author committer grep format pretty date max-count
+            skip diff-filter unified encoding inter-hunk-context word-diff-regex glob exclude
+            src-prefix dst-prefix
+            """
+        ),
         "text",
     ),
-}  # fmt: skip
-_READERS: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("log", "diff", "show", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff", "blame", "annotate", "shortlog"), _DIFF),
-    "grep": {"O": "ask", "open-files-in-pager": "ask", "textconv": "ask", "ext-grep": "ask", "f": "read"},
+}
+_GREP = {
+    "O": "ask",
+    "open-files-in-pager": "ask",
+    "textconv": "ask",
+    "ext-grep": "ask",
+    "f": "read",
+}
+_PLAIN_READERS = names(
+    """
+    status describe rev-parse rev-list ls-files ls-tree name-rev merge-base cherry show-ref
+    for-each-ref show-branch count-objects version check-ignore check-attr check-mailmap diff-pairs
+    verify-pack get-tar-commit-id patch-id check-ref-format stripspace column
+    """
+)
+_DIFF_READERS = names(
+    """
+    log diff show whatchanged diff-tree diff-index diff-files range-diff blame annotate shortlog
+    """
+)
+_READERS: dict[str, Mapping[str, str]] = {
+    **dict.fromkeys(_DIFF_READERS, _DIFF),
+    **{verb: MappingProxyType({}) for verb in _PLAIN_READERS},
+    "grep": _GREP,
     "cat-file": {"textconv": "ask", "filters": "ask"},
-    "rev-list": {"use-bitmap-index": "text"},
-    "verify-commit": {"": "ask"},
-    **dict.fromkeys(
-        ("status", "describe", "rev-parse", "ls-files", "ls-tree", "name-rev", "merge-base", "cherry", "show-ref",
-         "for-each-ref", "show-branch", "count-objects", "version", "check-ignore", "check-attr", "check-mailmap",
-         "diff-pairs", "verify-pack", "get-tar-commit-id", "patch-id", "check-ref-format", "stripspace",
-         "column", "--version", "-v"),
-        {},
-    ),
-}  # fmt: skip
+}
 _REMOTE = frozenset(
     names(
         """
@@ -62,7 +77,8 @@ _IRREVERSIBLE = frozenset(
     ["filter-branch", "filter-repo", "prune", "update-ref", "replace", "fast-import"]
 )
 _SAFE_CONFIG = re.compile(
-    r"(?:color\.[\w.]+|core\.quotepath|log\.date|diff\.noprefix|core\.pager=cat|advice\.\w+)(?:=[\w-]*)?\Z",
+    r"(?:color\.[\w.]+|core\.quotepath|log\.date|diff\.noprefix|core\.pager=cat"
+    r"|advice\.\w+)(?:=[\w-]*)?\Z",
     re.IGNORECASE,
 )
 _LISTING = {
@@ -84,6 +100,14 @@ _LISTING = {
     ),
     "stash": frozenset(),
 }
+
+
+_HARMLESS_GLOBAL = names(
+    """
+    --no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --glob-pathspecs
+    --icase-pathspecs --no-lazy-fetch --bare
+    """
+)
 
 
 def git(call: Call, rules: Rules) -> None:
@@ -109,8 +133,7 @@ def git(call: Call, rules: Rules) -> None:
             "--info-path",
         }:
             return
-        elif word not in {"--no-pager", "-P", "--no-optional-locks", "--no-replace-objects", "--literal-pathspecs",
-                          "--glob-pathspecs", "--icase-pathspecs", "--no-lazy-fetch", "--bare"}:  # fmt: skip
+        elif word not in _HARMLESS_GLOBAL:
             if (
                 "=" not in word
                 and args

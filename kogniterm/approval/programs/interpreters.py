@@ -56,7 +56,8 @@ def interpreter(call: Call, rules: Rules) -> None:
         if is_secret(place.path):
             call.secret(place)
     if re.search(
-        r"\burllib|\brequests\.|http\.client|https?://|socket|Net::|LWP|fetch\(|open-uri|TCPSocket|fsockopen|curl",
+        r"\burllib|\brequests\.|http\.client|https?://|socket|Net::|LWP|fetch\(|open-uri"
+        r"|TCPSocket|fsockopen|curl",
         code,
     ):
         call.findings.effect("network", call.name)
@@ -66,16 +67,25 @@ def interpreter(call: Call, rules: Rules) -> None:
 
 
 _WORST = (
-    (r"rm\s+(?:-\w+\s+)*-\w*[rRf]\w*\s+(?:--\S+\s+)*[\"']?(?:/|~|\$HOME|\*|\.\.?(?:[\"'\s]|$))", "deletes far more than one file"),
-    (r"rmtree\(\s*(?:[\"'](?:/|~|\.\.)|os\.path\.expanduser|Path\.home|[\"']\.[\"'])", "deletes whole folders"),
-    (r"rm_rf|rimraf|rmSync\([^)]*recursive|removeSync|File::Path.*(?:rmtree|remove_tree)", "deletes whole folders"),
+    (r"rm\s+(?:-\w+\s+)*-\w*[rRf]\w*\s+(?:--\S+\s+)*[\"']?(?:/|~|\$HOME|\*|\.\.?(?:[\"'\s]"
+        r"|$))", "deletes far more than one file"),
+    (r"rmtree\(\s*(?:[\"'](?:/|~|\.\.)|os\.path\.expanduser|Path\.home"
+        r"|[\"']\.[\"'])", "deletes whole folders"),
+    (r"rm_rf|rimraf|rmSync\([^)]*recursive|removeSync|File::Path.*(?:rmtree"
+        r"|remove_tree)", "deletes whole folders"),
     (r"mkfs|/dev/(?:sd|nvme|hd|vd|mmcblk|mem)|dd\s+if=", "writes to a disk"),
-    (r"socket.*(?:dup2|subprocess|pty\.spawn|/bin/(?:ba)?sh|exec)|pty\.spawn|/dev/tcp/|fsockopen.*exec", "gives a shell to the network"),
-    (r"(?:curl|wget)[^|;&]*\|\s*(?:ba|z|da)?sh\b|exec\(\s*(?:urllib|requests)", "runs code that comes from the network"),
-    (r":\(\)\s*\{|while\s+(?:True|1)\s*:?\s*os\.fork|fork\s+while\s+fork|os\.fork\(\)\s*while", "starts processes without end"),
+    (r"socket.*(?:dup2|subprocess|pty\.spawn|/bin/(?:ba)?sh|exec)|pty\.spawn|/dev/tcp/"
+        r"|fsockopen.*exec", "gives a shell to the network"),
+    (r"(?:curl|wget)[^|;&]*\|\s*(?:ba|z|da)?sh\b|exec\(\s*(?:urllib"
+        r"|requests)", "runs code that comes from the network"),
+    (r":\(\)\s*\{|while\s+(?:True|1)\s*:?\s*os\.fork|fork\s+while\s+fork"
+        r"|os\.fork\(\)\s*while", "starts processes without end"),
     (r"os\.kill\(\s*-1|kill\s+-9\s+-1", "ends every process"),
-    (r"authorized_keys|/etc/(?:passwd|shadow|sudoers|cron)|\.bashrc|\.ssh/", "touches files other programs obey"),
-    (r"base64.{0,40}(?:b64decode|decode64|-d).{0,60}(?:exec|eval|system)|(?:exec|eval)\(.{0,60}(?:b64decode|decode64|unhexlify|fromhex|atob|marshal)", "runs text that was decoded out of sight"),
+    (r"authorized_keys|/etc/(?:passwd|shadow|sudoers|cron)|\.bashrc"
+        r"|\.ssh/", "touches files other programs obey"),
+    (r"base64.{0,40}(?:b64decode|decode64|-d).{0,60}(?:exec|eval|system)|(?:exec"
+        r"|eval)\(.{0,60}(?:b64decode|decode64|unhexlify|fromhex|atob"
+            r"|marshal)", "runs text that was decoded out of sight"),
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.programs.common import mentions, operands_of, words_of
@@ -22,21 +23,34 @@ def network(call: Call, rules: Rules) -> None:
     del rules
 
 
+_CURL_WRITES = names(
+    """
+    o output D dump-header c cookie-jar trace trace-ascii stderr output-dir hsts alt-svc etag-save
+    libcurl
+    """
+)
+_CURL = dict.fromkeys(_CURL_WRITES, "write") | dict.fromkeys(
+    names(
+        """
+        T upload-file K config E cert key netrc-file b cookie d data data-raw data-binary
+        data-urlencode F form H header X request u user A user-agent e referer m max-time w
+        write-out x proxy json url connect-timeout retry r range resolve cacert U
+        """
+    ),
+    "value",
+)
+
+
 def curl(call: Call, rules: Rules) -> None:
     """curl: uploads, output files and its own config are noted."""
-    options = {
-        **dict.fromkeys(("o", "output", "D", "dump-header", "c", "cookie-jar", "trace", "trace-ascii", "stderr", "output-dir", "hsts", "alt-svc", "etag-save", "libcurl"), "write"),
-        **dict.fromkeys(("T", "upload-file", "K", "config", "E", "cert", "key", "netrc-file", "b", "cookie"), "value"),
-        **dict.fromkeys(("d", "data", "data-raw", "data-binary", "data-urlencode", "F", "form", "H", "header", "X", "request", "u", "user", "A", "user-agent", "e", "referer", "m", "max-time", "w", "write-out", "x", "proxy", "json", "url", "connect-timeout", "retry", "r", "range", "resolve", "cacert", "U"), "value"),
-    }  # fmt: skip
-    parsed = parse_options(call.args, Rules("", options=options))
+    parsed = parse_options(call.args, Rules("", options=_CURL))
     if (
         not parsed.operands
         and not parsed.has("url", "K", "config")
         and parsed.has("V", "version", "h", "help")
     ):
         return
-    for value in parsed.values(*(name for name, action in options.items() if action == "write")):
+    for value in parsed.values(*_CURL_WRITES):
         call.writes(value)
     if parsed.has("O", "remote-name", "remote-name-all", "J"):
         call.findings.effect("write", "…")
@@ -171,7 +185,9 @@ def database(call: Call, rules: Rules) -> None:
     mentions(call)
     if (
         re.search(
-            r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+(?:table\s+)?\w|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropdatabase)\b|(?i:dropDatabase)",
+            r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+(?:table\s+)?\w"
+            r"|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropdatabase)\b"
+            r"|(?i:dropDatabase)",
             text,
         )
         or call.name == "dropdb"

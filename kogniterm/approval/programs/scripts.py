@@ -190,7 +190,8 @@ def awk(call: Call, rules: Rules) -> None:
             if args and len(word) == 2:
                 args.pop(0)
         elif not re.fullmatch(
-            r"-[bcCghMnNOPrsStV]|--(?:posix|traditional|re-interval|csv|version|help|lint)|-W\w*|--version",
+            r"-[bcCghMnNOPrsStV]|--(?:posix|traditional|re-interval|csv|version|help|lint)"
+            r"|-W\w*|--version",
             word,
         ):
             call.ask(

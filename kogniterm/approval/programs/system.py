@@ -283,6 +283,19 @@ def getent(call: Call, rules: Rules) -> None:
 
 
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
-    "disk": disk, "firewall": firewall,     "kill": kill, "killall": killall, "systemctl": systemctl, "service": service,
-    "crontab": crontab, "sysctl": sysctl, "ip": ip, "ifconfig": ifconfig, "mount": mount,
-    "date": date, "ps": ps, "top": top, "getent": getent,     }  # fmt: skip
+    "disk": disk,
+    "firewall": firewall,
+    "kill": kill,
+    "killall": killall,
+    "systemctl": systemctl,
+    "service": service,
+    "crontab": crontab,
+    "sysctl": sysctl,
+    "ip": ip,
+    "ifconfig": ifconfig,
+    "mount": mount,
+    "date": date,
+    "ps": ps,
+    "top": top,
+    "getent": getent,
+}

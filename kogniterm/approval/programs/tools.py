@@ -6,24 +6,26 @@ import re
 from collections.abc import Callable
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.programs.common import mentions, words_of
+
+_QUERIES = {
+    "pacman": r"-Q",
+    "dnf": r"(?:list|info|repolist)\Z",
+    "yum": r"(?:list|info|repolist)\Z",
+    "zypper": r"(?:se|search|info|lr)\Z",
+    "apk": r"(?:info|list)\Z",
+    "port": r"installed\Z",
+    "nix-env": r"-q",
+}
 
 
 def packages(call: Call, rules: Rules) -> None:
     """Package managers: queries are reads, the rest installs or removes."""
     words = words_of(call)
-    queries = {
-        "pacman": r"-Q", "dnf": r"list|info|repolist|history$", "yum": r"list|info|repolist", "apk": r"info|list",
-        "zypper": r"se|search|info|lr", "apt-get": r"--version", "port": r"installed", "nix-env": r"-q",
-    }  # fmt: skip
-    pattern = queries.get(call.name)
-    if (
-        words
-        and pattern
-        and re.match(pattern, words[0])
-        and "--installed" in (*words, "--installed")
-    ):
+    pattern = _QUERIES.get(call.name)
+    if words and pattern and re.match(pattern, words[0]):
         if call.name in {"dnf", "yum", "zypper"}:
             call.network(call.name)
         return
@@ -69,7 +71,8 @@ def man(call: Call, rules: Rules) -> None:
     for arg in call.args:
         if (
             re.match(
-                r"-\w*[PHlCMTXZRp]|--(?:pager|html|local|config|preproc|troff|browser|recode|gx|dither)|--output",
+                r"-\w*[PHlCMTXZRp]|--(?:pager|html|local|config|preproc|troff|browser|recode"
+                r"|gx|dither)|--output",
                 arg.value,
             )
             or arg.maybe_option
@@ -114,7 +117,8 @@ def docker(call: Call, rules: Rules) -> None:
     if re.search(r"\bprune\b|\brm -\w*f|system reset|volume rm|swarm leave", " ".join(words)):
         call.danger("{program} deletes containers, images or their data.")
     if re.search(
-        r"(?:-v|--volume)[ =]?/:|--privileged|--pid[ =]host|source=/,|-v[ =]?/(?:etc|root|var/run/docker\.sock|home):|--cap-add|docker\.sock",
+        r"(?:-v|--volume)[ =]?/:|--privileged|--pid[ =]host|source=/,|-v[ =]?/(?:etc|root"
+        r"|var/run/docker\.sock|home):|--cap-add|docker\.sock",
         " ".join(words),
     ):
         call.danger("{program} gives a container power over this machine.")
@@ -127,7 +131,8 @@ def dpkg(call: Call, rules: Rules) -> None:
     """dpkg: queries read."""
     words = words_of(call)
     if not words or not re.match(
-        r"-[lLsSpWIc]\Z|--(?:list|listfiles|status|search|print-|get-selections|show|info|contents|audit|version|help|verify)",
+        r"-[lLsSpWIc]\Z|--(?:list|listfiles|status|search|print-|get-selections|show|info"
+        r"|contents|audit|version|help|verify)",
         words[0],
     ):
         call.findings.effect("privilege", "dpkg", outside=True)
@@ -174,6 +179,16 @@ def gpg(call: Call, rules: Rules) -> None:
     del rules
 
 
+_OPENSSL_READS = names(
+    """
+    x509 dgst version md5 sha1 sha256 sha512 crl asn1parse verify ciphers list base64
+    """
+)
+_OPENSSL_DOES = re.compile(
+    r"-(?:out|writerand|engine|provider|config|sign|passin|key|signkey|CAserial|rand|CAkey|load)"
+)
+
+
 def openssl(call: Call, rules: Rules) -> None:
     """openssl: looking at certificates and hashing reads."""
     words = words_of(call)
@@ -181,9 +196,7 @@ def openssl(call: Call, rules: Rules) -> None:
     mentions(call)
     if verb in {"s_client", "s_server", "s_time", "ocsp"}:
         call.network(" ".join(words)[:80])
-    elif verb in {"x509", "dgst", "version", "md5", "sha1", "sha256", "sha512", "crl", "asn1parse", "verify", "ciphers", "list", "base64"} and not any(
-        re.match(r"-(?:out|writerand|engine|provider|config|sign|passin|key|signkey|CAserial|rand|CAkey|load)", word) for word in words
-    ):  # fmt: skip
+    elif verb in _OPENSSL_READS and not any(_OPENSSL_DOES.match(word) for word in words):
         for operand in call.args[1:]:
             if not operand.value.startswith("-"):
                 call.reads(operand)

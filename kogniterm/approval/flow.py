@@ -1,0 +1,105 @@
+"""How values move between statements: through pipes, loops and redirections."""
+
+from __future__ import annotations
+
+import re
+
+from kogniterm.approval.naming import names
+from kogniterm.approval.places import (
+    HOLE,
+    is_harmless_device,
+)
+from kogniterm.approval.scope import Argument, Scope, expand, expand_single
+from kogniterm.approval.shelltree import (
+    Branch,
+    Group,
+    Loop,
+    Node,
+    Pipeline,
+    Redirect,
+    Sequence,
+    Simple,
+)
+
+
+def goes_to_device(redirect: Redirect, scope: Scope) -> bool:
+    if redirect.target is None:
+        return True
+    return is_harmless_device(expand_single(redirect.target, scope).value)
+
+
+def any_of(values: list[Argument]) -> Argument:
+    """One argument standing for any of `values`."""
+    if not values:
+        return Argument(HOLE, split=True)
+    first = values[0]
+    if all(value == first for value in values):
+        return first
+    tainted = any(v.maybe_option or v.tainted or v.value[:1] in {"-", HOLE} for v in values)
+    prefix = (
+        ""
+        if tainted or not all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values)
+        else "./"
+    )
+    names = tuple(name for value in values for name in value.names)
+    inner = tuple(item for value in values for item in value.inner)
+    return Argument(
+        prefix + HOLE, split=any(v.split for v in values), tainted=tainted, names=names, inner=inner
+    )
+
+
+def assigned_names(node: Node) -> set[str]:
+    """Names a statement may assign, found without recursion."""
+    found: set[str] = set()
+    stack: list[Node] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Simple):
+            found.update(assignment.name for assignment in current.assignments)
+        elif isinstance(current, Pipeline):
+            stack.extend(current.parts)
+        elif isinstance(current, Sequence):
+            stack.extend(item for _, item in current.items)
+        elif isinstance(current, Branch):
+            stack.extend((current.always, *current.parts))
+        elif isinstance(current, Group | Loop):
+            stack.append(current.body)
+    return found
+
+
+def said(part: Node, scope: Scope) -> str | None:
+    """What an echo or printf in front of a pipe says, if it is known."""
+    if not isinstance(part, Simple) or not part.words:
+        return None
+    words = [argument for word in part.words for argument in expand(word, scope)]
+    if words[0].value not in {"echo", "printf"} or not all(argument.known for argument in words):
+        return None
+    spoken = [
+        argument.value for argument in words[1:] if not re.fullmatch(r"-[neE]+", argument.value)
+    ]
+    return " ".join(spoken).replace("\\n", "\n")
+
+
+_PASSES_LINES = frozenset(
+    names(
+        """
+    grep egrep fgrep sort uniq head tail tac shuf
+    """
+    )
+)
+
+
+def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument | None:
+    """What the output of `part` gives xargs, line by line, where that is known to be paths."""
+    if not isinstance(part, Simple) or not part.words:
+        return None
+    words = [expand(word, scope) for word in part.words]
+    flat = [argument.value for group in words for argument in group]
+    if flat[0] in _PASSES_LINES:
+        return before
+    if flat[0] != "find" or "-printf" in flat or "-fprintf" in flat:
+        return None
+    root = flat[1] if len(flat) > 1 and flat[1][:1] not in {"-", "(", "!"} else "."
+    if root.startswith(HOLE):
+        return None
+    return Argument(f"{root.rstrip('/')}/{HOLE}", split=True, tainted=True)
