@@ -156,6 +156,7 @@ def _check(args: argparse.Namespace) -> int:
 
     place = _place(args, args.source) if args.source else stores.location_of(args)
     with stores.opened(place) as store:
+        problems = store.backend.problems()
         reports = [verify(store.backend, info.id) for info in store.sessions(limit=1_000_000)]
     broken = [report for report in reports if not report.intact]
     records = sum(report.records for report in reports)
@@ -165,13 +166,16 @@ def _check(args: argparse.Namespace) -> int:
                 "place": _shown(place),
                 "sessions": len(reports),
                 "records": records,
+                "problems": problems,
                 "broken": [
                     {"session": one.session_id, "record": one.broken, "reason": str(one.reason)}
                     for one in broken
                 ],
             }
         )
-        return EXIT_NOT_DONE if broken else EXIT_DONE
+        return EXIT_NOT_DONE if broken or problems else EXIT_DONE
+    for problem in problems:
+        sys.stderr.write(stores.visible(problem) + "\n")
     for report in broken:
         if report.reason is not None:
             sys.stderr.write(
@@ -187,4 +191,4 @@ def _check(args: argparse.Namespace) -> int:
             )
         ]
     )
-    return EXIT_NOT_DONE if broken else EXIT_DONE
+    return EXIT_NOT_DONE if broken or problems else EXIT_DONE

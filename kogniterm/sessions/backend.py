@@ -47,6 +47,9 @@ class Backend(Protocol):
     def another(self) -> Backend:
         """A second connection to the same database, for use in another thread."""
 
+    def problems(self) -> list[str]:
+        """What the database finds wrong with its own structure when it looks at all of it."""
+
     def scrub(self) -> None:
         """After deletions: leave nothing of them on disk, as far as this database can."""
 
@@ -99,6 +102,10 @@ class SqliteBackend:
 
     def another(self) -> SqliteBackend:
         return SqliteBackend(self._path)
+
+    def problems(self) -> list[str]:
+        rows = self.execute("PRAGMA integrity_check") + self.execute("PRAGMA foreign_key_check")
+        return [" ".join(map(str, row)) for row in rows if row != ("ok",)]
 
     def scrub(self) -> None:
         with self._errors():

@@ -40,6 +40,17 @@ class FileInUse:
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
+    def left_by_a_crash(self) -> bool:
+        """Whether a write-ahead log lies there though nobody has the database open."""
+        log = self._path.with_suffix("").with_name(self._path.stem + "-wal")
+        if not log.exists():
+            return False
+        try:
+            with self.alone():
+                return True
+        except StorageLockedError:
+            return False
+
     def release(self) -> None:
         """Let go of the file."""
         if self._descriptor >= 0:

@@ -50,12 +50,14 @@ def open_store(
 
 def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
     """Check the file, and recover it when it is damaged and nobody else has it open."""
-    if not is_damaged(path):
+    if not path.exists():
         return None
     lock = FileInUse(path)
     try:
+        if not is_damaged(path, crashed=lock.left_by_a_crash()):
+            return None
         with lock.alone():
-            if not is_damaged(path):  # another process was faster
+            if not is_damaged(path, crashed=True):  # another process was faster
                 return None
             return recover(path, now=now, prepare=_make)
     finally:
