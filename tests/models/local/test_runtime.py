@@ -1,0 +1,113 @@
+"""The worker process: faults of the library told in a sentence, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import ModelReplyError, ModelUnavailableError
+from kogniterm.models.local.runtime import Finished, Prompt, Runtime
+
+PRELOAD = """
+import sys
+from pathlib import Path
+from kogniterm.models.local.runtime import Runtime
+runtime = Runtime(Path(sys.argv[1]), context=256)
+runtime.preload()
+print("started", flush=True)
+sys.stdin.read()
+"""
+# What the library looks like to the worker, as far as the worker uses it; `fault` is its body.
+BROKEN_LIBRARY = """
+import os
+class Threads: n_threads = 0; poll = 0
+class Model: path = ""
+class CommonParams:
+    def __init__(self):
+        self.model, self.cpuparams, self.cpuparams_batch = Model(), Threads(), Threads()
+class Server:
+    def __init__(self, parameters): pass
+    def handle_completions(self, request, callback):
+        {fault}
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that the worker imports in place of the native library."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path / "xllamacpp.py"
+
+
+async def complete(file: Path) -> list[str | Finished]:
+    """Everything one small completion gives."""
+    runtime = Runtime(file, context=256)
+    try:
+        return [event async for event in runtime.complete(Prompt("a", 4))]
+    finally:
+        runtime.close()
+
+
+async def test_missing_system_library_names_the_packages(library: Path, tmp_path: Path) -> None:
+    library.write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
+    with pytest.raises(ModelUnavailableError, match=r"libgomp\.so\.1.*apt install libgomp1"):
+        await complete(tmp_path / "any.gguf")
+
+
+async def test_missing_runtime_names_the_extra(library: Path, tmp_path: Path) -> None:
+    library.write_text("raise ModuleNotFoundError('xllamacpp')")
+    with pytest.raises(ModelUnavailableError, match=r"pip install 'kogniterm\[local\]'"):
+        await complete(tmp_path / "any.gguf")
+
+
+async def test_worker_that_dies_twice_is_told(library: Path, tmp_path: Path) -> None:
+    fault = "os.write(2, b'out of memory\\n'); os._exit(9)"
+    library.write_text(BROKEN_LIBRARY.format(fault=fault))
+    with pytest.raises(ModelUnavailableError, match=r"ended unexpectedly \(out of memory\)"):
+        await complete(tmp_path / "any.gguf")
+
+
+async def test_worker_that_dies_once_is_replaced(library: Path, tmp_path: Path) -> None:
+    done = (
+        "callback({'choices': [{'text': 'x', 'finish_reason': 'stop'}],"
+        " 'usage': {'prompt_tokens': 3, 'completion_tokens': 1}})"
+    )
+    flag = tmp_path / "died"
+    fault = f"os._exit(9) if not os.path.exists({str(flag)!r}) and not "
+    fault += f"os.close(os.open({str(flag)!r}, os.O_CREAT)) else {done}"
+    library.write_text(BROKEN_LIBRARY.format(fault=fault))
+    assert await complete(tmp_path / "any.gguf") == ["x", Finished(False, 3, 1, 0)]
+
+
+async def test_refused_request_is_a_reply_error(library: Path, tmp_path: Path) -> None:
+    fault = "callback({'error': {'type': 'invalid_request_error', 'message': 'bad grammar'}})"
+    library.write_text(BROKEN_LIBRARY.format(fault=fault))
+    with pytest.raises(ModelReplyError, match="bad grammar"):
+        await complete(tmp_path / "any.gguf")
+
+
+def test_killed_session_leaves_no_worker(library: Path, tmp_path: Path) -> None:
+    library.write_text(BROKEN_LIBRARY.format(fault="pass"))
+    session = subprocess.Popen(
+        [sys.executable, "-c", PRELOAD, str(tmp_path / "any.gguf")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with session:
+        assert session.stdout is not None
+        assert session.stdout.readline() == b"started\n"
+        children = Path(f"/proc/{session.pid}/task/{session.pid}/children").read_text()
+        worker = os.pidfd_open(int(children.split()[0]))
+        session.send_signal(signal.SIGKILL)
+    try:
+        gone = select.poll()
+        gone.register(worker, select.POLLIN)
+        assert gone.poll(30_000)
+    finally:
+        os.close(worker)
