@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import signal
+import termios
 import threading
 import time
 from collections.abc import Callable
@@ -252,8 +253,13 @@ class RunningCommand:
         self._company.terminal = terminal
         self._company.feed.flush()
         hand = HandOver(terminal, self.master, self.outgoing, self._modes)
+        try:
+            hand.begin(self.keeper.last(_SHOWN))
+        except (OSError, termios.error):
+            # A terminal that cannot be taken is none: the command goes on without a person.
+            self._company.terminal = None
+            return
         self._hand = hand
-        hand.begin(self.keeper.last(_SHOWN))
         self._poll.register(hand.input, select.POLLIN)
 
     def _hand_back(self) -> None:

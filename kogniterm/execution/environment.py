@@ -33,7 +33,8 @@ UNATTENDED: Mapping[str, str] = {
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DROPPED = frozenset(
-    {"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "_", "SHLVL", "PWD", "OLDPWD"}
+    {"BASH_ENV", "ENV", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "_", "SHLVL"}
+    | {"PWD", "OLDPWD", "LINES", "COLUMNS"}
 )
 """Would run code or change options before a command starts, or belong to another shell."""
 

@@ -299,15 +299,20 @@ class CommandExecutor:
 
     def read_job(self, job_id: str) -> str:
         """What a job has written, as a screen would show it, clipped like a result."""
+        self._launcher.sync()
         return self._jobs.read(job_id)
 
     def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
         """Wait until a job has ended, at most `timeout` seconds; returns what it is then."""
-        return self._jobs.wait(job_id, timeout)
+        job = self._jobs.wait(job_id, timeout)
+        self._launcher.sync()  # its file is complete when this returns
+        return job
 
     def stop_job(self, job_id: str) -> Job:
         """End a job's tree: TERM, KILL 200 ms later."""
-        return self._jobs.stop(job_id)
+        job = self._jobs.stop(job_id)
+        self._launcher.sync()
+        return job
 
     def send_keys(self, job_id: str, text: str) -> None:
         """Type `text` into a job."""

@@ -104,7 +104,11 @@ class HandOver:
 
     def follow_size(self) -> None:
         """Give the command's terminal the size of the person's."""
-        size = self._terminal.size()
+        try:
+            size = self._terminal.size()
+        except OSError:
+            self.hung_up = True
+            return
         if size != self._size:
             self._size = size
             with contextlib.suppress(OSError):

@@ -121,6 +121,14 @@ class Launcher:
         self._keeps_jobs = True
         self._tell({"op": "keep", "leader": leader})
 
+    def sync(self) -> None:
+        """Wait until what jobs have written so far is in their files."""
+        with self._lock:
+            if self._channel is not None:
+                with contextlib.suppress(OSError):
+                    wire.send(self._channel, {"op": "sync"})
+                    wire.receive(self._channel)
+
     def _tell(self, message: dict[str, Any]) -> None:
         with self._lock:
             if self._channel is not None:

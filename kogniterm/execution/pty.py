@@ -136,6 +136,9 @@ def spawn(request: SpawnRequest) -> tuple[int, int]:
 
 def _split(request: SpawnRequest) -> None:
     """In the session leader: fork; the child returns to be executed, the leader never does."""
+    # From here on a child's end must not run a handler that writes to a closed descriptor.
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.set_inheritable(request.report, False)
     set_output_processing(0, request.output_processing)
     for number in _LEADER_IGNORES:
@@ -171,8 +174,6 @@ def _lead(shell: int, request: SpawnRequest) -> NoReturn:
     """Reap everything below the leader and report it; exits when nothing is left."""
     report = request.report
     noted = 0
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _close_all_but(0, report)
     os.chdir("/")
     os.set_blocking(report, False)

@@ -8,7 +8,8 @@ library and ptyprocess only.
 
 Requests (`wire` messages): `spawn` with one descriptor (the report pipe) is answered by
 `spawned` with the terminal's master, or by `failed`. `adopt` (drain into a file from now on),
-`keep` (outlive the executor) and `release` (the terminal may be closed) have no answer.
+`keep` (outlive the executor) have no answer; `sync` is answered by `synced` when everything
+written so far by adopted commands is in their files.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kogniterm.execution import pty, wire
 from kogniterm.execution.processes import end_tree, process_state
 
 _READ_SIZE = 1 << 16
+_READS_AT_ONCE = 256
 
 
 class _Command:
@@ -52,6 +54,12 @@ class _Command:
             with contextlib.suppress(OSError):
                 os.write(self.sink, written)
         return bool(data)
+
+    def drain_all(self) -> None:
+        """Move what waits now; bounded, for a job may write without end."""
+        for _ in range(_READS_AT_ONCE):
+            if not select.select([self.master], [], [], 0)[0] or not self.drain():
+                return
 
     def close(self) -> None:
         """Release the descriptors."""
@@ -125,8 +133,11 @@ class Supervisor:
             case "keep":
                 if message["leader"] in self._commands:
                     self._commands[message["leader"]].kept = True
-            case "release":
-                self._forget(message["leader"])
+            case "sync":
+                self._reap()
+                for command in list(self._draining.values()):
+                    command.drain_all()
+                self._answer({"op": "synced"})
 
     def _spawn(self, message: dict[str, Any], report: int) -> None:
         request = pty.SpawnRequest(
@@ -173,9 +184,8 @@ class Supervisor:
     def _forget(self, leader: int) -> None:
         command = self._commands.pop(leader, None)
         if command is not None:
-            while command.master in self._draining and command.drain():
-                if not select.select([command.master], [], [], 0)[0]:
-                    break
+            if command.master in self._draining:
+                command.drain_all()
             self._stop_draining(command.master)
             command.close()
 

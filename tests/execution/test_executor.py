@@ -178,7 +178,7 @@ def test_output_of_a_job_does_not_reach_the_next_command(executor: CommandExecut
 
 def test_a_flooding_job_neither_blocks_nor_grows(tmp_path: Path) -> None:
     with open_executor(tmp_path, limits=OutputLimits(file=100_000)) as executor:
-        result = executor.run("(yes | head -c 5000000; touch flooded) >/dev/tty & true")
+        result = executor.run("(yes | head -c 5000000; touch flooded; sleep 60) >/dev/tty & true")
         until((tmp_path / "flooded").exists)
         path = Path(executor.jobs()[0].output_path or "")
         assert path.stat().st_size <= 100_000
