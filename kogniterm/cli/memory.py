@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,8 +81,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open(
-    args: argparse.Namespace, *, project: str | None = None, forgetting: bool = False
+    args: argparse.Namespace,
+    *,
+    project: str | None = None,
+    others: Sequence[Forgettable] | None = None,
 ) -> Memory:
+    """The memory of the person here; with `others`, ready to forget."""
     from kogniterm.approval.redact import redact
     from kogniterm.memory import open_memory
     from kogniterm.memory.project import project_root
@@ -91,7 +96,6 @@ def _open(
     if project is None:
         folder = Path(args.project).expanduser() if args.project else Path.cwd()
         project = str(project_root(folder))
-    others: Sequence[Forgettable] = _other_stores() if forgetting else ()
     return open_memory(
         stores.location_of(args),
         user=stores.person(),
@@ -99,22 +103,18 @@ def _open(
         vectors=args.action == "search" and vectors_installed(),
         redact=redact,
         key_file=paths.data / "memory-key",
-        stores=others,
-        paths=(paths.data,) if forgetting else (),
+        stores=others or (),
+        paths=(paths.data,) if others is not None else (),
     )
 
 
-def _other_stores() -> list[Forgettable]:
-    """What else may hold forgotten words: plain files of the data folder."""
-    from kogniterm.memory.files import FilePurge
-    from kogniterm.types import Text
+@contextmanager
+def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
+    """What else may hold forgotten words: the journal and the plain files of the data folder."""
+    from kogniterm.runtime.forgetting import forgettables
 
-    paths = stores.paths_in_use()
-    return [
-        FilePurge(Text("prompt history"), [paths.history_file]),
-        FilePurge(Text("logs"), [paths.log_file.parent]),
-        FilePurge(Text("command outputs"), [paths.outputs]),
-    ]
+    with stores.opened(stores.location_of(args)) as sessions:
+        yield forgettables(stores.paths_in_use(), sessions)
 
 
 def _writable(args: argparse.Namespace) -> None:
@@ -138,9 +138,7 @@ def _list(args: argparse.Namespace) -> int:
         wanted = ("active", "pending", "superseded") if args.all else ("active", "pending")
         now = memory.clock.now()
         facts = [
-            fact
-            for fact in memory.facts(*wanted)
-            if args.all or not shown.is_faded(fact, now)
+            fact for fact in memory.facts(*wanted) if args.all or not shown.is_faded(fact, now)
         ]
         if args.json:
             stores.write_json([shown.as_json(fact, now) for fact in facts])
@@ -260,7 +258,7 @@ def _forget(args: argparse.Namespace) -> int:
         raise UsageError("Say what to forget: an id, words, --session ID, --here or --all.")
     if args.all:
         return _forget_everywhere(args)
-    with _open(args, forgetting=True) as memory:
+    with _other_stores(args) as others, _open(args, others=others) as memory:
         phrase = " ".join(args.words)
         if args.words:
             facts = memory.forgetter.matches(phrase)
@@ -287,9 +285,10 @@ def _forget_everywhere(args: argparse.Namespace) -> int:
                 facts += [fact for fact in one.facts() if fact.project == project]
     _ask(args, facts)
     receipts = []
-    for project in projects:
-        with _open(args, project=project, forgetting=True) as one:
-            receipts.append(one.forgetter.forget_all())
+    with _other_stores(args) as others:
+        for project in projects:
+            with _open(args, project=project, others=others) as one:
+                receipts.append(one.forgetter.forget_all())
     return shown.write_receipt(shown.merged(receipts), as_json=args.json)
 
 

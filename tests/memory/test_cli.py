@@ -1,0 +1,231 @@
+"""`kogniterm memory` as people type it, on real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from kogniterm.cli import memory
+from kogniterm.cli.options import Parser
+from kogniterm.errors import KognitermError
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.store import SessionStore
+from tests.support.conversation import command_turn, write
+
+KOGNITERM = Path(sys.executable).with_name("kogniterm")
+
+
+class Person:
+    """Somebody with a home and a project, typing commands."""
+
+    def __init__(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        self.project = root / "project"
+        self.data = root / "home" / "data"
+        self.project.mkdir(parents=True)
+        (root / "home" / "config").mkdir(parents=True)
+        self.environ = {
+            "HOME": str(root / "home"),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "KOGNITERM_CONFIG_DIR": str(root / "home" / "config"),
+            "KOGNITERM_DATA_DIR": str(self.data),
+            "KOGNITERM_CACHE_DIR": str(root / "home" / "cache"),
+        }
+
+    def run(self, *words: str, code: int = 0, **environ: str) -> str:
+        """Run the verb in this process: what it does is the same, and it is there at once."""
+        for name, value in {**self.environ, **environ}.items():
+            self._monkeypatch.setenv(name, value)
+        self._monkeypatch.chdir(self.project)
+        parser = Parser(prog="kogniterm")
+        memory.add_parser(parser.add_subparsers())
+        try:
+            status = memory.run(parser.parse_args(["memory", *words]))
+            problem = ""
+        except KognitermError as error:
+            status, problem = error.exit_code, str(error)
+        for name in environ:
+            self._monkeypatch.delenv(name)
+        printed = self._capsys.readouterr()
+        self.errors = printed.err + problem
+        assert status == code, self.errors
+        return printed.out
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self.run(*words, "--json", code=code))
+
+    def shell(self, *words: str, stdin: str) -> subprocess.CompletedProcess[str]:
+        """The real console script."""
+        return subprocess.run(
+            [KOGNITERM, "memory", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environ,
+            cwd=self.project,
+            timeout=60,
+        )
+
+
+@pytest.fixture
+def new_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], Person]:
+    return lambda name: Person(tmp_path / name, monkeypatch, capsys)
+
+
+@pytest.fixture
+def person(new_person: Callable[[str], Person]) -> Person:
+    return new_person("ana")
+
+
+def test_a_life_of_a_fact(person: Person) -> None:
+    added = person.json("add", "Deploys", "happen", "on", "Fridays", "--slot", "deploy day")
+    assert added["change"] == "added"
+    label = added["fact"]["id"]
+    (listed,) = person.json("list")
+    assert listed["id"] == label
+    assert listed["source"] == "explicit"
+    assert listed["because"].startswith("because you asked to remember it on ")
+    assert person.json("search", "when", "are", "deploys?")[0]["id"] == label
+    assert label in person.run("list")
+    assert "100%" in person.run("show", label)
+    edited = person.json("edit", label, "Deploys", "happen", "on", "Mondays")
+    assert person.json("show", edited["id"])["replaced"][0]["text"] == "Deploys happen on Fridays"
+    assert person.json("undo", edited["id"])["text"] == "Deploys happen on Fridays"
+    assert person.json("pin", label)["pinned"] is True
+    assert person.json("pin", label, "--off")["pinned"] is False
+    assert {one["status"] for one in person.json("list", "--all")} == {"active", "superseded"}
+    assert [one["id"] for one in person.json("prune")["facts"]] == [edited["id"]]
+    assert person.json("prune", "--yes")["pruned"] is True
+    assert len(person.json("list", "--all")) == 1
+
+
+def test_other_projects_and_everywhere(person: Person, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    person.run("add", "Only", "here")
+    person.run("add", "All", "over", "--everywhere")
+    assert [one["text"] for one in person.json("list", "--project", str(other))] == ["All over"]
+    inner = person.project / "src"
+    inner.mkdir()
+    assert len(person.json("list", "--project", str(inner))) == 1
+    (person.project / ".git").mkdir()
+    assert len(person.json("list", "--project", str(inner))) == 2
+
+
+def test_export_and_import(
+    person: Person, new_person: Callable[[str], Person], tmp_path: Path
+) -> None:
+    person.run("add", "Deploys", "happen", "on", "Fridays")
+    file = tmp_path / "export.jsonl"
+    assert person.run("export", "--to", str(file)) == ""
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert person.run("export") == file.read_text()
+    other = new_person("ben")
+    assert other.json("import", str(file))["added"] == 1
+    assert other.json("list") == []
+    assert other.json("import", str(file), "--yes")["added"] == 1
+    assert other.run("export") == file.read_text()
+    again = other.shell("import", "-", "--yes", "--json", stdin=file.read_text())
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["known"] == 1
+    other.run("import", str(tmp_path / "missing"), code=2)
+
+
+def test_forgetting_reaches_the_journal_and_its_chain_still_holds(person: Person) -> None:
+    label = person.json("add", "The", "safe", "opens", "with", "tangerine")["fact"]["id"]
+    outputs = person.data / "outputs"
+    store = SessionStore(
+        SqliteBackend(person.data / "kogniterm.db"), version="1.0", outputs=outputs
+    )
+    journal = store.create(folder=str(person.project), model="scripted:a")
+    write(journal, command_turn(1, "THE SAFE opens with tangerine, remember it"))
+    session = journal.state.session_id
+    journal.close()
+    store.close()
+    (person.data / "history").write_text("+the safe opens with tangerine\n+ls\n")
+    person.run("forget", label, code=2)
+    assert "--yes" in person.errors
+    receipt = person.json("forget", label, "--yes")
+    assert receipt["proved"] is True
+    assert receipt["facts"] == [label]
+    removed = {one["place"]: one["records"] for one in receipt["removed"]}
+    assert removed["the session journal"] > 0
+    assert removed["prompt history"] == 1
+    assert receipt["scanned"]["files"] >= 3
+    assert receipt["unreachable"]
+    for file in person.data.rglob("*"):
+        if file.is_file():
+            assert b"tangerine" not in file.read_bytes().lower(), file
+    backend = SqliteBackend(person.data / "kogniterm.db")
+    assert verify(backend, session).intact
+    assert verify(backend, session).forgotten
+    backend.close()
+    assert "+ls" in (person.data / "history").read_text()
+
+
+def test_forgetting_words_here_everywhere_and_nothing(person: Person) -> None:
+    person.run("add", "The", "cat", "is", "Biscuit")
+    person.run("add", "The", "dog", "is", "Pepper")
+    person.run("add", "The", "bird", "is", "Kiwi", "--everywhere")
+    person.run("forget", "elephant", "--yes", code=2)
+    person.run("forget", code=2)
+    person.run("forget", "cat", "--all", code=2)
+    assert "1 fact forgotten" in person.run("forget", "biscuit", "--yes")
+    assert [one["text"] for one in person.json("list")] == ["The dog is Pepper", "The bird is Kiwi"]
+    person.run("forget", "--here", "--yes")
+    assert [one["text"] for one in person.json("list")] == ["The bird is Kiwi"]
+    person.run("add", "Another", "one")
+    assert len(person.json("forget", "--all", "--yes")["facts"]) == 2
+    assert person.json("list", "--all") == []
+
+
+def test_a_person_is_asked_and_may_say_no(person: Person) -> None:
+    person.run("add", "The", "cat", "is", "Biscuit")
+    child = pexpect.spawn(
+        str(KOGNITERM),
+        ["memory", "forget", "biscuit"],
+        env={**person.environ, "TERM": "xterm"},
+        cwd=str(person.project),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("The cat is Biscuit")
+    child.expect(r"\[y/N\]")
+    child.sendline("n")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 2
+    assert len(person.json("list")) == 1
+
+
+def test_switched_off_it_takes_nothing_in(person: Person) -> None:
+    person.run("add", "Something", code=2, KOGNITERM_MEMORY="off")
+    assert person.json("list") == []
+
+
+@pytest.mark.parametrize(
+    "words", [("show", "m99"), ("show", "x"), ("edit", "m1", " "), ("add", " ")]
+)
+def test_mistakes_are_told(person: Person, words: tuple[str, ...]) -> None:
+    person.run("add", "Something")
+    person.run(*words, code=2)
+    assert person.errors
+
+
+def test_searching_for_nothing_known(person: Person) -> None:
+    assert person.json("search", "xylophone", code=1) == []
