@@ -12,7 +12,15 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from kogniterm.errors import KognitermError
+from kogniterm.errors import (
+    EXIT_BUDGET,
+    EXIT_INTERRUPTED,
+    EXIT_MODEL,
+    EXIT_NOT_DONE,
+    EXIT_REFUSED,
+    KognitermError,
+    TurnInterruptedError,
+)
 from kogniterm.runtime import events
 from kogniterm.types import (
     ActionRequest,
@@ -20,6 +28,7 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     Plan,
+    StopReason,
     Text,
     Usage,
 )
@@ -138,29 +147,35 @@ class Summary:
         }
 
 
-class JsonSink:
-    """`--output json`: silent until the end, then one object."""
-
-    def __init__(self, stream: TextIO, redact: Redact = str) -> None:
-        self._stream = stream
-        self._summary = Summary(redact)
-
-    def __call__(self, event: object) -> None:
-        """Take one event."""
-        self._summary.add(event)
-
-    def finish(self, answer: Answer) -> None:
-        """Print the final object."""
-        _write(self._stream, self._summary.final(answer))
-
-
-class StreamJsonSink:
-    """`--output stream-json`: every event as it comes, then the final object, one a line."""
+class _Ending:
+    """Prints the final object, once."""
 
     def __init__(self, stream: TextIO, redact: Redact = str) -> None:
         self._stream = stream
         self._redact = redact
         self._summary = Summary(redact)
+        self._finished = False
+
+    def finish(self, answer: Answer) -> None:
+        """Print the final object, which has the type "result"; later calls print nothing."""
+        if not self._finished:
+            self._finished = True
+            _write(self._stream, self._summary.final(answer))
+
+
+class JsonSink(_Ending):
+    """`--output json`: silent until the end, then one object."""
+
+    def __call__(self, event: object) -> None:
+        """Take one event."""
+        self._summary.add(event)
+
+
+class StreamJsonSink(_Ending):
+    """`--output stream-json`: every event as it comes, then the final object, one a line."""
+
+    def __init__(self, stream: TextIO, redact: Redact = str) -> None:
+        super().__init__(stream, redact)
         self._decoders: dict[str, codecs.IncrementalDecoder] = {}
 
     def __call__(self, event: object) -> None:
@@ -174,10 +189,6 @@ class StreamJsonSink:
         if isinstance(event, events.CommandEnded):
             self._flush(event.request_id)
         self._print(kind_of(event), plain(event))
-
-    def finish(self, answer: Answer) -> None:
-        """Print the final object, which has the type "result"."""
-        _write(self._stream, self._summary.final(answer))
 
     def _decoder(self, request_id: str) -> codecs.IncrementalDecoder:
         if request_id not in self._decoders:
@@ -195,11 +206,23 @@ class StreamJsonSink:
         _write(self._stream, {"version": events.VERSION, "type": kind, **redacted})
 
 
-def failure(error: KognitermError) -> Answer:
-    """The answer of a task that could not be started, for the sinks' `finish`."""
-    stops = {3: "refused", 4: "budget", 5: "model_failed", 130: "interrupted"}
-    stop: Any = stops.get(error.exit_code, "not_done")
-    return Answer("", stop, error.exit_code, error.text)
+def failure(error: BaseException) -> Answer:
+    """The answer of a task that broke before its turn could end, for the sinks' `finish`."""
+    if isinstance(error, KeyboardInterrupt):
+        error = TurnInterruptedError("The task was interrupted.")
+    if isinstance(error, KognitermError):
+        stop = _STOPS.get(error.exit_code, "not_done")
+        return Answer("", stop, error.exit_code, error.text)
+    what = Text("{kind}: {what}", {"kind": type(error).__name__, "what": error})
+    return Answer("", "not_done", EXIT_NOT_DONE, what)
+
+
+_STOPS: Mapping[int, StopReason] = {
+    EXIT_REFUSED: "refused",
+    EXIT_BUDGET: "budget",
+    EXIT_MODEL: "model_failed",
+    EXIT_INTERRUPTED: "interrupted",
+}
 
 
 def _redacted(value: Any, redact: Redact) -> Any:

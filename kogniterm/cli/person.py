@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from kogniterm.protocols import Approver
+from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.types import Answer
 from kogniterm.ui.ask import LineAsker
 from kogniterm.ui.attention import Attention
+from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.preferences import from_quick
@@ -37,6 +38,7 @@ class PersonSink:
         self._preferences = from_quick(first)
         self._out = out
         self._keys = keys
+        self._screen = screen
         bare = self._preferences.bare
         self._live = None if bare else LiveSurface(screen)
         self._surface = self._live or LineSurface(screen)
@@ -81,6 +83,16 @@ class PersonSink:
             painter=self._painter,
             folder=lambda request: self._sink.folders.get(request.id, folder),
             notify=lambda: self._attention.call(_("KogniTerm: a question waits for you")),
+        )
+
+    def terminal(self) -> Terminal:
+        """The terminal, to lend to a command that needs a keyboard."""
+        live = self._live
+        return PersonTerminal(
+            self._keys,
+            self._screen.fileno(),
+            suspend=live.hide if live else None,
+            resume=live.show if live else None,
         )
 
     async def _read_line(self, prompt: str, prefill: str) -> str | None:

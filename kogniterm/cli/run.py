@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.cli import task
@@ -19,14 +21,13 @@ from kogniterm.cli.options import (
     session_wanted,
     settings_of,
 )
-from kogniterm.errors import EXIT_INTERRUPTED, KognitermError
+from kogniterm.errors import EXIT_INTERRUPTED
 from kogniterm.types import Answer, UserInput
 from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
-    from kogniterm.protocols import Approver
+    from kogniterm.protocols import Approver, Terminal
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.settings import Settings
 
 OUTPUTS = ("text", "json", "stream-json")
 
@@ -39,6 +40,15 @@ class Sink(Protocol):
 
     def finish(self, answer: Answer) -> None:
         """The task is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Who watches, and who can be asked: `approver` (of a folder) is None when nobody can."""
+
+    sink: Sink
+    approver: Callable[[str], Approver] | None = None
+    terminal: Terminal | None = None
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,58 +78,57 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Do the task; returns the exit status."""
     people = _people(args)
-    sink = people if args.output == "text" else Both(people, _json_sink(args.output))
+    if args.output == "text":
+        return _do(args, people, people.sink)
+    machine = _json_sink(args.output)
+    with _failure_told(machine):
+        return _do(args, people, Both(people.sink, machine))
+
+
+@contextlib.contextmanager
+def _failure_told(machine: Sink) -> Iterator[None]:
+    """A task that breaks still ends its JSON output with a result; people are told elsewhere."""
+    from kogniterm.cli.output import failure
+
     try:
-        user_input = task.read_task(args.task, task.standard_input(), _tell_waiting)
-        folder = folder_of(args)
-        settings = settings_of(args)
-        answer, status = _run_task(args, settings, folder, user_input, people, sink)
-    except KognitermError as error:
-        if args.output != "text":
-            from kogniterm.cli.output import failure
-
-            sink.finish(failure(error))
+        yield
+    except BaseException as error:
+        machine.finish(failure(error))
         raise
-    sink.finish(answer)
-    return status
 
 
-def _run_task(
-    args: argparse.Namespace,
-    settings: Settings,
-    folder: str,
-    user_input: UserInput,
-    people: Sink,
-    sink: Sink,
-) -> tuple[Answer, int]:
+def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
+    user_input = task.read_task(args.task, task.standard_input(), _tell_waiting)
+    folder = folder_of(args)
+    settings = settings_of(args)
     from kogniterm.runtime.build import open_session, unattended_approver
 
     session = open_session(settings, folder=folder, session_id=session_wanted(args))
     try:
-        asks = getattr(people, "approver", None)
-        approver = asks(folder) if asks else unattended_approver(settings)
-        return asyncio.run(_drive(session, user_input, approver, sink))
+        approver = people.approver(folder) if people.approver else unattended_approver(settings)
+        run = partial(session.run, user_input, approver=approver, terminal=people.terminal)
+        return asyncio.run(_drive(session, run(sink=sink), sink))
     finally:
         session.close()
 
 
 async def _drive(
-    session: LiveSession, user_input: UserInput, approver: Approver, sink: Sink
-) -> tuple[Answer, int]:
-    """Run the turn; INT, TERM and HUP stop it cleanly, and the status says which one did."""
-    from kogniterm.runtime.events import Notice
+    session: LiveSession, running: Coroutine[object, object, Answer], sink: Sink
+) -> int:
+    """Run the turn; INT, TERM and HUP stop it cleanly, and the status says which one did.
 
-    for text in session.notices:
-        sink(Notice(text, "warning"))
-    turn = asyncio.ensure_future(session.run(user_input, approver=approver, sink=sink))
+    The answer is out before the session finishes what it does off the answer's path.
+    """
+    turn = asyncio.ensure_future(running)
     received: list[int] = []
     with _stop_on_signals(turn, received):
         try:
             answer = await turn
         except asyncio.CancelledError:
             answer = Answer("", "interrupted", EXIT_INTERRUPTED)
+    sink.finish(answer)
     await session.finish()
-    return answer, 128 + received[0] if received else answer.exit_code
+    return 128 + received[0] if received else answer.exit_code
 
 
 @contextlib.contextmanager
@@ -163,7 +172,7 @@ class Both:
             sink.finish(answer)
 
 
-def _people(args: argparse.Namespace) -> Sink:
+def _people(args: argparse.Namespace) -> People:
     """The sink for people: drawn on a terminal, plain lines elsewhere.
 
     The answer goes to standard output in text mode; everything else to standard error.
@@ -176,10 +185,11 @@ def _people(args: argparse.Namespace) -> Sink:
 
         on_screen = out is not None and out.isatty()
         first = quick(environment(), flags_of(args))
-        return PersonSink(first, sys.stderr, None if on_screen else out, keys)
+        person = PersonSink(first, sys.stderr, None if on_screen else out, keys)
+        return People(person, person.approver, person.terminal())
     from kogniterm.cli.plain import TextSink
 
-    return TextSink(out, sys.stderr)
+    return People(TextSink(out, sys.stderr))
 
 
 def _json_sink(output: str) -> Sink:

@@ -9,7 +9,13 @@ from typing import Any, get_args
 import pytest
 
 from kogniterm.cli.output import JsonSink, StreamJsonSink, failure, kind_of
-from kogniterm.errors import BudgetError, ModelAuthError, RefusedError, UsageError
+from kogniterm.errors import (
+    BudgetError,
+    KognitermError,
+    ModelAuthError,
+    RefusedError,
+    UsageError,
+)
 from kogniterm.runtime import events as ev
 from kogniterm.types import (
     ActionRequest,
@@ -187,10 +193,15 @@ def test_every_event_has_a_name_of_its_own_and_is_documented() -> None:
         (ModelAuthError("no"), "model_failed"),
     ],
 )
-def test_a_task_that_could_not_start_still_has_a_result(
-    error: UsageError | RefusedError | BudgetError | ModelAuthError, stop: str
-) -> None:
+def test_a_task_that_could_not_start_still_has_a_result(error: KognitermError, stop: str) -> None:
     stream = io.StringIO()
     JsonSink(stream).finish(failure(error))
     (result,) = lines(stream)
     assert (result["stop"], result["exit_code"], result["reason"]) == (stop, error.exit_code, "no")
+
+
+def test_whatever_breaks_a_task_has_a_result() -> None:
+    assert failure(KeyboardInterrupt()).exit_code == 130
+    broken = failure(ZeroDivisionError("by zero"))
+    assert (broken.stop, broken.exit_code) == ("not_done", 1)
+    assert str(broken.reason) == "ZeroDivisionError: by zero"
