@@ -22,7 +22,7 @@ from kogniterm.cli.options import (
     settings_of,
 )
 from kogniterm.errors import EXIT_INTERRUPTED
-from kogniterm.types import Answer, UserInput
+from kogniterm.types import Answer
 from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
