@@ -158,6 +158,8 @@ def product(name: str, weights: Path, state: Path) -> SetUp:
         try:
             printed = json.loads(done.stdout)
             result.answer = printed.get("answer") or ""
+            result.commands = [str(ran["command"]) for ran in printed.get("commands", ())]
+            result.error = str(printed.get("reason") or "")
         except ValueError:
             result.error = (done.stderr or done.stdout).strip()[-200:]
         return result

@@ -192,9 +192,12 @@ class LocalModel:
         chat = [("system", prompts.load("local_command"))]
         # After a failure the next-best examples: the best ones led to what failed.
         rank = EXAMPLES if turn.failed else 0
-        similar = self.similar(part, language_of(turn.request), rank + EXAMPLES)[rank:]
+        asked = f"{turn.previous[0]} {part}" if turn.previous else part
+        similar = self.similar(asked, language_of(turn.request), rank + EXAMPLES)[rank:]
         for example in reversed(similar):
             chat += [("user", example.request), ("assistant", example.command)]
+        if turn.previous is not None:
+            chat += [("user", turn.previous[0]), ("assistant", turn.previous[1])]
         for earlier, ran in zip(turn.parts, turn.done, strict=False):
             chat += [("user", earlier), ("assistant", ran.command)]
         chat.append(("user", part))

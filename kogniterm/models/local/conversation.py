@@ -81,6 +81,19 @@ _KNOWLEDGE = re.compile(
 _NAMES_A_FILE = re.compile(r"[\w-]\.[a-z]{1,5}\b|/|\b(here|this|these|aqui|est[ae]s?)\b")
 
 
+_GOES_ON = re.compile(
+    r"(and|also|now|but|what about|how about|same|the same|only|again|instead|"
+    r"y|e|ahora|tambien|pero|lo mismo|solo|otra vez|en cambio)\b"
+)
+_LONGEST_FOLLOW_UP = 8
+
+
+def goes_on(text: str) -> bool:
+    """Whether a short input only makes sense after the one before ("and in the docs folder?")."""
+    words = plain(text).lstrip("¿ ").split()
+    return len(words) <= _LONGEST_FOLLOW_UP and bool(_GOES_ON.match(" ".join(words)))
+
+
 def small_talk(text: str) -> str | None:
     """The answer to pure conversation, None if `text` is anything more than that."""
     words = re.sub(r"[^\w\s]", " ", plain(text))

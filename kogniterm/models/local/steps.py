@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.models.local.conversation import parts_of
+from kogniterm.models.local.conversation import goes_on, parts_of
 from kogniterm.models.local.language import language_of, say
 
 if TYPE_CHECKING:
@@ -46,13 +46,18 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class TurnSoFar:
-    """A turn: the person's words, data piped in, its parts, and the commands up to now."""
+    """A turn: the person's words, data piped in, its parts, and the commands up to now.
+
+    `previous` is the turn before it, as (request, command), when the words go on from there
+    ("and in the tests folder?").
+    """
 
     request: str
     data: str | None
     parts: tuple[str, ...]
     done: tuple[Ran, ...]
     failed: tuple[Ran, ...]
+    previous: tuple[str, str] | None = None
 
     @property
     def part(self) -> str | None:
@@ -84,8 +89,20 @@ def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:
         else:
             failed.append(ran)
     return TurnSoFar(
-        request, data.group(1) if data else None, parts, tuple(done[: len(parts)]), tuple(failed)
+        request,
+        data.group(1) if data else None,
+        parts,
+        tuple(done[: len(parts)]),
+        tuple(failed),
+        _previous(messages[:start]) if goes_on(request) else None,
     )
+
+
+def _previous(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
+    """The last request before this turn that led to a command, with that command."""
+    ran = commands_run(messages)
+    asked = [message for message in messages if message.type == "human"]
+    return (words_of_person(str(asked[-1].text)), ran[-1].command) if ran and asked else None
 
 
 def commands_run(messages: Sequence[BaseMessage]) -> list[Ran]:

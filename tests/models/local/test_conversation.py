@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.eval.table import tasks
 from kogniterm.models.local.bank import examples
-from kogniterm.models.local.conversation import is_knowledge_question, parts_of, small_talk
+from kogniterm.models.local.conversation import goes_on, is_knowledge_question, parts_of, small_talk
 from kogniterm.models.local.language import language_of
 
 
@@ -142,6 +142,16 @@ def test_only_the_tasks_in_several_parts_are_split() -> None:
 
 def test_no_example_is_split() -> None:
     assert [e.request for e in examples() if len(parts_of(e.request)) > 1] == []
+
+
+@pytest.mark.parametrize("text", ["and in docs?", "what about .js files", "¿Y en la carpeta docs?"])
+def test_follow_ups_are_recognised(text: str) -> None:
+    assert goes_on(text)
+
+
+def test_no_example_and_no_task_is_taken_for_a_follow_up() -> None:
+    requests = [e.request for e in examples()] + [task.request for task in tasks()]
+    assert [request for request in requests if goes_on(request)] == []
 
 
 def test_parts_are_bounded() -> None:

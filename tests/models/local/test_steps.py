@@ -132,3 +132,12 @@ def test_what_stands_behind_the_words_is_kept_apart() -> None:
     turn = turn_so_far([message])
     assert turn.request == "what is this?"
     assert turn.data == "some data"
+
+
+def test_follow_up_knows_the_turn_before() -> None:
+    old = [asked("count the files in src"), *ran("ls src | wc -l", "3\n[exit 0]", code=0)]
+    turn = turn_so_far([*old, AIMessage("3"), asked("and in docs?")])
+    assert turn.previous == ("count the files in src", "ls src | wc -l")
+    turn = turn_so_far([*old, AIMessage("3"), asked("count the files in docs")])
+    assert turn.previous is None
+    assert turn_so_far([asked("and in docs?")]).previous is None
