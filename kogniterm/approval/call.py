@@ -57,6 +57,10 @@ class Call:
         """Judge the call `args` that this program would start."""
         self.run(args, self.scope, piped)
 
+    def with_args(self, args: tuple[Argument, ...]) -> Call:
+        """The same program with other arguments."""
+        return replace(self, args=args)
+
     def with_scope(self, scope: Scope) -> Call:
         """The same call elsewhere."""
         return replace(self, scope=scope)
@@ -76,8 +80,8 @@ class Call:
         """`place` for a reason."""
         return self.scope.ground.shown(place.path)
 
-    def reads(self, argument: Argument) -> None:
-        """It reads the file `argument`."""
+    def reads(self, argument: Argument, *, content: bool = True) -> None:
+        """It reads the file `argument`, or with `content` false only looks at it."""
         value = argument.value
         if value == "-" or not value:
             return
@@ -85,6 +89,8 @@ class Call:
         if is_network_device(place.path):
             self.network(place.path)
             return
+        if content and is_device(place.path):
+            self.ask("It reads the device {path}.", path=self.shown(place))
         if is_secret(place.path, glob=place.glob or HOLE in place.path):
             self.secret(place)
         else:

@@ -177,6 +177,11 @@ def _folder_is_secret(path: str, *, glob: bool) -> bool:
     return False
 
 
+def holds_secret_folder(path: str, ground: Ground) -> bool:
+    """Whether a folder that keeps secrets lies below `path`."""
+    return any(within(f"{ground.home}/{folder}", path) for folder in _SECRET_FOLDERS)
+
+
 def _same(part: str, name: str, *, glob: bool) -> bool:
     if part == name:
         return True

@@ -17,12 +17,12 @@ from kogniterm.approval.places import (
     Ground,
     is_harmless_device,
     is_network_device,
+    is_secret_variable,
 )
 from kogniterm.approval.programs.builtins import assigns
 from kogniterm.approval.programs.interpreters import worst_of_text
 from kogniterm.approval.programs.registry import handler, table
 from kogniterm.approval.programs.shells import SHELLS
-from kogniterm.approval.programs.wrappers import harmless_variable
 from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single
 from kogniterm.approval.shellparse import parse
 from kogniterm.approval.shelltree import (
@@ -38,6 +38,7 @@ from kogniterm.approval.shelltree import (
     Simple,
     Test,
 )
+from kogniterm.approval.variables import is_harmless
 from kogniterm.approval.words import Substitution, Unknown, Word
 from kogniterm.types import RiskReport
 
@@ -290,7 +291,7 @@ class _Judge:
             for word in assignment.values:
                 self._inside(word, scope)
             variable = assignment.name
-            if harmless_variable(variable) or (variable == "IFS" and name == "read"):
+            if is_harmless(variable) or (variable == "IFS" and name == "read"):
                 continue
             call = self._call(name, (), scope.branch())
             for word in assignment.values[:1]:
@@ -304,6 +305,7 @@ class _Judge:
             if redirect.body is not None:
                 self._inside(redirect.body, scope)
                 body = expand_single(redirect.body, scope)
+                self._shows_secrets(body)
                 stdin = body.value
                 continue
             if redirect.target is None:
@@ -314,6 +316,14 @@ class _Judge:
                 continue
             self._redirect(redirect.op, target, scope, name)
         return stdin
+
+    def _shows_secrets(self, body: Argument) -> None:
+        for name in body.names:
+            if is_secret_variable(name):
+                self._findings.effect("secret", "$" + name)
+                self._findings.ask(
+                    "It shows the variable {name}, which may hold a secret.", name=name
+                )
 
     def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
         call = self._call(name or "redirection", (), scope)

@@ -284,6 +284,9 @@ class WordLexer:
         if match is None or not _SAFE_OPERATOR.match(match["rest"]):
             self._opaque("an expansion of an uncommon form", quoted=quoted)
             return
+        if match["prefix"] == "!" and not match["index"] and match["rest"] not in {"*", "@"}:
+            self._opaque("an indirect expansion ${!…}", quoted=quoted)
+            return
         nested = [
             found
             for at, (_, found) in sorted(self._spans.substitutions.items())

@@ -12,34 +12,16 @@ from kogniterm.approval.places import HOLE, is_secret_variable
 from kogniterm.approval.programs.plain import set_by_data
 from kogniterm.approval.programs.wrappers import shows_environment
 from kogniterm.approval.scope import Argument
-
-_STEERING_VARIABLE = re.compile(
-    r"(?:PATH|LD_|DYLD_|BASH|ENV\Z|IFS\Z|PS[0-4]\Z|PROMPT|SHELL|GIT_|SSH_|GPG_|\w*PAGER\Z"
-    r"|LESS|MAN|\w*EDITOR\Z|VISUAL"
-    r"|PYTHON|PERL|RUBY|NODE_|NPM_|JAVA_|_JAVA|JDK_|CLASSPATH|GREP_OPTIONS|RIPGREP|FZF|CDPATH"
-    r"|GLOBIGNORE|FIGNORE"
-    r"|EXECIGNORE|HIST|HOME\Z|TMPDIR\Z|XDG_|\w*_PROXY\Z|\w*proxy\Z|OPENSSL|CURL|SSL_"
-    r"|REQUESTS_|GCONV_PATH|LOCPATH|NLSPATH"
-    r"|MALLOC|GLIBC|TERMINFO|TERMCAP|INPUTRC|MAIL|DOCKER_|KUBE|AWS_|GOOGLE_|AZURE_|PG|MYSQL"
-    r"|CC\Z|CXX\Z|\w*FLAGS\Z|MAKE|CMAKE"
-    r"|GO[A-Z]+\Z|CARGO|RUST|PIP_|VIRTUAL|CONDA|SUDO_|DISPLAY\Z|DBUS|BROWSER|TAR_OPTIONS"
-    r"|RSYNC|KOGNITERM|OPENAI|ANTHROPIC"
-    r"|GEMINI|FPATH|ZDOTDIR|TMOUT|TERM_PROGRAM|WINDOWID|UID\Z|OPTIND\Z|POSIXLY)"
-)
-_INJECTING_VARIABLE = re.compile(
-    r"(?:LD_(?:PRELOAD|AUDIT|LIBRARY_PATH)|BASH_ENV|PROMPT_COMMAND|BASH_FUNC_\w*|SHELLOPTS"
-    r"|DYLD_INSERT_LIBRARIES)\Z"
-)
-_TAMPERING = re.compile(r"(?:HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE)\Z")
+from kogniterm.approval.variables import hides_tracks, injects, steers
 
 
 def assigns(call: Call, name: str, value: Argument) -> None:
     """A variable of the shell gets a value."""
-    if _INJECTING_VARIABLE.match(name):
+    if injects(name):
         call.danger("It sets {name}, which makes other programs load code.", name=name)
-    elif _TAMPERING.match(name):
+    elif hides_tracks(name):
         call.danger("It tampers with the shell's history ({name}).", name=name)
-    elif _STEERING_VARIABLE.match(name):
+    elif steers(name):
         call.ask("It sets {name}, which changes what programs do.", name=name)
     if value.value.startswith("-") and not re.fullmatch(r"-\d+", value.value):
         call.ask("It keeps an option in a variable ({name}).", name=name)
@@ -144,9 +126,9 @@ def unset(call: Call, rules: Rules) -> None:
             continue
         if not re.fullmatch(r"[A-Za-z_]\w*", arg.value):
             call.ask("{program} is given something that is not a plain name.")
-        elif _TAMPERING.match(arg.value):
+        elif hides_tracks(arg.value):
             call.danger("It tampers with the shell's history ({name}).", name=arg.value)
-        elif _STEERING_VARIABLE.match(arg.value):
+        elif steers(arg.value):
             call.ask("It removes {name}, which changes what programs do.", name=arg.value)
         else:
             call.scope.variables.pop(arg.value, None)

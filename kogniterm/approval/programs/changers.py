@@ -17,7 +17,7 @@ ln: link; value S suffix; folder t target-directory
 rm: rm
 rmdir unlink: rmdir
 shred: shred
-split csplit: split; value a b C l n d suffix-length bytes lines number; run filter
+split csplit: split; write f prefix; value a b C l n d suffix-length bytes lines number; run filter
 mktemp: mktemp; folder p tmpdir
 mkfifo: write; value m mode
 mknod: danger device

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
-from kogniterm.approval.places import HOLE
-from kogniterm.approval.programs.plain import apply_options
+from kogniterm.approval.places import HOLE, is_secret
+from kogniterm.approval.programs.plain import apply_options, reads_below
 from kogniterm.approval.programs.shells import SHELLS
 from kogniterm.approval.scope import Argument
 
@@ -64,6 +64,10 @@ def find(call: Call, rules: Rules) -> None:
     names: list[str] = []
     while args:
         _find_term(call, args, roots, names)
+    for name in names:
+        if is_secret("/" + name.rpartition("/")[2], glob=True):
+            call.findings.effect("secret", name)
+            call.ask("It looks for {path}, which may hold secrets.", path=name)
     del rules
 
 
@@ -149,13 +153,6 @@ _CONTENT_READERS = frozenset(
 
 def _find_secrets(call: Call, roots: list[Argument], names: list[str]) -> None:
     """The content of what is found: names that are secrets, or everything below home."""
-    from kogniterm.approval.places import is_secret
-    from kogniterm.approval.programs.plain import reads_below
-
-    for name in names:
-        if is_secret("/" + name.rpartition("/")[2], glob=True):
-            call.findings.effect("secret", name)
-            call.ask("It reads {path}, which may hold secrets.", path=name)
     if not names:
         for root in roots:
             reads_below(call, root)

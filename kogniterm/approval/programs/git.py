@@ -17,12 +17,14 @@ from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Parsed, Rules, parse_options
 from kogniterm.approval.places import HOLE
+from kogniterm.approval.programs.common import mentions
 from kogniterm.approval.programs.plain import apply_options
 from kogniterm.approval.scope import Argument
 
 _DIFF = {
     **dict.fromkeys(("output",), "write"),
-    **dict.fromkeys(("ext-diff", "textconv"), "ask"),
+    **dict.fromkeys(("ext-diff", "textconv", "show-signature"), "ask"),
+    "contents": "read",
     **dict.fromkeys(
         names(
             """
@@ -155,6 +157,9 @@ def git(call: Call, rules: Rules) -> None:
     del rules
 
 
+_SHOWS_CONTENT = frozenset({"show", "diff", "blame", "annotate", "cat-file", "log", "grep"})
+
+
 def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
     if verb in _READERS:
         table = Rules("git", options=_READERS[verb])
@@ -164,6 +169,10 @@ def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
                 "Some arguments of {program} could turn out to be options; write them as ./name."
             )
         apply_options(call, table, parsed)
+        if any("%G" in option.value.value for option in parsed.options if option.value):
+            call.ask("A format with %G makes {program} run another program.")
+        if verb in _SHOWS_CONTENT:
+            mentions(call.with_args(args))
         if parsed.has("no-index") or verb == "grep":
             for operand in parsed.operands:
                 call.reads(operand)
@@ -217,15 +226,16 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
         call.danger("git {verb} rewrites history.", verb=verb)
         return
     loses = {
-        "branch": ("d", "D", "delete", "m", "M", "move", "f", "force", "C"),
-        "tag": ("d", "delete", "f", "force"),
+        "branch": ("d", "D", "delete", "m", "M", "move", "f", "force", "C", "edit-description"),
+        "tag": ("d", "delete", "f", "force", "s", "sign", "v", "verify"),
+        "notes": ("f", "force"),
         "mv": ("f", "force"),
         "commit": ("amend",),
         "switch": ("f", "force", "discard-changes", "C"),
     }
-    asked = parsed.has(*loses.get(verb, ())) or (
-        verb == "stash" and first in {"drop", "clear", "pop", "branch"}
-    )
+    asked = parsed.has(*loses.get(verb, ())) or (verb == "stash" and first not in {"", "push", "save"})
+    if verb == "notes" and first not in {"add", "append", "copy"}:
+        asked = True
     if verb == "switch" and not parsed.has("c", "create"):
         asked = True
     if (verb in {"checkout"} and parsed.has("b") and not parsed.has("f", "force", "B")) or (
@@ -291,7 +301,8 @@ _READING_FORMS: dict[str, Callable[[Parsed, str], bool]] = {
     "branch": _listing("branch"),
     "tag": _listing("tag"),
     "stash": lambda parsed, first: (
-        first in {"list", "show"} and not parsed.has("textconv", "ext-diff", "output")
+        first in {"list", "show"}
+        and not {"textconv", "ext-diff", "output"} & {o.name for o in parsed.options}
     ),
     "remote": lambda parsed, first: (
         (not first and {o.name for o in parsed.options} <= {"v", "verbose"}) or first == "get-url"

@@ -6,8 +6,15 @@ import re
 
 from kogniterm.approval.call import Call
 from kogniterm.approval.options import Option, Parsed, Rules, parse_options
-from kogniterm.approval.places import HOLE, is_secret, is_secret_variable, within
+from kogniterm.approval.places import (
+    HOLE,
+    holds_secret_folder,
+    is_secret,
+    is_secret_variable,
+    within,
+)
 from kogniterm.approval.scope import Argument
+from kogniterm.approval.variables import steers
 
 ASK_REASONS = {
     "code": "{program} runs code that is not judged.",
@@ -103,7 +110,33 @@ def reads(call: Call, rules: Rules) -> None:
 
 def lists(call: Call, rules: Rules) -> None:
     """`list`: operands are paths that are looked at, not into; secret folders still ask."""
+    parsed = parse_options(call.args, rules)
+    apply_options(call, rules, parsed)
+    for operand in parsed.operands:
+        call.reads(operand, content=False)
+
+
+def media(call: Call, rules: Rules) -> None:
+    """`media`: readers for which `scheme:rest` is an address or a filter."""
     reads(call, rules)
+    for operand in parse_options(call.args, rules).operands:
+        if ":" in operand.value:
+            call.network(operand.value)
+
+
+def test(call: Call, rules: Rules) -> None:
+    """test, [: `-v` evaluates a subscript, which can run commands."""
+    if any(arg.value in {"-v", "-R"} for arg in call.args):
+        call.ask("A test of a variable's existence may run commands.")
+    del rules
+
+
+def jq(call: Call, rules: Rules) -> None:
+    """jq: a filter can show the environment."""
+    pattern(call, rules)
+    if any(re.search(r"\benv\b|\$ENV", arg.value) for arg in call.args):
+        call.findings.effect("secret", "environment")
+        call.ask("It shows variables of the environment, keys among them.")
 
 
 def pattern(call: Call, rules: Rules) -> None:
@@ -131,7 +164,11 @@ def reads_below(call: Call, operand: Argument) -> None:
     place = call.place(operand)
     ground = call.scope.ground
     broad = within(ground.home, place.path) or place.path in {"/etc", "/proc", "/run", "/root"}
-    if broad or re.fullmatch(r"/home/[^/]+|/Users/[^/]+|/proc/[^/]+", place.path):
+    if (
+        broad
+        or holds_secret_folder(place.path, ground)
+        or re.fullmatch(r"/home/[^/]+|/Users/[^/]+|/proc/[^/]+", place.path)
+    ):
         call.secret(place)
 
 
@@ -203,4 +240,6 @@ def set_by_data(call: Call, name: str) -> None:
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         call.ask("{program} sets a variable of an unusual name.")
         return
+    if steers(name):
+        call.ask("It sets {name}, which changes what programs do.", name=name)
     call.scope.variables[name] = Argument(HOLE, split=True, tainted=True)

@@ -34,7 +34,7 @@ tr seq expr basename dirname pathchk factor numfmt: text; value s f w d suffix s
 true false sleep yes pwd logname tty arch nproc whoami users groups id uptime hostid: text; value
     n s
 echo printf: echo; value v
-test [: text
+test [: test
 cal ncal units: text; value m A B
 realpath readlink namei lsattr getcap: list; value v relative-to relative-base
 getfacl: list
@@ -63,10 +63,10 @@ diff: read; value U C W L I x S F unified context width label ignore-matching-li
     recursive
 diff3 wdiff colordiff: read; run diff-program
 sdiff: read; write o output; run diff-program
-jq: pattern; value indent; pattern arg argjson; read f from-file slurpfile rawfile L
+jq: jq; value indent; pattern arg argjson; read f from-file slurpfile rawfile L
 yq: pattern; value o p I output-format input-format indent; ask i inplace in-place s split-exp
-xmllint: read; value xpath encode pattern maxmem; write o output; network load-trace catalogs;
-    read schema relaxng dtdvalid
+xmllint: read; value xpath encode pattern maxmem; write o output; network load-trace catalogs
+    valid noent loaddtd dtdattr; ask shell; read schema relaxng dtdvalid
 which type whereis whatis apropos: text
 hash: none; ask r d p
 ps: ps; value o p u t C G U g s format pid user sort ppid tty
@@ -80,7 +80,8 @@ uname lscpu lsmem lspci lsusb lsmod lsns lsipc lslogins lslocks modinfo: text; v
     output
 lsblk findmnt: text; value o t n s L U output
 blkid: text; value o s t; ask c g
-nvidia-smi: none; value i d l q query-gpu format id loop display; write f filename
+nvidia-smi: none; value i d l q query-gpu format id loop display; write f filename; ask r
+    gpu-reset pm pl ac
 sensors: text; ask s set
 getconf: text
 iconv: read; value f t from-code to-code; write o output
@@ -89,8 +90,8 @@ ss: text; value f A F family query; ask K kill; read D diag
 netstat: text; value A
 getent: getent
 ipcs: text; value i
-identify mediainfo ffprobe pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format
-    select_streams
+identify mediainfo ffprobe: media; value f show_entries print_format select_streams
+pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_streams
 tokei cloc scc sloccount: list; value exclude-dir include-lang
 dmesg: none; value l f s level facility time-format since until buffer-size; ask C c D E clear
     read-clear console-off console-on console-level
@@ -98,7 +99,7 @@ journalctl: none; value n u p S U t g o since until unit priority identifier gre
     lines facility; read D file directory root image; danger vacuum-size= vacuum-time=
     vacuum-files= rotate relinquish-var; ask flush sync setup-keys update-catalog
 bat batcat: read; value l r n H language line-range highlight-line style theme color wrap
-    terminal-width tabs paging; run pager
+    terminal-width tabs paging; run pager; ask build clear
 less more most: pager
 lsb_release sw_vers: text
 pygmentize: read; value l f O P F; write o; code x
@@ -109,19 +110,18 @@ fd fdfind: fd; value e t d E S g max-depth min-depth depth type extension exclud
 locate mlocate plocate: text; value n l d limit database
 nm objdump: read; run plugin
 c++filt addr2line: read; value e
-mountpoint dirs times fc-list locale numastat systemd-detect-virt apt-cache banner figlet cowsay:
-    text; value f o c
+mountpoint dirs times fc-list locale numastat systemd-detect-virt banner figlet: text; value f o c
 dpkg-query: text; value f showformat admindir
 swapon: none; ask a p all
 jobs: text; ask x
-compgen: text; ask C F
+compgen: text; ask C F W
 help: text
 ulimit: ulimit
 umask: text
 cd pushd popd: cd
 date: date
-hostname: none; read F file; ask b
-domainname dnsdomainname nisdomainname: none; read F file
+hostname: none; ask b F file
+domainname dnsdomainname nisdomainname: none; ask F file
 env: env
 printenv: printenv
 history: history
@@ -131,16 +131,19 @@ awk gawk mawk nawk: awk
 git: git
 xargs: xargs
 tar bsdtar gtar: tar
-read mapfile readarray: readvar
+read mapfile readarray getopts: readvar
 shopt: shopt
 set: set
 unset: unset
 export declare typeset local readonly: declare
 let: let
-wait: text
-break continue return exit shift getopts: text
+wait: text; ask p
+break continue return exit shift: text
 exec: exec
-man info tldr: man
+man info: man
+tldr: network
+cowsay: text; ask f
+apt-cache: text; ask o c option config-file
 mount: mount
 ip: ip
 ifconfig: ifconfig
@@ -154,7 +157,7 @@ timedatectl localectl hostnamectl loginctl: verbs status list list-timezones sho
 docker podman nerdctl: docker
 kubectl: cloud
 pip pip3: verbs list show freeze check help
-npm pnpm yarn: verbs ls list root prefix bin help why
+npm pnpm yarn: verbs ls list root prefix bin why
 cargo: verbs version help
 go: verbs version help
 dpkg: dpkg

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
-from kogniterm.approval.places import HOLE
+from kogniterm.approval.places import HOLE, is_secret_variable
 from kogniterm.approval.programs.common import mentions, operands_of, words_of
 from kogniterm.approval.scope import Argument
 
@@ -60,8 +60,6 @@ def curl(call: Call, rules: Rules) -> None:
     sends = parsed.values(
         "d", "data", "data-raw", "data-binary", "data-urlencode", "F", "form", "json"
     )
-    from kogniterm.approval.places import is_secret_variable
-
     for arg in (*sends, *url):
         if any(is_secret_variable(name) for name in arg.names):
             call.findings.effect("secret", "$" + arg.names[0])

@@ -71,7 +71,7 @@ def man(call: Call, rules: Rules) -> None:
     for arg in call.args:
         if (
             re.match(
-                r"-\w*[PHlCMTXZRp]|--(?:pager|html|local|config|preproc|troff|browser|recode"
+                r"-\w*[PHlCMTXZRpo]|--(?:pager|html|local|config|preproc|troff|browser|recode"
                 r"|gx|dither)|--output",
                 arg.value,
             )
@@ -164,10 +164,10 @@ def screen(call: Call, rules: Rules) -> None:
 
 
 def gpg(call: Call, rules: Rules) -> None:
-    """gpg: listing public keys reads."""
+    """gpg: even listing keys makes its folder when there is none."""
     words = words_of(call)
     if not words or not re.match(
-        r"(?:--list-(?:public-)?keys|-k|--list-sigs|--fingerprint|--version|--list-packets)\Z",
+        r"(?:--version|--help)\Z",
         words[0],
     ):
         call.ask("{program} makes or uses keys.")

@@ -11,6 +11,7 @@ from kogniterm.approval.places import HOLE
 from kogniterm.approval.programs.plain import apply_options
 from kogniterm.approval.programs.shells import SHELLS, judge_text
 from kogniterm.approval.scope import TAINTED, Argument
+from kogniterm.approval.variables import is_harmless
 
 _WRAPPER_OPTIONS: dict[str, Rules] = {
     "nohup": Rules("wrap"),
@@ -46,6 +47,8 @@ def wrap(call: Call, rules: Rules) -> None:
     rules = _WRAPPER_OPTIONS[call.name]
     parsed = parse_options(call.args, rules, operands_end=True)
     apply_options(call, rules, parsed)
+    if call.name == "nohup":
+        call.findings.note("workspace_write", "{program} may write nohup.out.", program="nohup")
     leading = _LEADING.get(call.name, 0)
     own, inner = parsed.operands[:leading], parsed.operands[leading:]
     if call.name == "flock" and own and not own[0].value.isdigit():
@@ -105,24 +108,10 @@ def env(call: Call, rules: Rules) -> None:
 
 
 def _environment(call: Call, name: str) -> None:
-    if not harmless_variable(name):
+    if not is_harmless(name):
         call.ask(
             "It runs a program with the variable {name} changed.", name=name.replace(HOLE, "…")
         )
-
-
-_HARMLESS_VARIABLE = re.compile(
-    r"(?:LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR"
-    r"|CLICOLOR(?:_FORCE)?|COLORTERM"
-    r"|GREP_COLORS?|LS_COLORS|BLOCKSIZE|BLOCK_SIZE|TIME_STYLE|PYTHONUNBUFFERED|SYSTEMD_COLORS"
-    r"|JQ_COLORS"
-    r"|GIT_PAGER_IN_USE|PS_FORMAT|TIMEFORMAT|CI)\Z"
-)
-
-
-def harmless_variable(name: str) -> bool:
-    """Whether setting this variable for one program cannot make it do something else."""
-    return bool(_HARMLESS_VARIABLE.match(name))
 
 
 def shows_environment(call: Call) -> None:
