@@ -25,6 +25,9 @@ ERRORS = {
 }
 
 
+FINDINGS = {"note": 1, "ask": 0, "danger": 0}
+"""Which argument of a finding about a command is a sentence (in the approval room only)."""
+
 TABLES = {"Option": 1, "Verb": 2}
 """Which argument of a table's rows is a sentence."""
 
@@ -70,10 +73,15 @@ def _of_call(
         words = _literal(node.args[TABLES[name]])
         if words:
             yield Message(words, where)
+    found = where.startswith("approval/") and name in FINDINGS
+    if found and len(node.args) > FINDINGS[name]:
+        words = _literal(node.args[FINDINGS[name]])
+        if words:
+            yield Message(words, where)
     if name == "_" and node.args and _name(node.args[0]) in constants:
         yield Message(constants[_name(node.args[0])], where)
     first = _literal(node.args[0]) if node.args else None
-    if first is None:
+    if not first:
         return
     if name == "plural":
         yield Message(first, where, _literal(node.args[1]))
