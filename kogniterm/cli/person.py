@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
+from kogniterm.cli.prompt import preferences_of
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.types import Answer
@@ -20,7 +21,6 @@ from kogniterm.ui.attention import Attention
 from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
 from kogniterm.ui.paint import Painter
-from kogniterm.ui.preferences import from_quick
 from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
 from kogniterm.ui.terminal_io import drop_typed_ahead
@@ -35,7 +35,7 @@ class PersonSink:
     """
 
     def __init__(self, first: QuickSettings, screen: TextIO, out: TextIO | None, keys: int) -> None:
-        self._preferences = from_quick(first)
+        self._preferences = preferences_of(first)
         self._out = out
         self._keys = keys
         self._screen = screen
@@ -58,7 +58,11 @@ class PersonSink:
             self._painter,
             self._surface,
             clock=time.monotonic,
-            options=ScreenOptions(live=not bare, notify_after=self._preferences.notify_after),
+            options=ScreenOptions(
+                live=not bare,
+                fold=self._preferences.fold,
+                notify_after=self._preferences.notify_after,
+            ),
             attention=self._attention,
         )
 

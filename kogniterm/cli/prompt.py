@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from kogniterm.errors import UsageError
 from kogniterm.settings import QuickSettings, environment, quick
 
 if TYPE_CHECKING:
+    from kogniterm.ui.preferences import Preferences
     from kogniterm.ui.wiring import Opened
 
 MOST_FILES = 5000
@@ -27,7 +29,6 @@ def run(args: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The prompt needs a terminal; to do one task without: kogniterm run "…".')
     from kogniterm.settings.saving import save_setting
-    from kogniterm.ui.preferences import from_quick
     from kogniterm.ui.repl import run_repl
     from kogniterm.ui.wiring import Wiring
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     opener = Opener(args, folder, first)
     return run_repl(
         open_session=opener.open,
-        preferences=from_quick(first),
+        preferences=preferences_of(first),
         folder=folder,
         home=environ.get("HOME", ""),
         version=__version__,
@@ -47,6 +48,18 @@ def run(args: argparse.Namespace) -> int:
             files=partial(workspace_files, Path(folder)),
             save_preference=partial(save_setting, first.paths.config_file),
         ),
+    )
+
+
+def preferences_of(first: QuickSettings) -> Preferences:
+    """How the person wants the screen."""
+    from kogniterm.ui.preferences import from_quick
+
+    return replace(
+        from_quick(first),
+        title=first.window_title,
+        notify_after=first.notify_after,
+        fold=first.fold_lines,
     )
 
 
