@@ -42,6 +42,20 @@ def test_the_example_names_every_setting_and_is_a_file_we_would_accept(tmp_path:
     assert all(loaded.origin(name).file == tmp_path / ".env" for name in Settings.model_fields)
 
 
+def test_every_setting_is_read_by_somebody() -> None:
+    """A setting that nothing reads is a promise nobody keeps."""
+    reads = ""
+    for file in (ROOT / "kogniterm").rglob("*.py"):
+        if "settings" not in file.parts:
+            text = file.read_text(encoding="utf-8")
+            # The table of options names settings too, without reading them.
+            reads += re.sub(r'"\w+"', "", text) if file.name == "options.py" else text
+    unread = [
+        name for name in Settings.model_fields if not re.search(rf"\.{name}\b|\"{name}\"", reads)
+    ]
+    assert not unread
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         text = page.read_text(encoding="utf-8")
