@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     check.add_argument("source", nargs="?", metavar=_("FROM"), help=_(_PLACE))
     check.add_argument("target", nargs="?", metavar=_("TO"), help=_(_PLACE))
     migrate = actions.add_parser("migrate", help=_("bring an older database up to date"))
-    copy = actions.add_parser("copy", help=_("copy all sessions to another database"))
+    copy = actions.add_parser("copy", help=_("copy sessions and memory to another database"))
     copy.add_argument("source", metavar=_("FROM"), help=_(_PLACE))
     copy.add_argument("target", metavar=_("TO"), help=_(_PLACE))
     for action in (check, migrate, copy):
@@ -75,9 +76,11 @@ def _copy(args: argparse.Namespace) -> int:
     source_place, target_place = _both(args)
     with stores.opened(source_place) as source, stores.opened(target_place) as target:
         report = copy_all(source, target)
+    memory = _copy_memory(source_place, target_place)
     if args.json:
         stores.write_json(
             {
+                "memory_rows": memory,
                 "copied": list(report.copied),
                 "present": list(report.present),
                 "conflicts": list(report.conflicts),
@@ -91,6 +94,7 @@ def _copy(args: argparse.Namespace) -> int:
                     present=len(report.present),
                     place=_shown(target_place),
                 ),
+                _("Memory: {count} rows.").format(count=memory),
                 *(
                     _("{session} went on in both places and was left as it is.").format(session=one)
                     for one in report.conflicts
@@ -100,6 +104,28 @@ def _copy(args: argparse.Namespace) -> int:
     return EXIT_NOT_DONE if report.conflicts else EXIT_DONE
 
 
+def _copy_memory(source_place: Path | str, target_place: Path | str) -> int:
+    from kogniterm.memory.copying import copy_memory
+    from kogniterm.memory.sql import open_sql
+
+    with (
+        closing(open_sql(source_place, stores.person())) as source,
+        closing(open_sql(target_place, stores.person())) as target,
+    ):
+        return copy_memory(source, target).rows
+
+
+def _same_memory(source_place: Path | str, target_place: Path | str) -> bool:
+    from kogniterm.memory.copying import same_memory
+    from kogniterm.memory.sql import open_sql
+
+    with (
+        closing(open_sql(source_place, stores.person())) as source,
+        closing(open_sql(target_place, stores.person())) as target,
+    ):
+        return same_memory(source, target)
+
+
 def _compare(args: argparse.Namespace) -> int:
     from kogniterm.sessions.transfer import differences
 
@@ -107,12 +133,12 @@ def _compare(args: argparse.Namespace) -> int:
     with stores.opened(source_place) as source, stores.opened(target_place) as target:
         different = differences(source, target)
         count = len(source.sessions(limit=1_000_000))
+    memory = _same_memory(source_place, target_place)
     if args.json:
-        stores.write_json({"sessions": count, "different": different})
-    elif different:
-        stores.write_lines(
-            [_("{session} differs or is missing.").format(session=one) for one in different]
-        )
+        stores.write_json({"sessions": count, "different": different, "memory": memory})
+    elif different or not memory:
+        lines = [_("{session} differs or is missing.").format(session=one) for one in different]
+        stores.write_lines(lines if memory else [*lines, _("The memories differ.")])
     else:
         stores.write_lines(
             [
@@ -121,7 +147,7 @@ def _compare(args: argparse.Namespace) -> int:
                 )
             ]
         )
-    return EXIT_NOT_DONE if different else EXIT_DONE
+    return EXIT_DONE if memory and not different else EXIT_NOT_DONE
 
 
 def _migrate(args: argparse.Namespace) -> int:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
@@ -147,3 +151,36 @@ def test_there_and_back_again_without_loss(postgres_url: str, tmp_path: Path) ->
         assert back.info(session) == here.info(session)
     for store in (here, there, back):
         store.close()
+
+
+def test_moving_to_a_server_and_working_there_from_the_command_line(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """As a person does it: copy, compare, then go on with the address configured."""
+    here = SessionStore(SqliteBackend(tmp_path / "data" / "kogniterm.db"), version="1.0")
+    session = with_a_session(here, "Count the carrots")
+    here.close()
+    environ = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "KOGNITERM_CONFIG_DIR": str(tmp_path / "config"),
+        "KOGNITERM_DATA_DIR": str(tmp_path / "data"),
+        "KOGNITERM_CACHE_DIR": str(tmp_path / "cache"),
+        "KOGNITERM_DATABASE_URL": postgres_url,
+    }
+
+    def kogniterm(*words: str) -> str:
+        command = [sys.executable, "-m", "kogniterm", *words]
+        result = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    assert json.loads(kogniterm("sessions", "list", "--json")) == []
+    copied = json.loads(kogniterm("storage", "copy", "sqlite", "postgres", "--json"))
+    assert copied["copied"] == [session]
+    assert "record for record" in kogniterm("storage", "check", "sqlite", "postgres")
+    assert json.loads(kogniterm("sessions", "search", "carrot", "--json"))[0]["id"] == session
+    assert "all as they were written" in kogniterm("audit", "verify")
+    kogniterm("sessions", "delete", session, "--yes")
+    assert json.loads(kogniterm("sessions", "list", "--json")) == []
