@@ -22,6 +22,8 @@ class Findings:
         """Raise the label to at least `label`, because of what the template says."""
         if _RANK[label] > _RANK[self.label]:
             self.label = label
+        if len(self._reasons) >= _MAX_EFFECTS:
+            return
         text = Text(template, values)
         self._reasons.setdefault(str(text), (_RANK[label], text))
 

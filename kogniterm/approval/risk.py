@@ -42,7 +42,7 @@ from kogniterm.approval.variables import is_harmless
 from kogniterm.approval.words import Substitution, Unknown, Word
 from kogniterm.types import RiskReport
 
-MAX_COMMANDS = 300
+MAX_COMMANDS = 200
 
 MAX_TEXT = 100_000
 

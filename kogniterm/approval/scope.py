@@ -212,6 +212,8 @@ def _unflatten(text: str, table: dict[str, Part]) -> tuple[Part, ...]:
 def _expand_braces(text: str) -> list[str] | None:
     """Innermost braces first; None when there are more than `MAX_BRACES` results."""
     texts = [text]
+    if text.count("{") > 12:
+        return None
     for _ in range(16):
         result: list[str] = []
         changed = False

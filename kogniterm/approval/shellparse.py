@@ -65,6 +65,7 @@ class _Builder(WordReader):
 
     def statements(self, node: TreeNode, start: int, end: int, depth: int) -> Node:
         """A run of statements between `start` and `end`: program, do_group, braces, lists."""
+        self.bounded(node)
         children = [c for c in node.children if c.end_byte > start and c.start_byte < end]
         return self.sequence(children, start, end, depth)
 
@@ -129,6 +130,7 @@ class _Builder(WordReader):
         redirects: list[Redirect] = []
         rest: list[tuple[str, Node]] = []
         position = node.start_byte
+        self.bounded(node)
         for child in node.children:
             self.gap(position, child.start_byte)
             position = child.end_byte
@@ -189,6 +191,7 @@ class _Builder(WordReader):
         return _with_rest(_redirect_last(body, tuple(redirects), tuple(extra)), rest)
 
     def _pipeline(self, node: TreeNode, depth: int) -> Node:
+        self.bounded(node)
         parts: list[Node] = []
         position = node.start_byte
         for child in node.children:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
 
 MAX_DEPTH = 40
+MAX_WORDS = 400
+MAX_CHILDREN = 800
+"""Beyond these a command is asked about unread: nobody reads it to its end either."""
 _BLANK = re.compile(r"(?:[ \t\n;]|\\\n)*\Z")
 WORD_KINDS = frozenset(
     names(
@@ -77,6 +80,7 @@ class WordReader:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._words = 0
 
     def assignment(self, node: TreeNode, depth: int) -> Assignment:
         name, *rest = node.children
@@ -184,6 +188,9 @@ class WordReader:
 
     def word(self, node: TreeNode, depth: int) -> Word:
         """The word at `node`, read by our own lexer."""
+        self._words += 1
+        if self._words > MAX_WORDS:
+            raise UnreadError("it has too many words")
         start, end = node.start_byte, node.end_byte
         raw = self.text[start:end]
         if PLAIN.match(raw):
@@ -255,6 +262,11 @@ class WordReader:
             or before not in {"", " ", "\t", "\n", ";", "&", "|", "(", ")"}
         ):
             raise UnreadError("a comment of an unusual form")
+
+    def bounded(self, node: TreeNode) -> None:
+        """Refuse a node with more children than anybody would read."""
+        if node.child_count > MAX_CHILDREN:
+            raise UnreadError("it has too many parts")
 
     def statement(self, node: TreeNode, depth: int) -> Node:
         """One statement; the builder of statements says how."""

@@ -77,6 +77,10 @@ class Spans:
 
 NO_SPANS = Spans({}, {})
 
+MAX_PARTS = 200
+MAX_STEPS = 1500
+_RUN = re.compile(r"[^\\'\"$`<>()|;&\s]+")
+
 PLAIN = re.compile(r"[\w./:,@%+=^-]*\Z", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SPECIAL_NAME = "@*#?-$!0123456789_"
@@ -130,8 +134,13 @@ class WordLexer:
 
     def word(self) -> tuple[Part, ...]:
         """The parts of an unquoted word."""
+        steps = 0
         while self._at < self._end:
             self._unquoted(self._text[self._at])
+            steps += 1
+            if len(self._parts) > MAX_PARTS or steps > MAX_STEPS:
+                self._opaque("a word of too many parts")
+                break
         return tuple(self._parts)
 
     def quoted(self) -> tuple[Part, ...]:
@@ -171,8 +180,10 @@ class WordLexer:
             self._opaque(f"an unexpected {char!r} inside a word")
             self._at = self._end
         else:
-            self._add(char, quoted=False)
-            self._at += 1
+            run = _RUN.match(text, at, self._end)
+            plain = run[0] if run else char
+            self._add(plain, quoted=False)
+            self._at += len(plain)
 
     def _single(self, start: int) -> None:
         close = self._text.find("'", start, self._end)
@@ -201,6 +212,8 @@ class WordLexer:
         """Inside double quotes up to the closing one, or up to `stop` where there is none."""
         text = self._text
         while self._at < self._end:
+            if len(self._parts) > MAX_PARTS:
+                break
             char = text[self._at]
             if char == '"' and stop is None:
                 self._at += 1
@@ -217,7 +230,10 @@ class WordLexer:
                 assert run is not None
                 self._add(run[0], quoted=True)
                 self._at = run.end()
-        if stop is None:
+        if len(self._parts) > MAX_PARTS:
+            self._opaque("a word of too many parts", quoted=True)
+            self._at = self._end
+        elif stop is None:
             self._opaque("an open double quote")
 
     def _expansion(self, *, quoted: bool) -> None:

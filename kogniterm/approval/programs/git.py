@@ -233,7 +233,9 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
         "commit": ("amend",),
         "switch": ("f", "force", "discard-changes", "C"),
     }
-    asked = parsed.has(*loses.get(verb, ())) or (verb == "stash" and first not in {"", "push", "save"})
+    asked = parsed.has(*loses.get(verb, ())) or (
+        verb == "stash" and first not in {"", "push", "save"}
+    )
     if verb == "notes" and first not in {"add", "append", "copy"}:
         asked = True
     if verb == "switch" and not parsed.has("c", "create"):

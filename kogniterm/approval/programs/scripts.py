@@ -10,6 +10,7 @@ from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.scope import Argument
 
+MAX_SCRIPT = 3000
 _SED_ADDRESS = re.compile(
     r"\s*(?:(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*|\\(.)(?:(?!\1)[^\\\n]|\\.)*\1[IM]*)"
     r"(?:\s*,\s*(?:[+~]?\d+|\$|/(?:[^/\\\n]|\\.)*/[IM]*))?)?\s*!?\s*"
@@ -50,6 +51,8 @@ def _without_suffix(args: tuple[Argument, ...]) -> list[Argument]:
 
 def _sed_script(call: Call, script: str) -> bool:
     """Whether every command of `script` is understood and harmless; files read are noted."""
+    if len(script) > MAX_SCRIPT:
+        return False
     at = 0
     while at < len(script):
         match = re.compile(r"[\s;}]+").match(script, at)
@@ -210,6 +213,8 @@ def awk(call: Call, rules: Rules) -> None:
 
 def _awk_is_harmless(program: Argument) -> bool:
     if program.tainted or program.value.startswith(HOLE):
+        return False
+    if len(program.value) > MAX_SCRIPT:
         return False
     text = awk_skeleton(program.value)
     if text is None or HOLE in text:
