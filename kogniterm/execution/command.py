@@ -9,7 +9,6 @@ import signal
 import termios
 import threading
 import time
-from collections.abc import Callable
 
 from kogniterm.execution.feed import LiveFeed
 from kogniterm.execution.interactive import SIZE_LOOK, HandOver, ModeTracker, needs_person
@@ -383,10 +382,12 @@ class RunningCommand:
         elif limits.input_wait is not None and watch.waited(now) >= limits.input_wait:
             self._begin_end("stopped", now, waiting)
 
-    def close(self, on_close: Callable[[int], None] = os.close) -> None:
-        """Release the descriptors. The supervisor holds the terminal of a job."""
+    def close(self) -> None:
+        """Release the descriptors, once. The supervisor holds the terminal of a job."""
+        self._gone = True
         with self._lock:
-            for fd in (self._wake_read, self._wake_write, self.master, self.reports):
-                with contextlib.suppress(OSError):
-                    on_close(fd)
-            self._wake_write = -1
+            fds = (self._wake_read, self._wake_write, self.master, self.reports)
+            self._wake_read = self._wake_write = self.master = self.reports = -1
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)

@@ -23,6 +23,7 @@ from kogniterm.execution.jobs import JobTable
 from kogniterm.execution.keys import KeySequence, as_keystrokes
 from kogniterm.execution.launcher import Launcher
 from kogniterm.execution.output import OutputKeeper, OutputLimits
+from kogniterm.execution.processes import end_tree
 from kogniterm.execution.results import command_result, exit_code
 from kogniterm.execution.terms import Company, Ending, RunLimits
 from kogniterm.execution.wrapper import Wrapper
@@ -159,6 +160,11 @@ class CommandExecutor:
             self._current = running
         try:
             ending = running.run(limits, company)
+        except BaseException:
+            # An interrupt or a failing sink must not leave the command behind.
+            end_tree(running.leader)
+            running.close()
+            raise
         finally:
             with self._guard:
                 self._current = None
@@ -215,11 +221,11 @@ class CommandExecutor:
         enter.write_bytes(script)
         restore.write_bytes(restored)
         command = continuity.expand_last_background(command, self._state.background)
-        argv = [self._shell, "--norc", "--noprofile", "-c", command]
+        argv = [self._shell, "--norc", "--noprofile", "-c", "--", command]
         if len(carry.encode(command)) > _LONGEST_ARGUMENT:
             text = self._private / f"command-{number}"
             text.write_bytes(carry.encode(command))
-            argv[3:] = [str(text)]
+            argv[3:] = ["--", str(text)]
         environment = {**self._other_env, "BASH_ENV": str(enter), "PWD": folder}
         terminal = company.terminal
         rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()

@@ -15,6 +15,9 @@ from kogniterm.execution.processes import descendants, end_tree
 from kogniterm.execution.results import exit_code
 from kogniterm.types import Job
 
+_MOST_ENDED = 50
+"""Ended jobs that stay listed."""
+
 
 class BackgroundCommand:
     """A job: the supervisor drains its terminal into its file; here it is asked and told."""
@@ -35,7 +38,9 @@ class BackgroundCommand:
         """What is known of it now."""
         self.running.read_reports()
         ended = self.running.gone
-        if not ended:
+        if ended:
+            self.running.close()
+        else:
             self._pids = tuple(state.pid for state in descendants(self.running.leader))
         return Job(
             self.id,
@@ -89,6 +94,9 @@ class JobTable:
         job = BackgroundCommand(name, command, running, path, detached=detached)
         with self._lock:
             self._jobs[name] = job
+            ended = [key for key, old in self._jobs.items() if old.running.gone]
+            for key in ended[:-_MOST_ENDED]:
+                del self._jobs[key]
 
     def all(self) -> tuple[Job, ...]:
         """Every job, oldest first."""

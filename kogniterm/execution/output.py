@@ -10,11 +10,14 @@ from pathlib import Path
 from kogniterm.execution.screen import Screen
 
 HEAD_BYTES = 128 << 10
-TAIL_BYTES = 512 << 10
+TAIL_BYTES = 256 << 10
 """Raw bytes kept in memory: output up to their sum is rendered as a whole.
 
 The tail may grow to twice its size before it is cut.
 """
+
+_RENDERED_WHOLE = 128 << 10
+_RENDERED_PIECE = 64 << 10
 
 FILE_LIMIT = 256 << 20
 
@@ -36,6 +39,15 @@ class Rendered:
     text: str
     omitted: int
     full_screen: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A rendered part of the output and how many raw bytes it comes from."""
+
+    text: str
+    size: int
+    full_screen: str | None
 
 
 class OutputKeeper:
@@ -107,23 +119,35 @@ class OutputKeeper:
 
     def render(self) -> Rendered:
         """Text as a screen would show it, clipped to the head and a longer tail."""
-        tail = bytes(self._tail)
-        lost = self.total - len(self._head) - len(tail)
-        screen = Screen(*self._size)
-        if lost <= 0:
-            screen.feed(bytes(self._head) + tail, final=True)
-            text = screen.text()
-            clipped, omitted = clip(text, self._limits.text, 0, self.path)
-            return Rendered(clipped, omitted, screen.last_full_screen)
-        head = _before_last_newline(bytes(self._head))
-        tail = _after_first_newline(tail)
+        head, tail = bytes(self._head), bytes(self._tail)
         lost = self.total - len(head) - len(tail)
-        screen.feed(head, final=True)
-        first = screen.text()
+        if lost <= 0 and self.total <= _RENDERED_WHOLE:
+            return self._whole(head + tail)
+        if lost <= 0:
+            both = head + tail
+            head, tail = both[: len(both) // 2], both[len(both) // 2 :]
+        wanted = self._limits.text
+        first = self._piece(_before_last_newline(head[:_RENDERED_PIECE]))
+        last = self._piece(_after_first_newline(tail[-_RENDERED_PIECE:]))
+        if len(first.text) < wanted // 4 or len(last.text) < wanted:
+            # Mostly redraws: more has to be read for the same amount of text.
+            if lost <= 0:
+                return self._whole(head + tail)
+            first = self._piece(_before_last_newline(head))
+            last = self._piece(_after_first_newline(tail))
+        gap = self.total - first.size - last.size
+        text, omitted = clip_parts(first.text, last.text, wanted, gap, self.path)
+        return Rendered(text, omitted, last.full_screen)
+
+    def _whole(self, data: bytes) -> Rendered:
+        piece = self._piece(data)
+        text, omitted = clip(piece.text, self._limits.text, 0, self.path)
+        return Rendered(text, omitted, piece.full_screen)
+
+    def _piece(self, data: bytes) -> _Piece:
         screen = Screen(*self._size)
-        screen.feed(tail, final=True)
-        text, omitted = clip_parts(first, screen.text(), self._limits.text, lost, self.path)
-        return Rendered(text, omitted, screen.last_full_screen)
+        screen.feed(data, final=True)
+        return _Piece(screen.text(), len(data), screen.last_full_screen)
 
     def close(self) -> None:
         """Close the file."""

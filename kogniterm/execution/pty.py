@@ -113,12 +113,9 @@ def spawn(request: SpawnRequest) -> tuple[int, int]:
 
     Raises OSError or SpawnError when the program cannot be executed or the folder entered.
     """
-    if not os.path.isdir(request.cwd):  # noqa: PTH112 - ptyprocess reports this one badly
-        raise SpawnError(f"no such folder: {request.cwd}")
     try:
         process = PtyProcess.spawn(
             request.argv,
-            cwd=request.cwd,
             env=request.env,
             dimensions=(request.rows, request.columns),
             preexec_fn=lambda: _split(request),
@@ -135,12 +132,20 @@ def spawn(request: SpawnRequest) -> tuple[int, int]:
 
 
 def _split(request: SpawnRequest) -> None:
-    """In the session leader: fork; the child returns to be executed, the leader never does."""
+    """In the session leader: fork; the child returns to be executed, the leader never does.
+
+    The folder is entered here and not by ptyprocess, which would let a failure escape into a
+    second supervisor. Raises OSError only: ptyprocess hands that kind back to the parent.
+    """
+    os.chdir(request.cwd)
     # From here on a child's end must not run a handler that writes to a closed descriptor.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.set_inheritable(request.report, False)
-    set_output_processing(0, request.output_processing)
+    try:
+        set_output_processing(0, request.output_processing)
+    except termios.error as error:
+        raise OSError(*error.args) from error
     for number in _LEADER_IGNORES:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()

@@ -48,7 +48,9 @@ def command_result(
     if keeper.cut_file:
         notes.append("The output file does not hold all of the output.")
     if ending.victims:
-        killed = ", ".join(f"{state.name} ({state.pid})" for state in ending.victims)
+        killed = ", ".join(f"{s.name} ({s.pid})" for s in ending.victims[:_MOST_NAMED])
+        if len(ending.victims) > _MOST_NAMED:
+            killed += f" and {len(ending.victims) - _MOST_NAMED} more"
         notes.append(f"Ended after {duration:.1f} s: {killed}.")
     if rendered.full_screen:
         notes.append(f"The full screen last showed:\n{rendered.full_screen[-_FULL_SCREEN:]}")
@@ -69,5 +71,6 @@ def command_result(
     )
 
 
+_MOST_NAMED = 20
 _FULL_SCREEN = 4000
 """Characters of a full-screen program's last screen that are told."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import codecs
 import re
-import unicodedata
 
-_TAB = 8
+from kogniterm.execution.page import Line, Page
+
 _TOKEN = re.compile(
-    r"(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
+    r"(?P<block>(?:[^\x00-\x1f\x7f-\x9f]*\r?\n){64,}+)"
+    r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
     r"|\x1b\[(?P<args>[0-?]*)(?P<middle>[ -/]*)(?P<final>[@-~])"
     r"|(?P<string>\x1b[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*+(?:\x07|\x1b\\|\Z))"
     r"|\x1b(?P<charset>[ -/]+[0-~])"
@@ -25,168 +26,7 @@ _TOKEN = re.compile(
 )
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*|[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*+)\Z")
 _LONGEST_UNFINISHED = 65536
-_MAX_COLUMN = 1 << 20
 _LINE_DRAWING = str.maketrans("jklmnqtuvwx", "┘┐┌└┼─├┤┴┬│")
-
-
-class _Line:
-    """Cells of one line; "" continues a wide character or a tab. `edited`: it was overwritten."""
-
-    __slots__ = ("cells", "edited")
-
-    def __init__(self) -> None:
-        self.cells: list[str] = []
-        self.edited = False
-
-    def text(self) -> str:
-        joined = "".join(self.cells)
-        return joined.rstrip() if self.edited else joined
-
-
-class _Page:
-    """One of the two screens: at most `rows` lines that can change, above them what scrolled."""
-
-    def __init__(self, rows: int, columns: int, *, wraps: bool) -> None:
-        self.rows = rows
-        self.columns = columns
-        self.wraps = wraps
-        self.lines: list[_Line] = [_Line()]
-        self.scrolled: list[str] = []
-        self.row = 0
-        self.column = 0
-        self.top = 0
-        self.bottom = rows - 1
-        self.saved = (0, 0)
-        self.addressed = False
-
-    def line(self) -> _Line:
-        """The line under the cursor."""
-        while len(self.lines) <= self.row:
-            self.lines.append(_Line())
-        return self.lines[self.row]
-
-    def line_feed(self) -> None:
-        """Down one line, scrolling the region at its bottom."""
-        if self.row == self.bottom:
-            self.scroll_up(1)
-        elif self.row < self.rows - 1:
-            self.row += 1
-        self.line()
-
-    def scroll_up(self, count: int) -> None:
-        """Move the region's lines up; from the top of the screen they become history."""
-        for _ in range(min(count, self.rows)):
-            while len(self.lines) <= self.bottom:
-                self.lines.append(_Line())
-            gone = self.lines.pop(self.top)
-            if self.top == 0 and not self.wraps:
-                self.scrolled.append(gone.text())
-            self.lines.insert(self.bottom, _Line())
-
-    def scroll_down(self, count: int, top: int | None = None) -> None:
-        """Move lines from `top` (the region's by default) down; the lowest are lost."""
-        start = self.top if top is None else top
-        for _ in range(min(count, self.rows)):
-            while len(self.lines) <= self.bottom:
-                self.lines.append(_Line())
-            self.lines.pop(self.bottom)
-            self.lines.insert(start, _Line())
-
-    def write(self, text: str) -> None:
-        """Put `text` at the cursor."""
-        line = self.line()
-        cells = line.cells
-        plain = text.isascii()
-        if plain and self.column == len(cells) and not self.wraps:
-            cells.extend(text)
-            self.column += len(text)
-            return
-        if plain and not self.wraps and self.column < _MAX_COLUMN:
-            line.edited = True
-            cells.extend(" " * (self.column - len(cells)))
-            cells[self.column : self.column + len(text)] = text
-            self.column += len(text)
-            return
-        for character in text:
-            self._put(character)
-
-    def _put(self, character: str) -> None:
-        width = _width(character)
-        if self.wraps and self.column + max(width, 1) > self.columns:
-            if width == 0:
-                return
-            self.column = 0
-            self.line_feed()
-        line = self.line()
-        cells = line.cells
-        if width == 0:
-            at = min(self.column, len(cells)) - 1
-            while at > 0 and cells[at] == "":
-                at -= 1
-            if at >= 0:
-                cells[at] += character
-            return
-        if self.column < len(cells):
-            line.edited = True
-        elif self.column > len(cells):
-            line.edited = True
-            cells.extend(" " * (self.column - len(cells)))
-        cells[self.column : self.column + width] = [character] + [""] * (width - 1)
-        self.column += width
-
-    def tab(self) -> None:
-        """To the next tab stop; at a line's end the tab itself is kept as text."""
-        cells = self.line().cells
-        stop = (self.column // _TAB + 1) * _TAB
-        if self.column == len(cells) and not self.wraps:
-            cells.append("\t")
-            cells.extend([""] * (stop - self.column - 1))
-        self.column = min(stop, self.columns - 1) if self.wraps else stop
-
-    def erase_line(self, mode: int) -> None:
-        """EL: 0 from the cursor on, 1 up to it, 2 all."""
-        line = self.line()
-        line.edited = True
-        if mode == 0:
-            del line.cells[self.column :]
-        elif mode == 1:
-            count = min(self.column + 1, len(line.cells))
-            line.cells[:count] = " " * count
-        elif mode == 2:
-            line.cells.clear()
-
-    def erase_screen(self, mode: int) -> None:
-        """ED: 0 below, 1 above, 2 the whole screen, 3 what has scrolled out."""
-        if mode == 0:
-            self.erase_line(0)
-            del self.lines[self.row + 1 :]
-        elif mode == 1:
-            for line in self.lines[: self.row]:
-                line.cells.clear()
-            self.erase_line(1)
-        elif mode == 2:
-            for line in self.lines:
-                line.cells.clear()
-        elif mode == 3:
-            self.scrolled.clear()
-
-    def move(self, row: int, column: int) -> None:
-        """Put the cursor somewhere, kept inside the screen."""
-        self.row = max(0, min(row, self.rows - 1))
-        self.column = max(0, min(column, self.columns - 1))
-
-    def text_lines(self) -> list[str]:
-        """All lines, oldest first."""
-        return self.scrolled + [line.text() for line in self.lines]
-
-
-def _width(character: str) -> int:
-    if character.isascii():
-        return 1
-    category = unicodedata.category(character)
-    if category in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 class Screen:
@@ -195,8 +35,8 @@ class Screen:
     def __init__(self, rows: int = 40, columns: int = 120) -> None:
         self._size = (rows, columns)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._main = _Page(rows, columns, wraps=False)
-        self._alternate: _Page | None = None
+        self._main = Page(rows, columns, wraps=False)
+        self._alternate: Page | None = None
         self._page = self._main
         self._pending = ""
         self._drawing = False
@@ -219,18 +59,33 @@ class Screen:
             text = text[: unfinished.start()]
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup
-            if kind == "text":
+            if kind == "block":
+                self._block(match[0])
+            elif kind == "text":
                 run = match[0]
                 self._page.write(run.translate(_LINE_DRAWING) if self._drawing else run)
                 self._last = run[-1]
             elif kind == "control":
                 self._control(match[0])
             elif kind == "final":
+                if match["final"] == "m":
+                    continue  # colours, the most frequent by far
                 self._sequence(match["args"], match["middle"], match["final"])
             elif kind == "charset":
                 self._charset(match["charset"])
             elif kind == "escape":
                 self._escape(match["escape"])
+
+    def _block(self, block: str) -> None:
+        """Plain lines, the everyday flood."""
+        lines = block.replace("\r\n", "\n").split("\n")[:-1]
+        if not self._drawing and self._page.write_lines(lines):
+            return
+        for line in lines:
+            if line:
+                self._page.write(line.translate(_LINE_DRAWING) if self._drawing else line)
+            self._control("\r")
+            self._control("\n")
 
     def text(self) -> str:
         """The main screen with its history; the alternate screen after it while it is on."""
@@ -352,7 +207,7 @@ class Screen:
                 page.scroll_down(count, page.row)
             case "M":
                 for _ in range(min(count, len(page.lines) - page.row)):
-                    page.lines.insert(min(page.bottom + 1, len(page.lines)), _Line())
+                    page.lines.insert(min(page.bottom + 1, len(page.lines)), Line())
                     page.lines.pop(page.row)
             case "S":
                 page.scroll_up(count)
@@ -374,7 +229,7 @@ class Screen:
         for mode in args.split(";"):
             if mode in ("47", "1047", "1049"):
                 if on and self._alternate is None:
-                    self._alternate = self._page = _Page(*self._size, wraps=True)
+                    self._alternate = self._page = Page(*self._size, wraps=True)
                 elif not on:
                     self._leave_alternate()
 

@@ -98,6 +98,9 @@ EXIT = [
     case("dollar zero", ("echo $0", "bash", 0)),
     case("arguments", ("echo $#", "0", 0)),
     case("time keyword", ("time true", None, 0)),
+    case("begins with a dash", ("-foo", "bash: line 1: -foo: command not found", 127)),
+    case("windows line ends", ("echo a\r\n", "a", 0)),
+    case("kill the group", ("kill 0; sleep 5", None, 143), ("echo on", "on", 0)),
     case("negation", ("! true", "", 1)),
 ]
 
@@ -343,9 +346,10 @@ SCREEN = [
     case("insert and delete", ("printf 'abc\\r\\033[2P\\033[1@X\\n'", "Xc", 0)),
     case("bell and nul", ("printf 'a\\007b\\000c\\n'", "abc", 0)),
     case("invalid utf-8", ("printf 'a\\377b\\n'", "a�b", 0)),
+    case("overwritten tab", ("printf 'a\\tb\\rXY\\n'", "XY      b", 0)),
     case("split character", ("printf '\\303'; sleep 0.2; printf '\\261\\n'", "ñ", 0)),
     case("split sequence", ("printf '\\033[3'; sleep 0.2; printf '1mred\\n'", "red", 0)),
-    case("wide characters", ("printf '日本\\rX\\n'", None, 0)),
+    case("wide characters", ("printf '日本\\rX\\n'", "X 本", 0)),
     case("combining", ("printf 'e\\314\\201\\n'", "e\u0301", 0)),
     case("long line", ("head -c 10000 /dev/zero | tr '\\0' x; echo", "x" * 10000, 0)),
     case("no final newline", ("printf abc", "abc", 0)),
