@@ -213,6 +213,7 @@ class ScreenSink:
         self.write(self._tool_line(event.name, event.arguments, event.observation, event.failed))
 
     def _action_proposed(self, event: ev.ActionProposed) -> None:
+        self._finish_block()
         self.folders[event.request.id] = event.cwd
         if event.verdict.kind != "deny":
             return
@@ -292,7 +293,7 @@ class ScreenSink:
         answer = event.answer
         self.plan = None
         self._set_running(False)
-        if answer.text.strip() and answer.text.strip() != streamed:
+        if answer.text.strip() and not streamed.endswith(answer.text.strip()):
             self._write_block(answer.text)
         self.write(self._last_line(answer))
         seconds = self._status.turn_seconds

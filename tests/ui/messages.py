@@ -12,6 +12,7 @@ import ast
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import kogniterm
@@ -41,8 +42,13 @@ class Message:
     many: str | None = None
 
 
-def messages(package: Path = PACKAGE) -> Iterator[Message]:
+@cache
+def messages() -> tuple[Message, ...]:
     """All of them, in the order of the files."""
+    return tuple(_messages(PACKAGE))
+
+
+def _messages(package: Path) -> Iterator[Message]:
     for file in sorted(package.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         names, constants = _local_names(tree), _constants(tree)
@@ -60,7 +66,11 @@ def dynamic(package: Path = PACKAGE) -> Iterator[str]:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             translated = isinstance(node, ast.Call) and _name(node.func) in ("_", "plural")
-            if translated and node.args and any(_literal(argument) is None for argument in node.args[:1]):
+            if (
+                translated
+                and node.args
+                and any(_literal(argument) is None for argument in node.args[:1])
+            ):
                 yield f"{file.relative_to(package)}:{node.lineno}"
 
 

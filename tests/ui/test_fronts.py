@@ -1,0 +1,194 @@
+"""The plain front, lending the terminal, completion of files: what the prompt does not cover."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pty
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from kogniterm.runtime import events as ev
+from kogniterm.ui.commands.basic import basic_registry
+from kogniterm.ui.completion import LineCompleter, fuzzy
+from kogniterm.ui.file_index import FileIndex
+from kogniterm.ui.lending import Lending
+from kogniterm.ui.plain_front import PlainFront
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.repl import Opened, Repl
+from tests.ui.face import Play, PlayedSession, ask
+
+
+class Plain:
+    """A plain REPL behind a real pseudo-terminal."""
+
+    def __init__(self, play: Play) -> None:
+        self.master, slave = pty.openpty()
+        self.keyboard = os.fdopen(os.dup(slave), encoding="utf-8")
+        self.screen = os.fdopen(slave, "w", encoding="utf-8")
+        self.session = PlayedSession(play)
+        self.seen = b""
+        os.set_blocking(self.master, False)
+
+        async def open_session(_id: str | None) -> Opened:
+            return Opened(self.session)  # type: ignore[arg-type]  # its face
+
+        self.repl = Repl(
+            open_session,
+            Preferences(term="dumb"),
+            "/work/project",
+            version="1.0",
+            front=lambda repl: PlainFront(repl, self.keyboard, self.screen),
+        )
+        self.task = asyncio.get_running_loop().create_task(self.repl.run())
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    @property
+    def text(self) -> str:
+        with contextlib.suppress(BlockingIOError, OSError):
+            while data := os.read(self.master, 65536):
+                self.seen += data
+        return self.seen.decode().replace("\r\n", "\n")
+
+    async def until(self, text: str) -> None:
+        for _ in range(1000):
+            if text in self.text:
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"never: {text}\n{self.text}")
+
+    def close(self) -> None:
+        self.keyboard.close()
+        self.screen.close()
+        os.close(self.master)
+
+
+async def test_plain_lines_without_a_single_escape_sequence() -> None:
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        sink(ev.AnswerDelta("Hello **there**."))
+        await ask(session, approver, sink, "make")
+
+    plain = Plain(play)
+    await plain.until("> ")
+    plain.type("greet me\n")
+    await plain.until("Hello there.")
+    await plain.until("Your decision")
+    plain.type("\ny\n")
+    await plain.until("1.2k tokens in")
+    plain.type("/cost\n")
+    await plain.until("0.0123 US dollars")
+    plain.type("\x04")
+    assert await asyncio.wait_for(plain.task, 10) == 0
+    assert "\x1b" not in plain.text
+    assert [d.kind for d in plain.session.decisions] == ["approve"]
+    assert plain.session.closed
+    plain.close()
+
+
+async def test_plain_what_was_typed_ahead_does_not_answer_a_question() -> None:
+    go, started = asyncio.Event(), asyncio.Event()
+
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        started.set()
+        await go.wait()
+        await ask(session, approver, sink, "make")
+
+    plain = Plain(play)
+    await plain.until("> ")
+    plain.type("go\n")
+    await plain.until("go")
+    await started.wait()
+    plain.type("y")
+    go.set()
+    await plain.until("Your decision")
+    plain.type("\n")
+    await plain.until("Please answer with one of the letters")
+    assert plain.session.decisions == []
+    plain.type("n\n\n")
+    await plain.until("1.2k tokens in")
+    plain.type("/quit\n")
+    assert await asyncio.wait_for(plain.task, 10) == 0
+    plain.close()
+
+
+async def test_the_terminal_is_lent_to_a_thread_and_comes_back() -> None:
+    states: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def still() -> AsyncIterator[None]:
+        states.append("rests")
+        yield
+        states.append("draws")
+
+    lending = Lending(still)
+
+    def borrow() -> None:
+        lending.suspend()
+        lending.suspend()
+        states.append("borrowed")
+        lending.resume()
+        lending.resume()
+        states.append("given back")
+
+    await asyncio.to_thread(borrow)
+    assert states == ["rests", "borrowed", "draws", "given back"]
+
+
+def test_files_are_found_by_their_letters_best_first() -> None:
+    paths = ["src/app/main.py", "tests/test_main.py", "docs/remains.md", "Makefile", "a/m/x.py"]
+    ranked = sorted((score, path) for path in paths if (score := fuzzy("main", path)))
+    assert [path for _score, path in ranked] == [
+        "src/app/main.py",
+        "docs/remains.md",
+        "tests/test_main.py",
+    ]
+    assert fuzzy("mfl", "Makefile") is not None
+    assert fuzzy("zz", "Makefile") is None
+
+
+def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
+    class Context:
+        registry = basic_registry()
+
+    files = ["my file.txt", "other.txt"]
+    completer = LineCompleter(Context(), lambda: files)  # type: ignore[arg-type]  # enough of it
+
+    def complete(text: str) -> list[str]:
+        found = completer.get_completions(Document(text), CompleteEvent())
+        return [completion.text for completion in found]
+
+    assert complete("look at @my") == ['@"my file.txt"']
+    assert complete("/the") == ["/theme"]
+    assert complete("/theme d") == ["dark"]
+    assert complete("/nonsense x") == []
+    assert complete("the") == []
+
+
+def test_the_file_index_answers_at_once_and_lists_behind() -> None:
+    now, listed, arrived = [0.0], threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    def listing() -> list[str]:
+        listed.wait(10)
+        calls.append(1)
+        return ["a.py"]
+
+    index = FileIndex(listing, clock=lambda: now[0], arrived=arrived.set)
+    assert index() == []
+    assert index() == []
+    listed.set()
+    assert arrived.wait(10)
+    assert index() == ["a.py"]
+    assert len(calls) == 1
+    arrived.clear()
+    now[0] += 60
+    assert index() == ["a.py"]
+    assert arrived.wait(10)
+    assert len(calls) == 2

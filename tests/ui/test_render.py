@@ -1,0 +1,276 @@
+"""Events become a screen: what stays, what is redrawn, and what a pipe or a reader gets."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any
+
+import pytest
+
+from kogniterm.runtime import events as ev
+from kogniterm.types import (
+    Answer,
+    CommandResult,
+    Decision,
+    Evidence,
+    Plan,
+    PlanStep,
+    RiskReport,
+    Text,
+    Usage,
+    Verdict,
+)
+from kogniterm.ui.attention import Attention
+from kogniterm.ui.clean import without_style
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.render import ScreenOptions, ScreenSink
+from kogniterm.ui.surface import LineSurface, LiveSurface
+from kogniterm.ui.theme import choose
+from tests.ui.face import request, show_command
+from tests.ui.screen import Terminal
+
+PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+COLOUR = Painter(choose("dark", color=True, background=None))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lines(columns: int = 60, painter: Painter = PLAIN) -> tuple[ScreenSink, io.StringIO, Clock]:
+    stream, clock = io.StringIO(), Clock()
+    sink = ScreenSink(painter, LineSurface(stream, columns), clock=clock)
+    return sink, stream, clock
+
+
+def begin(sink: ScreenSink) -> None:
+    sink(ev.TurnStarted("s", 1, "m", "/w"))
+    sink(ev.ModelCalled("create_plan", 1))
+
+
+def test_a_whole_turn_as_plain_lines() -> None:
+    sink, stream, clock = lines()
+    begin(sink)
+    plan = Plan("look round", (PlanStep("1", "List", status="active"), PlanStep("2", "Tell")))
+    sink(ev.PlanChanged(plan))
+    sink(ev.AnswerDelta("I **look** first.\n"))
+    sink(ev.ModelAnswered("create_plan", Usage(900, 30, 0, 1), Usage(900, 30, 0, 1)))
+    show_command(sink, "ls", b"a\nb\n")
+    done = PlanStep("1", "List", status="done", evidence=(Evidence("1", 0, "2 files"),))
+    sink(ev.PlanChanged(Plan("look round", (done, plan.steps[1])), plan))
+    sink(ev.ToolRan("read_file", "README.md", "# x"))
+    sink(ev.AnswerDelta("There are *two* files."))
+    clock.now += 75
+    sink(ev.TurnEnded(Answer("There are *two* files.", usage=Usage(2100, 90, 800, 2))))
+    assert stream.getvalue() == (
+        "Plan → look round\n"
+        " ▸ 1. List\n"
+        " ○ 2. Tell\n"
+        "\n"
+        "I look first.\n\n"
+        "╭ $ ls\n│ a\n│ b\n╰ ✓ exit 0 · 0.5 s\n\n"
+        "✓ 1. List → exit 0, 2 files (1/2)\n"
+        "• read_file README.md\n"
+        "There are two files.\n\n"
+        "1 min 15 s · 2.1k tokens in, 90 out (800 from the cache)\n"
+    )
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 160])
+def test_no_line_is_wider_than_the_screen(columns: int) -> None:
+    sink, stream, _clock = lines(columns, COLOUR)
+    begin(sink)
+    sink(ev.PlanChanged(Plan("g " * 80, (PlanStep("1", "w " * 90),))))
+    sink(ev.AnswerDelta("word " * 60 + "\n\n- item " + "x" * 200 + "\n\n"))
+    sink(ev.AnswerDelta("| a | b |\n|--|--|\n| " + "cell " * 30 + "| c |\n\n"))
+    sink(ev.AnswerDelta("```\n" + "y" * 300 + "\n```\n"))
+    show_command(sink, "echo " + "z" * 300, b"o" * 500 + b"\n")
+    sink(ev.Notice(Text("n" * 10 + " " + "words " * 40)))
+    sink(ev.TurnEnded(Answer("", "budget", 4, Text("reason " * 40))))
+    for line in without_style(stream.getvalue()).split("\n"):
+        assert len(line) <= columns
+
+
+def test_an_answer_that_was_not_streamed_is_still_shown_once() -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    sink(ev.TurnEnded(Answer("Only here.")))
+    assert stream.getvalue().count("Only here.") == 1
+    begin(sink)
+    sink(ev.AnswerDelta("Streamed."))
+    sink(ev.TurnEnded(Answer("Streamed.")))
+    assert stream.getvalue().count("Streamed.") == 1
+
+
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        ("budget", "A budget ran out."),
+        ("refused", "An action was refused."),
+        ("model_failed", "The model failed."),
+        ("not_done", "The task is not done."),
+        ("interrupted", "You stopped the turn."),
+        ("plan_only", "This is the plan; nothing was run."),
+        ("unknown", "The turn ended early."),
+    ],
+)
+def test_an_early_end_says_why(stop: Any, words: str) -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    sink(ev.TurnEnded(Answer("", stop, 1)))
+    assert words in stream.getvalue()
+
+
+def test_refusals_retries_and_failures_are_told() -> None:
+    sink, stream, _clock = lines(80)
+    begin(sink)
+    sink(ev.ModelRetried(2, 5, 3.0, Text("Busy.")))
+    report = RiskReport("rm -rf /", "dangerous")
+    verdict = Verdict("deny", (Text("It deletes everything."),))
+    asked = request("rm -rf /\u200b")
+    sink(ev.ActionProposed(asked, report, verdict, "/w"))
+    sink(ev.ActionDecided(asked, Decision("reject", asked.command, "policy", "no")))
+    sink(ev.ActionDecided(asked, Decision("reject", asked.command, "person", "not now")))
+    sink(ev.ToolRan("read_file", "x", "There is no file x.", failed=True))
+    sink(ev.ActionEnded("1", "edit_file", "Edited x.\nmore", failed=False))
+    text = stream.getvalue()
+    assert "! Busy. trying again in 3 s (2 of 5)" in text
+    assert "✗ Refused by policy: rm -rf /\\u{200B}\n  It deletes everything." in text
+    assert "✗ You rejected it: not now" in text
+    assert text.count("rejected") == 1
+    assert "✗ read_file x: There is no file x." in text
+    assert "• edit_file: Edited x. more" in text
+
+
+def test_what_a_model_writes_cannot_drive_the_terminal() -> None:
+    sink, stream, _clock = lines(80, COLOUR)
+    begin(sink)
+    sink(ev.AnswerDelta("a\x1b[2J\x1b]0;title\x07b \u202eevil\n\n```\n\x1b[31mred\n```\n"))
+    sink(ev.TurnEnded(Answer("")))
+    text = stream.getvalue()
+    assert "\x1b[2J" not in text
+    assert "\x1b]" not in text
+    assert "\u202e" not in text
+
+
+def test_ascii_where_there_is_no_unicode() -> None:
+    painter = Painter(
+        choose("plain", color=False, background=None), attributes=False, unicode=False
+    )
+    sink, stream, _clock = lines(60, painter)
+    begin(sink)
+    sink(ev.PlanChanged(Plan("g", (PlanStep("1", "w", status="active"),))))
+    show_command(sink, "ls", b"a\n")
+    sink(ev.AnswerDelta("| a | b |\n|---|---|\n| 1 | 2 |\n"))
+    sink(ev.TurnEnded(Answer("", "interrupted", 130)))
+    assert stream.getvalue().replace("•", "").replace("·", "").isascii()
+
+
+def test_an_event_of_a_newer_version_is_no_error() -> None:
+    sink, stream, _clock = lines()
+    sink(object())
+    assert stream.getvalue() == ""
+
+
+def test_a_long_turn_calls_the_person_a_short_one_does_not() -> None:
+    sent: list[str] = []
+    clock = Clock()
+    sink = ScreenSink(
+        PLAIN, LineSurface(io.StringIO(), 60), clock=clock, options=ScreenOptions(notify_after=20),
+        attention=Attention(Preferences(), sent.append),
+    )  # fmt: skip
+    begin(sink)
+    sink(ev.TurnEnded(Answer("x")))
+    assert "\a" not in sent
+    begin(sink)
+    clock.now += 21
+    sink(ev.TurnEnded(Answer("x")))
+    assert "\a" in sent
+
+
+# --- the live region on a terminal -------------------------------------------------------------
+
+
+def live(rows: int = 12, columns: int = 60) -> tuple[ScreenSink, Terminal, Clock, LiveSurface]:
+    terminal, clock = Terminal(rows, columns), Clock()
+    # A terminal in line mode turns a line feed into a new line.
+    terminal._screen.set_mode(20)
+    surface = LiveSurface(terminal, terminal.size)
+    return ScreenSink(PLAIN, surface, clock=clock), terminal, clock, surface
+
+
+async def test_the_live_region_is_replaced_and_leaves_no_trace() -> None:
+    sink, terminal, clock, _surface = live()
+    begin(sink)
+    sink(ev.AnswerDelta("Half a sen"))
+    clock.now += 3
+    await asyncio.sleep(0.2)
+    assert "Half a sen" in terminal.text
+    assert "Writing 3.0 s" in terminal.text
+    sink(ev.AnswerDelta("tence.\n\nNext"))
+    sink(ev.CommandStarted("1", "make", "/w"))
+    sink(ev.CommandOutput("1", b"building\n"))
+    await asyncio.sleep(0.2)
+    assert "╰ 0.0 s" in terminal.text
+    result = CommandResult("make", "exited", 0, "building\n", 1.0, "/w", output_bytes=9)
+    sink(ev.CommandEnded("1", result))
+    sink(ev.TurnEnded(Answer("")))
+    await asyncio.sleep(0.2)
+    assert terminal.text.split("\n") == [
+        "Half a sentence.",
+        "",
+        "Next",
+        "",
+        "╭ $ make",
+        "│ building",
+        "╰ ✓ exit 0 · 1.0 s",
+        "",
+        "3.0 s",
+    ]
+
+
+async def test_a_live_region_higher_than_the_screen_is_cut_to_it() -> None:
+    sink, terminal, _clock, _surface = live(rows=8)
+    begin(sink)
+    steps = tuple(PlanStep(str(n), f"step {n}") for n in range(20))
+    sink(ev.PlanChanged(Plan("g", steps)))
+    sink(ev.AnswerDelta("```\n" + "".join(f"code {n}\n" for n in range(60))))
+    await asyncio.sleep(0.2)
+    assert len(terminal.shown) <= 8
+    assert "code 59" in "\n".join(terminal.shown)
+    sink(ev.AnswerDelta("```\n"))
+    sink(ev.TurnEnded(Answer("")))
+    assert terminal.text.count("code 30") == 1
+    assert terminal.text.count("code 59") == 1
+
+
+async def test_hidden_the_region_rests_and_lines_still_come() -> None:
+    sink, terminal, _clock, surface = live()
+    begin(sink)
+    await asyncio.sleep(0.1)
+    surface.hide()
+    sink.notice(Text("words"))
+    assert "Understanding" not in "\n".join(terminal.shown)
+    assert "words" in terminal.text
+    surface.show()
+    assert "Understanding" in "\n".join(terminal.shown)
+    sink.settle()
+
+
+async def test_a_flood_of_output_is_drawn_a_few_times_only() -> None:
+    sink, terminal, _clock, _surface = live()
+    begin(sink)
+    sink(ev.CommandStarted("1", "yes", "/w"))
+    before = len(terminal.writes)
+    for _ in range(20_000):
+        sink(ev.CommandOutput("1", b"y\n" * 50))
+    assert len(terminal.writes) == before
+    await asyncio.sleep(0.15)
+    assert before < len(terminal.writes) < before + 20
+    sink.settle()
