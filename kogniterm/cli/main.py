@@ -89,7 +89,13 @@ def complain(text: Text) -> None:
 def build_parser(asked: verbs.Verb | None = None) -> Parser:
     """The parser: every verb by name, and the options of the verb that was `asked` for."""
     parser = Parser(prog="kogniterm", description=_(DESCRIPTION))
-    parser.add_argument("-V", "--version", action="version", version=f"kogniterm {__version__}")
+    parser.add_argument(
+        "-V",
+        "--version",
+        action="version",
+        version=f"kogniterm {__version__}",
+        help=_("show the version"),
+    )
     add_options(parser.add_argument_group(_("session options")), SESSION)
     subparsers = parser.add_subparsers(
         title=_("commands"), metavar=_("COMMAND"), dest="verb", required=False

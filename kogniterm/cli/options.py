@@ -7,11 +7,13 @@ after the verb, and so that settings can tell what came from a flag.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kogniterm.errors import UsageError
+from kogniterm.types import Text
 from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
@@ -67,17 +69,68 @@ SESSION: tuple[Option, ...] = (
 )
 
 
+_MISTAKES: tuple[tuple[str, Text], ...] = (
+    (
+        r"unrecognized arguments: (?P<words>.*)",
+        Text("{words} means nothing here; see {program} --help."),
+    ),
+    (
+        r"argument (?P<option>.*): expected (?:one|at least one) argument",
+        Text("{option} needs a value; see {program} --help."),
+    ),
+    (
+        r"argument (?P<option>.*): ignored explicit argument .*",
+        Text("{option} takes no value; see {program} --help."),
+    ),
+    (
+        r"the following arguments are required: (?P<names>.*)",
+        Text("{names} is missing; see {program} --help."),
+    ),
+    (
+        r"argument (?P<option>.*): invalid choice: '?(?P<value>.*?)'? "
+        r"\(choose from (?P<choices>.*)\)",
+        Text("{option} cannot be {value}; choose from {choices}."),
+    ),
+)
+"""What argparse says (in English, for all versions), and our sentence for it."""
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Help whose own words are translated like everything else."""
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        super().add_usage(usage, actions, groups, _("usage: ") if prefix is None else prefix)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that raises `UsageError` instead of printing, and knows the general options."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        wants_help = kwargs.pop("add_help", True)
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("conflict_handler", "resolve")
-        super().__init__(*args, **kwargs)
+        kwargs.setdefault("formatter_class", _HelpFormatter)
+        super().__init__(*args, **kwargs, add_help=False)
+        self._positionals.title = _("arguments")
+        self._optionals.title = _("options")
+        if wants_help:
+            self.add_argument("-h", "--help", action="help", help=_("show this help"))
         add_options(self.add_argument_group(_("general options")), GENERAL)
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as one sentence."""
+        import re
+
+        for pattern, text in _MISTAKES:
+            match = re.fullmatch(pattern, message)
+            if match:
+                raise UsageError(text.template, program=self.prog, **match.groupdict())
         raise UsageError("{message}; see {program} --help.", message=message, program=self.prog)
 
 

@@ -54,8 +54,33 @@ def test_every_verb_explains_itself(shell: Shell, verb: verbs.Verb) -> None:
 
 def test_help_speaks_spanish(shell: Shell) -> None:
     english = shell.run("run", "--help").stdout
-    assert shell.run("--lang", "es", "run", "--help").returncode == 0
     assert english == shell.run("run", "--help", environ={"LANG": "fr_FR.UTF-8"}).stdout
+    for spanish in (
+        shell.run("--lang", "es", "run", "--help").stdout,
+        shell.run("run", "--help", environ={"LANG": "es_MX.UTF-8"}).stdout,
+    ):
+        assert "modelo" in spanish
+        for word in ("usage:", "options:", "arguments:", "show this help"):
+            assert word not in spanish
+
+
+def test_mistakes_speak_spanish(shell: Shell) -> None:
+    result = shell.run("--lang", "es", "modles")
+    assert "¿querías decir models?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "x", "--model"], "--model needs a value; see kogniterm run --help."),
+        (["config", "show", "--nonsense"], "--nonsense means nothing here; see"),
+        (["config"], "ACTION is missing; see kogniterm config --help."),
+        (["config", "shwo"], "ACTION cannot be shwo; choose from"),
+        (["--debug=1"], "--debug takes no value; see kogniterm --help."),
+    ],
+)
+def test_wrong_use_is_said_in_our_words(shell: Shell, words: list[str], sentence: str) -> None:
+    assert sentence in shell.run(*words).stderr
 
 
 @pytest.mark.parametrize(
