@@ -1,6 +1,6 @@
 """What a turn costs in a session of 10, 1,000 and 10,000 turns, on SQLite and PostgreSQL.
 
-    python benchmarks/sessions.py [--turns 10 1000 10000] [--json]
+    python -m benchmarks.sessions [--turns 10 1000 10000] [--json]
 
 For each length a session is built, then opened in a new process (from the command to the state
 the prompt needs, interpreter and imports included), and a few turns of nine records are added

@@ -216,6 +216,10 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
             autocommit=True,
             connect_timeout=_CONNECT_SECONDS,
             application_name="kogniterm",
+            # A session waits at the prompt for hours; routers forget silent connections.
+            keepalives_idle=30,
+            keepalives_interval=10,
+            keepalives_count=3,
         )
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)

@@ -1,15 +1,11 @@
-"""The sessions in PostgreSQL: shared by many people and machines, each person seeing their own.
-
-Imports psycopg; loaded only when a PostgreSQL address is configured.
-"""
+"""The sessions in PostgreSQL: shared by many people and machines, each person seeing their own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-
-from psycopg.errors import UniqueViolation
+from typing import TYPE_CHECKING
 
 from kogniterm.database import (
     migrate,
@@ -18,8 +14,14 @@ from kogniterm.database import (
     transaction,
     without_password,
 )
+from kogniterm.errors import StorageError
 from kogniterm.sessions.backend import DuplicateError, Row
 from kogniterm.sessions.schema import POSTGRES, ROOM
+
+if TYPE_CHECKING:
+    from kogniterm.database import PostgresConnection
+
+_UNIQUE_VIOLATION = "23505"
 
 
 @cache
@@ -34,13 +36,25 @@ class PostgresBackend:
     def __init__(self, url: str, *, user: str) -> None:
         self._url = url
         self._user = user
-        self._connection = open_postgres(url, user=user)
-        with storage_errors(url), ExitStack() as on_failure:
-            on_failure.callback(self._connection.close)
-            migrate(self._connection, ROOM, POSTGRES)
+        self._writing = False
+        self._connection = self._connect()
+
+    def _connect(self) -> PostgresConnection:
+        connection = open_postgres(self._url, user=self._user)
+        with storage_errors(self._url), ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            migrate(connection, ROOM, POSTGRES)
             # A commit that nobody asked to be durable does not wait for the server's disk.
-            self._connection.execute("SET synchronous_commit = off")
+            connection.execute("SET synchronous_commit = off")
             on_failure.pop_all()
+        return connection
+
+    def _connected(self) -> PostgresConnection:
+        """The connection, made anew when the last one was found broken. What failed then is not
+        repeated: nobody can tell whether the server had done it."""
+        if self._connection.closed and not self._writing:
+            self._connection = self._connect()
+        return self._connection
 
     @property
     def place(self) -> str:
@@ -48,13 +62,17 @@ class PostgresBackend:
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
         with self._errors():
-            cursor = self._connection.execute(_sql(sql), values)
+            cursor = self._connected().execute(_sql(sql), values)
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        with self._errors(), transaction(self._connection, durable=durable):
-            yield
+        with self._errors(), transaction(self._connected(), durable=durable):
+            outer, self._writing = self._writing, True
+            try:
+                yield
+            finally:
+                self._writing = outer
 
     def search(self, words: Sequence[str], limit: int) -> list[Row]:
         query = " & ".join(f"{word}:*" for word in words)
@@ -87,8 +105,10 @@ class PostgresBackend:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        with storage_errors(self._url):
-            try:
+        try:
+            with storage_errors(self._url):
                 yield
-            except UniqueViolation as error:
-                raise DuplicateError("This is in {place} already.", place=self.place) from error
+        except StorageError as error:
+            if getattr(error.__cause__, "sqlstate", None) != _UNIQUE_VIOLATION:
+                raise
+            raise DuplicateError("This is in {place} already.", place=self.place) from error

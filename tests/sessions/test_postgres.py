@@ -124,7 +124,18 @@ def test_a_connection_that_broke_is_a_clear_error(postgres_url: str, postgres_se
         administrator.execute("SELECT pg_terminate_backend(%s)", (pid,))
     with pytest.raises(StorageError):
         store.sessions()
+    assert store.sessions() == []  # and the next attempt connects anew
     store.close()
+
+
+def test_without_the_package_the_way_out_is_named(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from kogniterm.sessions.opening import open_store\n"
+        "open_store('postgresql://ana@localhost/x', user='ana', version='1.0')"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'kogniterm[postgres]'" in result.stderr
 
 
 def test_the_same_key_twice_is_told_apart(postgres_url: str) -> None:
