@@ -111,12 +111,12 @@ class _HelpFormatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser that raises `UsageError` instead of printing, and knows the general options."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         wants_help = kwargs.pop("add_help", True)
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("conflict_handler", "resolve")
         kwargs.setdefault("formatter_class", _HelpFormatter)
-        super().__init__(*args, **kwargs, add_help=False)
+        super().__init__(**kwargs, add_help=False)
         self._positionals.title = _("arguments")
         self._optionals.title = _("options")
         if wants_help:
