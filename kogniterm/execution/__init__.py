@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+# Set here and not imported: the supervisor imports this package and starts in half the time
+# without `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from typing import Any
+
     from kogniterm.execution.executor import CommandExecutor
 
 __all__ = ["CommandExecutor", "open_executor"]

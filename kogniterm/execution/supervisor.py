@@ -21,10 +21,14 @@ import select
 import signal
 import socket
 import sys
-from typing import Any
 
 from kogniterm.execution import pty, wire
 from kogniterm.execution.processes import end_tree, process_state
+
+# Set here and not imported: the supervisor starts in half the time without `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _READ_SIZE = 1 << 16
 _READS_AT_ONCE = 256

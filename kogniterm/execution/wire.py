@@ -5,7 +5,11 @@ from __future__ import annotations
 import array
 import json
 import socket
-from typing import Any
+
+# Set here and not imported: the supervisor starts in half the time without `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _LENGTH = 4
 _MAX_FDS = 8
