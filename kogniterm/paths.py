@@ -58,6 +58,11 @@ class Paths:
         return self.data / "outputs"
 
     @property
+    def trust_file(self) -> Path:
+        """The folders a person trusts, with the hashes of what they held."""
+        return self.data / "trust.json"
+
+    @property
     def log_file(self) -> Path:
         """The newest of the rotating log files."""
         return self.data / "logs" / "kogniterm.log"

@@ -53,6 +53,10 @@ class SystemClock:
 
 def preload() -> None:
     """Import what the first turn needs. Called on a thread while the person still types."""
+    from kogniterm.models.tracing import silence_tracing
+
+    # Tracing variables of a shell must not export transcripts.
+    silence_tracing()
     import kogniterm.agent.graph
     import kogniterm.runtime.session  # noqa: F401
 
@@ -113,13 +117,16 @@ def _assemble(
     from kogniterm.approval.redact import Redactor
     from kogniterm.execution import open_executor
     from kogniterm.execution.preimages import PreimageStore
-    from kogniterm.runtime.policy_desk import PolicyDesk
+    from kogniterm.runtime.policy_desk import open_policy
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.toolbox import ToolPlaces, session_tools
+    from kogniterm.runtime.trust import TrustStore, instructions_text, trusted_files
     from kogniterm.runtime.undo import UndoDesk
 
-    state = journal.state
+    state, clock = journal.state, SystemClock()
     model = open_model(state.model)
+    opened = next(iter(journal.records())).time
+    project, standing = trusted_files(TrustStore(paths.trust_file), Path(state.folder))
     executor = open_executor(
         state.cwd or state.folder,
         env=dict(environ),
@@ -138,7 +145,13 @@ def _assemble(
         tools=session_tools(
             ToolPlaces(lambda: executor.cwd, state.folder, paths.outputs, is_secret)
         ),
-        policy=PolicyDesk.from_settings(settings, paths, state.folder),
+        policy=open_policy(
+            settings,
+            paths,
+            state.folder,
+            now=clock.now,
+            project_rules={file.name: file.text for file in project if file.kind == "policy"},
+        ),
         vault=Redactor(_known_secrets(settings)),
         undo=UndoDesk(
             PreimageStore(paths.data / "undo"),
@@ -146,15 +159,15 @@ def _assemble(
             Path(state.folder),
             lambda: executor.cwd,
         ),
-        system=SystemMessage(system_text(state.folder, time.time())),
-        clock=SystemClock(),
+        system=SystemMessage(system_text(state.folder, opened, instructions_text(project))),
+        clock=clock,
         limits=limits_of(settings),
         env_hash=_environment_hash(environ),
         command_timeout=settings.command_timeout or None,
         open_model=open_model,
         release=release,
         memory=_memory_desk(settings, paths, journal, model),
-        notices=notices,
+        notices=(*notices, *standing),
         mode=settings.approval_mode,
         plan_mode=settings.plan,
     )
@@ -220,6 +233,7 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
     }
     return ModelOptions(
         keys=keys,
+        weights_file=Path(settings.local_weights) if settings.local_weights else None,
         base_urls=urls,
         deadline=settings.model_deadline,
         tries=settings.model_retries + 1,
@@ -255,18 +269,22 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def system_text(folder: str, now: float) -> str:
-    """The system message: fixed for the session, so that the prompt prefix never changes."""
-    day = datetime.fromtimestamp(now, UTC).date().isoformat()
+def system_text(folder: str, opened: float, instructions: str = "") -> str:
+    """The system message: fixed for the session, so that the prompt prefix never changes.
+
+    `opened` is when the session was begun, in seconds since the epoch, also after a resume.
+    """
+    day = datetime.fromtimestamp(opened, UTC).date().isoformat()
     system = f"{platform.system()} {platform.machine()}, bash"
-    return prompts.load("system").format(system=system, folder=folder, date=day)
+    text = prompts.load("system").format(system=system, folder=folder, date=day)
+    return f"{text}\n\n{instructions}" if instructions else text
 
 
 def unattended_approver(settings: Settings) -> Approver:
     """Stands in where nobody can be asked: what policy does not allow is refused."""
-    from kogniterm.runtime.policy_desk import NobodyToAsk
+    from kogniterm.approval import Unattended
 
-    return NobodyToAsk(settings.approval_mode)
+    return Unattended()
 
 
 def _known_secrets(settings: Settings) -> tuple[str, ...]:

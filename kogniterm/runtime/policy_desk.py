@@ -1,18 +1,22 @@
-"""Policy in a session: where the pure rules of `approval` meet its settings and its sandbox."""
+"""Policy in a session: where the pure rules of `approval` meet settings, leases and sandbox."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
+from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
+from kogniterm.approval.leases import LeaseKind
 from kogniterm.errors import UsageError
 from kogniterm.execution.sandbox import Sandbox, probe
 from kogniterm.types import (
     ActionRequest,
     ApprovalMode,
+    CommandResult,
     Decision,
     Effect,
     ModelInfo,
@@ -26,46 +30,28 @@ if TYPE_CHECKING:
     from kogniterm.settings import Settings
 
 
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """What a person set about policy. `unboxed_ok`: they typed `--no-sandbox`."""
+
+    always_boxed: bool = False
+    unboxed_ok: bool = False
+    allow_reads: bool = False
+    small_model_forced: bool = False
+
+
 @dataclass(slots=True)
 class PolicyDesk:
     """Judges every request of a session. `box` is None when commands run without a sandbox."""
 
     workspace: str
     box: Sandbox | None
-    always_boxed: bool = False
-    unboxed_ok: bool = False
-    allow_reads: bool = False
-    local_unrestricted: bool = False
-
-    @classmethod
-    def from_settings(cls, settings: Settings, paths: Paths, workspace: str) -> PolicyDesk:
-        """Find the sandbox. Raises `UsageError` when auto mode would run without one unasked."""
-        found = probe(paths.data / "probe", settings.sandbox)
-        box = None
-        if found.kind != "none":
-            home = str(Path.home())
-            box = Sandbox(
-                found.kind,
-                workspace,
-                home,
-                hidden=(str(paths.config), str(paths.data)),
-                program=found.program,
-            )
-        elif settings.sandbox != "off" and settings.approval_mode == "auto":
-            why = "; ".join(f"{kind}: {reason}" for kind, reason in found.reasons.items())
-            raise UsageError(
-                "No sandbox works here ({why}); install bubblewrap, or run without one by "
-                "--no-sandbox.",
-                why=why,
-            )
-        return cls(
-            workspace=workspace,
-            box=box,
-            always_boxed=settings.sandbox in ("bubblewrap", "landlock"),
-            unboxed_ok=settings.sandbox == "off",
-            allow_reads=settings.allow_reads,
-            local_unrestricted=settings.local_unrestricted,
-        )
+    settings: PolicySettings
+    rules: RuleSet
+    now: Callable[[], float]
+    leases: list[Lease] = field(default_factory=list)
+    stopped: dict[str, SandboxFailure] = field(default_factory=dict)
+    _granted: int = 0
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Facts about a request. Edits and reads are judged as the commands they amount to."""
@@ -83,43 +69,129 @@ class PolicyDesk:
     def judge(
         self, request: ActionRequest, report: RiskReport, mode: ApprovalMode, model: ModelInfo
     ) -> Verdict:
-        """Policy's word on a request."""
-        if report.label == "dangerous":
-            return (
-                Verdict("deny", report.reasons)
-                if mode == "auto"
-                else Verdict("ask", report.reasons)
-            )
-        if mode == "manual":
-            free = self.allow_reads and report.label == "safe_readonly"
-            return Verdict("allow" if free else "ask", report.reasons)
-        if model.local and not self.local_unrestricted and report.label != "safe_readonly":
-            return Verdict("ask", (Text("The local model may only read by itself."),))
-        if report.label != "needs_approval" or self.box is not None or self.unboxed_ok:
-            return Verdict("allow", report.reasons)
-        return Verdict("ask", report.reasons)
+        """Policy's word on a request; a lease that allowed it is used once."""
+        circumstances = Circumstances(
+            mode=mode,
+            sandboxed=self.box is not None and request.effect == "command",
+            unsandboxed_ok=self.settings.unboxed_ok,
+            safe_unasked=self.settings.allow_reads,
+            small_model=model.one_command,
+            small_model_forced=self.settings.small_model_forced,
+            folder=self.workspace,
+            now=self.now(),
+        )
+        verdict = approval.judge(
+            report, request, rules=self.rules, leases=self.leases, circumstances=circumstances
+        )
+        if verdict.lease_id is not None:
+            self.leases = [
+                lease.taken() if lease.id == verdict.lease_id else lease for lease in self.leases
+            ]
+        failure = self.stopped.get(request.command)
+        if failure is not None and verdict.kind == "allow":
+            wider = Text("The sandbox stopped it before; approved, it runs outside.")
+            return Verdict("ask", (failure.text, wider, *report.reasons), verdict.trace)
+        return verdict
 
-    def box_for(self, decision: Decision, report: RiskReport) -> Sandbox | None:
+    def box_for(self, decision: Decision) -> Sandbox | None:
         """The sandbox an approved command runs in.
 
         What a person approved with its effects in view runs as they would run it; what policy
         approved by itself runs confined.
         """
-        if self.box is None or (decision.by == "person" and not self.always_boxed):
+        if self.box is None or (decision.by == "person" and not self.settings.always_boxed):
             return None
         return self.box
 
+    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> str:
+        """What the model must know when the sandbox was in the way; remembered for asking."""
+        if box is None:
+            return ""
+        failure = approval.sandbox_failure(result.text, result.exit_code)
+        if failure is None:
+            return ""
+        self.stopped[command] = failure
+        return (
+            f"[sandbox: {failure.text} If it is needed, propose the same command again; "
+            "a person will be asked to let it run outside.]"
+        )
 
-class NobodyToAsk:
-    """The approver of unattended runs: what policy does not allow is refused."""
+    # --- leases ---------------------------------------------------------------------------------
 
-    def __init__(self, mode: ApprovalMode) -> None:
-        self._mode = mode
+    def offers(self, report: RiskReport) -> tuple[Offer, ...]:
+        """What may be granted together with an approval."""
+        return approval.offers(report)
 
-    async def decide(
-        self, request: ActionRequest, report: RiskReport, verdict: Verdict
-    ) -> Decision:
-        """Refuse, and say what would have allowed it."""
-        hint = "" if self._mode == "auto" else "; run with --auto-approve to allow what is harmless"
-        reason = f"nobody is there to approve it{hint}"
-        return Decision("reject", request.command, "policy", reason)
+    def grant(
+        self,
+        report: RiskReport,
+        kind: LeaseKind,
+        *,
+        uses: int | None = None,
+        seconds: float | None = None,
+    ) -> Lease:
+        """Grant a lease in this workspace: for the session, `uses` times, or `seconds` long."""
+        self._granted += 1
+        lease = approval.grant(
+            report,
+            kind,
+            id=f"l{self._granted}",
+            folder=self.workspace,
+            expires=self.now() + seconds if seconds is not None else None,
+            uses=uses,
+        )
+        self.leases.append(lease)
+        return lease
+
+    def revoke(self, lease_id: str) -> Lease:
+        """Take a lease back. Raises `UsageError` when there is none of this id."""
+        for lease in self.leases:
+            if lease.id == lease_id:
+                self.leases.remove(lease)
+                return lease
+        raise UsageError("There is no lease {lease}; /leases lists them.", lease=lease_id)
+
+
+def open_policy(
+    settings: Settings,
+    paths: Paths,
+    workspace: str,
+    *,
+    now: Callable[[], float],
+    project_rules: Mapping[str, str],
+) -> PolicyDesk:
+    """The policy of a session: the person's rules, a trusted project's, and what sandbox works.
+
+    `project_rules` maps file names to their text. Raises `SettingsError` for a rule that is
+    wrong, and `UsageError` when auto mode would run without a sandbox unasked.
+    """
+    found = probe(paths.data / "probe", settings.sandbox)
+    box = None
+    if found.kind != "none":
+        hidden = (str(paths.config), str(paths.data))
+        home = str(Path.home())
+        box = Sandbox(found.kind, workspace, home, hidden=hidden, program=found.program)
+    elif settings.sandbox != "off" and settings.approval_mode == "auto":
+        why = "; ".join(f"{kind}: {reason}" for kind, reason in found.reasons.items())
+        raise UsageError(
+            "No sandbox works here ({why}); install bubblewrap, or run without one by "
+            "--no-sandbox.",
+            why=why,
+        )
+    chosen = PolicySettings(
+        always_boxed=settings.sandbox in ("bubblewrap", "landlock"),
+        unboxed_ok=settings.sandbox == "off",
+        allow_reads=settings.allow_reads,
+        small_model_forced=settings.local_unrestricted,
+    )
+    return PolicyDesk(workspace, box, chosen, _rules(paths, project_rules), now)
+
+
+def _rules(paths: Paths, project_rules: Mapping[str, str]) -> RuleSet:
+    rules = RuleSet()
+    if paths.policy_file.is_file():
+        text = paths.policy_file.read_text(encoding="utf-8")
+        rules += approval.load_rules(text, origin=str(paths.policy_file))
+    for name, text in project_rules.items():
+        rules += approval.load_rules(text, origin=name, tighten_only=True)
+    return rules

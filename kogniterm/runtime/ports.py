@@ -25,7 +25,9 @@ from kogniterm.types import (
 
 if TYPE_CHECKING:
     from kogniterm.agent.state import ThinkContext
+    from kogniterm.execution.sandbox import Sandbox
     from kogniterm.runtime.front import Front
+    from kogniterm.runtime.policy_desk import PolicyDesk
 
 
 @dataclass(slots=True)
@@ -87,6 +89,7 @@ class SessionPorts(Protocol):
     chat_model: Model
     plan_mode: PlanMode
     tools: Mapping[str, Tool]
+    policy: PolicyDesk
     env_hash: str
     command_timeout: float | None
 
@@ -138,7 +141,7 @@ class SessionPorts(Protocol):
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
 
-    def confine(self, decision: Decision, report: RiskReport) -> None:
+    def confine(self, decision: Decision) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:

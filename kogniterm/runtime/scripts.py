@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from kogniterm.approval import scripts_named
 from kogniterm.sessions.fold import SessionState
 from kogniterm.types import RiskReport
 
@@ -19,7 +20,7 @@ MAX_SCRIPT = 4 * 1024 * 1024
 def script_hashes(report: RiskReport, cwd: str) -> Mapping[str, str]:
     """SHA-256 of every existing regular file that `report`'s command would run as a script."""
     hashes = {}
-    for name in (effect.target for effect in report.effects if effect.kind == "execute"):
+    for name in scripts_named(report):
         digest = _digest(Path(cwd) / Path(name).expanduser())
         if digest is not None:
             hashes[name] = digest

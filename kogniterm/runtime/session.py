@@ -17,6 +17,7 @@ from kogniterm.agent.nodes import offered_tools
 from kogniterm.agent.state import ThinkContext
 from kogniterm.execution.effects import preview
 from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.sandbox import Sandbox
 from kogniterm.models.prices import price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
 from kogniterm.runtime import events
@@ -286,9 +287,10 @@ class LiveSession:
         """Policy's word on a request."""
         return self.policy.judge(request, report, self.mode, self.model)
 
-    def confine(self, decision: Decision, report: RiskReport) -> None:
+    def confine(self, decision: Decision) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""
-        self.executor.sandbox = self.policy.box_for(decision, report)
+        self.executor.sandbox = box = self.policy.box_for(decision)
+        return box
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
         """Keep what the request will overwrite or delete."""

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
+from kogniterm.types import Text
+
 INSTRUCTION_FILES = ("KOGNITERM.md", "AGENTS.md")
 POLICY_FILE = ".kogniterm/policy.toml"
 COMMANDS_FOLDER = ".kogniterm/commands"
@@ -23,7 +26,6 @@ MAX_FILE = 64 * 1024
 MAX_COMMANDS = 100
 
 Kind = Literal["instructions", "policy", "command"]
-Standing = Literal["trusted", "changed", "untrusted", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +71,37 @@ def _read(folder: Path, name: str) -> bytes | None:
         return file.read(MAX_FILE)
 
 
+def trusted_files(
+    store: TrustStore, folder: Path
+) -> tuple[tuple[ProjectFile, ...], tuple[Text, ...]]:
+    """What of `folder` may have an effect, and what the person is told about the rest."""
+    files = discover(folder)
+    finding = store.finding(folder, files)
+    if not files or finding.trusted:
+        return files, ()
+    names = ", ".join(file.name for file in files)
+    ignored = Text(
+        "Not used until you trust this folder (/trust, or kogniterm trust): {names}.",
+        {"names": names},
+    )
+    return (), (*finding.texts, ignored)
+
+
 class TrustStore:
     """The folders a person trusts, with the hashes of what they held then."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def standing(self, folder: Path, files: tuple[ProjectFile, ...]) -> Standing:
-        """Whether `files` may have an effect."""
-        if not files:
-            return "nothing"
-        recorded = self._load().get(str(folder.resolve()))
-        if recorded is None:
-            return "untrusted"
-        return "trusted" if recorded == _hashes(files) else "changed"
+    def finding(self, folder: Path, files: tuple[ProjectFile, ...]) -> TrustFinding:
+        """How what was found compares with what was trusted."""
+        place = str(folder.resolve())
+        records = {name: TrustRecord(name, hashes) for name, hashes in self._load().items()}
+        return compare(place, _hashes(files), records)
 
-    def changes(self, folder: Path, files: tuple[ProjectFile, ...]) -> tuple[str, ...]:
-        """The names of the files that are new or different since the folder was trusted."""
-        recorded = self._load().get(str(folder.resolve()), {})
-        return tuple(f.name for f in files if recorded.get(f.name) != f.digest)
+    def folders(self) -> tuple[str, ...]:
+        """The trusted folders."""
+        return tuple(sorted(self._load()))
 
     def trust(self, folder: Path, files: tuple[ProjectFile, ...]) -> None:
         """Record that the person trusts what `folder` holds now."""

@@ -191,7 +191,6 @@ async def _act(
         Intent(request.id, decision.command, session.cwd, session.env_hash), durable=True
     )
     if request.effect == "command":
-        session.confine(decision, report)
         await _act_command(session, request, decision, front, count)
     else:
         await _act_tool(session, request, front)
@@ -205,12 +204,14 @@ async def _act_command(
     count: TurnCount,
 ) -> None:
     front.sink(events.CommandStarted(request.id, decision.command, session.cwd))
+    box = session.confine(decision)
     result, cancelled = await run_command(session, request, decision.command, front)
     result = session.redact_result(result)
+    note = session.policy.after_run(decision.command, result, box)
     count.add_command(result)
     session.learn_outcome(result)
     front.sink(events.CommandEnded(request.id, result))
-    plan, note = None, ""
+    plan = None
     if request.tool == COMPLETE_STEP.name and session.state.plan is not None:
         previous = session.state.plan
         step = str(request.arguments["step"])

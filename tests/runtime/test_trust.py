@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.trust import MAX_FILE, TrustStore, discover, instructions_text
+from kogniterm.runtime.trust import (
+    MAX_FILE,
+    TrustStore,
+    discover,
+    instructions_text,
+    trusted_files,
+)
 
 
 @pytest.fixture
@@ -26,15 +32,26 @@ def store(tmp_path: Path) -> TrustStore:
 
 
 def test_trust_holds_until_something_changes(project: Path, store: TrustStore) -> None:
-    assert store.standing(project, discover(project)) == "untrusted"
+    assert not store.finding(project, discover(project)).known
     store.trust(project, discover(project))
-    assert store.standing(project, discover(project)) == "trusted"
+    assert store.finding(project, discover(project)).trusted
     (project / "AGENTS.md").write_text("Use spaces.\n")
-    assert store.standing(project, discover(project)) == "changed"
-    assert store.changes(project, discover(project)) == ("AGENTS.md",)
+    assert store.finding(project, discover(project)).changed == ("AGENTS.md",)
     store.trust(project, discover(project))
     (project / ".kogniterm" / "commands" / "new.md").write_text("x")
-    assert store.standing(project, discover(project)) == "changed"
+    assert store.finding(project, discover(project)).new == (".kogniterm/commands/new.md",)
+
+
+def test_nothing_of_an_untrusted_folder_is_used_and_the_person_is_told(
+    project: Path, store: TrustStore
+) -> None:
+    files, told = trusted_files(store, project)
+    assert files == ()
+    assert "AGENTS.md" in str(told[-1])
+    store.trust(project, discover(project))
+    files, told = trusted_files(store, project)
+    assert len(files) == 3
+    assert told == ()
 
 
 def test_trust_is_not_inherited_and_can_be_revoked(project: Path, store: TrustStore) -> None:
@@ -42,14 +59,14 @@ def test_trust_is_not_inherited_and_can_be_revoked(project: Path, store: TrustSt
     below.mkdir()
     (below / "AGENTS.md").write_text("evil")
     store.trust(project, discover(project))
-    assert store.standing(below, discover(below)) == "untrusted"
+    assert not store.finding(below, discover(below)).known
     assert store.revoke(project)
     assert not store.revoke(project)
-    assert store.standing(project, discover(project)) == "untrusted"
+    assert not store.finding(project, discover(project)).known
 
 
 def test_an_empty_folder_wants_nothing(tmp_path: Path, store: TrustStore) -> None:
-    assert store.standing(tmp_path, discover(tmp_path)) == "nothing"
+    assert trusted_files(store, tmp_path) == ((), ())
 
 
 def test_a_link_to_the_folder_is_the_folder(
@@ -58,7 +75,7 @@ def test_a_link_to_the_folder_is_the_folder(
     store.trust(project, discover(project))
     link = tmp_path / "link"
     link.symlink_to(project)
-    assert store.standing(link, discover(link)) == "trusted"
+    assert store.finding(link, discover(link)).trusted
 
 
 def test_traps_are_passed_over(tmp_path: Path) -> None:
@@ -75,7 +92,7 @@ def test_traps_are_passed_over(tmp_path: Path) -> None:
 def test_a_damaged_record_trusts_nothing(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "trust.json"
     file.write_text("{not json")
-    assert TrustStore(file).standing(project, discover(project)) == "untrusted"
+    assert not TrustStore(file).finding(project, discover(project)).known
 
 
 def test_the_record_is_private(project: Path, store: TrustStore, tmp_path: Path) -> None:
