@@ -17,7 +17,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from itertools import pairwise
 
 from kogniterm.memory import words
@@ -92,21 +91,38 @@ class WordIndex:
                 self._roots[root(term)].discard(term)
                 self._shapes[(term[0], len(term))].discard(term)
 
-    def search(self, question: str) -> dict[int, float]:
-        """The score of every fact that shares a concept with `question`."""
+    def search(self, question: str, pool: int | None = None) -> dict[int, float]:
+        """The score of every fact that shares a concept with `question`.
+
+        With `pool`, of the best `pool` facts only: words that most facts hold are then looked
+        up only for facts that can still get that far, which is what makes it quick.
+        """
         if not self._entries:
             return {}
         asked = words.tokens(question)
         names = {name for match in _NAME.findall(question) for name in words.raw_words(match)}
+        weighed = [
+            (self._rarities(concept), (1 + math.log(count)) * (NAME if word in names else 1.0))
+            for word, count, concept in self._concepts(asked)
+        ]
+        weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
+        ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
         scores: dict[int, float] = {}
-        for word, count, concept in self._concepts(asked):
-            boost = (1 + math.log(count)) * (NAME if word in names else 1.0)
-            for fact_id, score in self._score(concept).items():
-                scores[fact_id] = scores.get(fact_id, 0.0) + boost * score
+        for rarities, boost in weighed:
+            only = scores if pool is not None and _is_settled(scores, pool, ahead) else None
+            ahead -= boost * max(rarities.values(), default=0.0)
+            added = self._score(rarities, only)
+            if not scores:
+                scores = {fact_id: boost * score for fact_id, score in added.items()}
+                continue
+            before = scores.get
+            for fact_id, score in added.items():
+                scores[fact_id] = before(fact_id, 0.0) + boost * score
         pairs = {(one.stem, two.stem) for one, two in pairwise(asked)}
-        for fact_id in nlargest(_REORDERED, scores, key=scores.__getitem__):
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[: pool or _REORDERED]
+        for fact_id in best:
             scores[fact_id] *= self._adjacency(fact_id, pairs)
-        return scores
+        return scores if pool is None else {fact_id: scores[fact_id] for fact_id in best}
 
     def _concepts(self, asked: Sequence[words.Token]) -> list[tuple[str, int, Mapping[str, float]]]:
         """For each different question word, the indexed terms that answer it, with weights."""
@@ -141,13 +157,25 @@ class WordIndex:
                 if _one_edit_apart(stem, term):
                     yield term
 
-    def _score(self, concept: Mapping[str, float]) -> dict[int, float]:
+    def _rarities(self, concept: Mapping[str, float]) -> dict[str, float]:
+        """The most that each term of a concept can add to a score."""
         total = len(self._entries)
-        best: dict[int, float] = {}
+        rarities = {}
         for term, weight in concept.items():
+            holding = len(self._postings[term])
+            idf = math.log(1 + (total - holding + 0.5) / (holding + 0.5))
+            rarities[term] = weight * idf * (K1 + 1)
+        return rarities
+
+    def _score(
+        self, rarities: Mapping[str, float], only: Mapping[int, float] | None
+    ) -> dict[int, float]:
+        """What a concept adds to each fact, or to each of `only`: its best term counts."""
+        best: dict[int, float] = {}
+        for term, rarity in rarities.items():
             impacts = self._impacts_of(term)
-            holding = len(impacts)
-            rarity = weight * math.log(1 + (total - holding + 0.5) / (holding + 0.5)) * (K1 + 1)
+            if only is not None and len(only) < len(impacts):
+                impacts = {one: impacts[one] for one in only if one in impacts}
             if not best:
                 best = {fact_id: rarity * impact for fact_id, impact in impacts.items()}
                 continue
@@ -176,6 +204,16 @@ class WordIndex:
         held = self._entries[fact_id].terms
         kept = sum(pair in pairs for pair in pairwise(held))
         return 1.0 + ADJACENT * min(kept, 2)
+
+
+def _is_settled(scores: Mapping[int, float], pool: int, ahead: float) -> bool:
+    """Whether no fact outside `scores` can still get among the best `pool`.
+
+    `ahead` is the most that the concepts to come can add to a fact.
+    """
+    if len(scores) < pool:
+        return False
+    return sorted(scores.values(), reverse=True)[pool - 1] >= ahead
 
 
 def _frequencies(entry: Entry) -> dict[str, float]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from heapq import nlargest
 
 from kogniterm.memory import dates, decay
 from kogniterm.memory.index import Entry, WordIndex
@@ -94,12 +93,12 @@ class Searcher:
             self._vectors.remove(fact.id)
 
     def _similarity(self, question: str) -> dict[int, float]:
-        by_words = self._words.search(question)
-        best = nlargest(POOL, by_words, key=by_words.__getitem__)
+        by_words = self._words.search(question, POOL * 2 if self._vectors is None else None)
+        best = _best(by_words)
         if self._vectors is None:
             return _normalised({one: by_words[one] for one in best})
         near = self._vectors.search(question)
-        pool = set(best) | set(nlargest(POOL, near, key=near.__getitem__))
+        pool = {*best, *_best(near)}
         lexical = _normalised({one: by_words.get(one, 0.0) for one in pool})
         semantic = _normalised({one: near[one] for one in pool if one in near})
         return {one: 0.5 * lexical[one] + 0.5 * semantic.get(one, 0.0) for one in pool}
@@ -143,6 +142,11 @@ def entry(terms: Sequence[str]) -> Entry:
         return Entry(tuple(terms))
     bar = terms.index("|")
     return Entry(tuple(terms[:bar]), tuple(terms[bar + 1 :]))
+
+
+def _best(scores: Mapping[int, float]) -> list[int]:
+    """The `POOL` best. Sorting all is quicker than a heap: it does not leave C."""
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:POOL]
 
 
 def _tie(fact: Fact) -> tuple[bool, bool, float, int]:

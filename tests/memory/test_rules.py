@@ -95,6 +95,22 @@ def test_the_index_after_changes_is_the_index_made_anew(steps: list[tuple[int, s
         assert index.search(question) == pytest.approx(anew.search(question))
 
 
+@given(
+    st.lists(st.text("abcde ", min_size=3, max_size=14), min_size=1, max_size=60),
+    st.text("abcde ", min_size=3, max_size=14),
+    st.integers(1, 20),
+)
+def test_taking_the_short_way_finds_the_same_best(
+    texts: list[str], question: str, pool: int
+) -> None:
+    index = WordIndex()
+    for number, text in enumerate(texts):
+        index.add(number, Entry(tuple(text.split())))
+    full, quick = index.search(question), index.search(question, pool)
+    best = sorted(full.values(), reverse=True)[:pool]
+    assert sorted(quick.values(), reverse=True)[: len(best)] == pytest.approx(best)
+
+
 @pytest.mark.parametrize(
     ("one", "two"),
     [
