@@ -10,15 +10,19 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm import __version__
 from kogniterm.cli.options import flags_of, folder_of, session_wanted, settings_of
 from kogniterm.errors import UsageError
 from kogniterm.settings import QuickSettings, environment, quick
+from kogniterm.types import ActionRequest, RiskReport, Text
 
 if TYPE_CHECKING:
+    from kogniterm.approval.leases import LeaseKind
+    from kogniterm.runtime.session import LiveSession
     from kogniterm.ui.preferences import Preferences
+    from kogniterm.ui.question import Offer
     from kogniterm.ui.wiring import Opened
 
 MOST_FILES = 5000
@@ -77,6 +81,33 @@ def workspace_files(folder: Path) -> Iterator[str]:
     return (str(path) for path in islice(files_below(folder), MOST_FILES))
 
 
+def lease_offers(
+    session: LiveSession, request: ActionRequest, report: RiskReport
+) -> Sequence[Offer]:
+    """What may be granted with an approval: how long each kind holds is decided here."""
+    from kogniterm.ui.question import Offer as Offered
+
+    if request.effect != "command":
+        return ()
+    terms: dict[str, tuple[Text, dict[str, Any]]] = {
+        "exact": (Text("{what}, in this session"), {}),
+        "program": (Text("{what}, ten times"), {"uses": 10}),
+        "effect": (Text("{what}, for 15 minutes"), {"seconds": 900.0}),
+    }
+    found = []
+    for offer in session.offers(report):
+        label, limits = terms[offer.kind]
+        grant = partial(_grant, session, report, offer.kind, limits)
+        found.append(Offered(Text(label.template, {"what": offer.text}), grant))
+    return found
+
+
+def _grant(
+    session: LiveSession, report: RiskReport, kind: LeaseKind, limits: dict[str, Any]
+) -> None:
+    session.grant(report, kind, **limits)
+
+
 class Opener:
     """Opens sessions for the prompt. Imports and checks run on a thread, behind the first key."""
 
@@ -96,10 +127,16 @@ class Opener:
         await asyncio.to_thread(build.preload)
         session = build.open_session(settings, folder=self._folder, session_id=session_id)
         first_run, self._first_run = self._first_run, False
+        warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
+        warming.add_done_callback(lambda done: done.exception())
         return Opened(
             session,
             first_run=first_run,
             notices=session.notices,
-            hooks=AskHooks(preview=session.preview, diff=lambda request: request.detail or None),
+            hooks=AskHooks(
+                preview=session.preview,
+                diff=lambda request: request.detail or None,
+                offers=partial(lease_offers, session),
+            ),
             redact=redact,
         )

@@ -15,9 +15,11 @@ from kogniterm.agent.history import observation_limit
 from kogniterm.agent.messages import shell_message
 from kogniterm.agent.nodes import offered_tools
 from kogniterm.agent.state import ThinkContext
+from kogniterm.approval.leases import Lease, LeaseKind, Offer
 from kogniterm.execution.effects import preview
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox
+from kogniterm.models import close_model, preload
 from kogniterm.models.prices import price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
 from kogniterm.runtime import events
@@ -31,7 +33,7 @@ from kogniterm.runtime.run_command import LoopSink
 from kogniterm.runtime.turn import run_turn
 from kogniterm.runtime.undo import UndoDesk
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.records import NodeRan, RecordBody
+from kogniterm.sessions.records import NodeRan, Noted, RecordBody
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -138,9 +140,10 @@ class LiveSession:
         return answer
 
     async def finish(self) -> None:
-        """Let what is still being learnt end, within a bounded time; call before `close`."""
+        """Let what is still being learnt end, release the model; call before `close`."""
         if self.memory is not None:
             await self.memory.finish()
+        await close_model(self.chat_model)
 
     async def run_shell(
         self, command: str, *, sink: EventSink, terminal: Terminal | None = None
@@ -165,6 +168,33 @@ class LiveSession:
     def stop_command(self) -> None:
         """End the running command; the turn goes on and the model is told."""
         self.executor.stop()
+
+    def warm(self) -> None:
+        """Load what the first model call needs; to be called on a thread."""
+        preload(self.chat_model)
+
+    def offers(self, report: RiskReport) -> tuple[Offer, ...]:
+        """The leases that may be granted together with an approval."""
+        return self.policy.offers(report)
+
+    def grant(
+        self,
+        report: RiskReport,
+        kind: LeaseKind,
+        *,
+        uses: int | None = None,
+        seconds: float | None = None,
+    ) -> Lease:
+        """Grant a lease and journal it."""
+        lease = self.policy.grant(report, kind, uses=uses, seconds=seconds)
+        self.record(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
+        return lease
+
+    def revoke(self, lease_id: str) -> Lease:
+        """Take a lease back and journal it. Raises `UsageError` for an unknown id."""
+        lease = self.policy.revoke(lease_id)
+        self.record(Noted("lease", {"revoked": lease.id}))
+        return lease
 
     def use_model(self, name: str) -> None:
         """Ask another model from the next call on. Raises `UsageError` or `ModelError`."""
