@@ -27,6 +27,7 @@ SECONDS = 30.0
 """How long a holder on another machine is believed after its last sign of life."""
 
 HEARTBEAT = SECONDS / 3
+_PATIENCE = 2.0
 
 
 class SessionBusyError(StorageLockedError):
@@ -120,7 +121,7 @@ class Lease:
     def release(self) -> None:
         """Let others open the session."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(timeout=_PATIENCE)  # it may hang on a server; it can do no harm then
         self._backend.execute(
             "DELETE FROM leases WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
             (self._session_id, self._holder.host, self._holder.boot, self._holder.pid),
