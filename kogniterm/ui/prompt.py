@@ -125,6 +125,8 @@ class PromptFront:
         self._live: LiveRegion | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._arming: asyncio.TimerHandle | None = None
+        self._redraw: asyncio.TimerHandle | None = None
+        self._drawn = 0.0
         self._arm_after_render = False
         self._last_change = float("-inf")
         self._style = Style.from_dict(prompt_style(theme))
@@ -154,11 +156,14 @@ class PromptFront:
         if text:
             self._pending.append(text if text.endswith("\n") else text + "\n")
             self.after_blank = self._pending[-1].endswith("\n\n")
-        self.app.invalidate()
+        self.refresh()
 
     def refresh(self) -> None:
-        """Draw again soon."""
-        self.app.invalidate()
+        """Draw again within one frame time, many calls at once. Keys draw at once."""
+        # prompt_toolkit's own limit goes by the wall clock, which may jump back.
+        if self._redraw is None and self.app.loop is not None:
+            wait = max(self._drawn + FRAME_SECONDS - self.app.loop.time(), 0)
+            self._redraw = self.app.loop.call_later(wait, self._draw)
 
     def animate(self, on: bool) -> None:
         """Redraw by the clock while `on`."""
@@ -167,7 +172,7 @@ class PromptFront:
             self._ticker = None
         if on:
             self._tick()
-        self.app.invalidate()
+        self.refresh()
 
     def control(self, sequence: str) -> None:
         """Send a sequence that shows nothing; between frames, so it never splits one."""
@@ -183,7 +188,7 @@ class PromptFront:
     def restyle(self, theme: Theme) -> None:
         """Use another theme from the next frame on."""
         self._style = Style.from_dict(prompt_style(theme))
-        self.app.invalidate()
+        self.refresh()
 
     def use_keys(self, keys: str) -> None:
         """Switch between emacs and vi keys."""
@@ -195,12 +200,12 @@ class PromptFront:
             draft = self.buffer.text
             whole = f"{text}\n{draft}" if draft else text
             self.buffer.document = Document(whole, len(whole))
-            self.app.invalidate()
+            self.refresh()
 
     def say_below(self, note: str) -> None:
         """A short note in the toolbar's place until the next key."""
         self.note = note
-        self.app.invalidate()
+        self.refresh()
 
     def live_lines(self, columns: int, rows: int) -> list[str]:
         """The live region, or nothing while a question is open."""
@@ -229,7 +234,7 @@ class PromptFront:
     def question_opened(self) -> None:
         """A question was asked: give it the keyboard as soon as nobody is typing."""
         self._try_arming()
-        self.app.invalidate()
+        self.refresh()
 
     def question_closed(self, transcript: str) -> None:
         """The question was answered; keep what it showed and give the line the keyboard back."""
@@ -254,7 +259,7 @@ class PromptFront:
             target = self.parts.question
         if self.app.layout.current_window is not target:
             self.app.layout.focus(target)
-        self.app.invalidate()
+        self.refresh()
 
     def typed(self) -> None:
         """Whatever was typed last was sent or taken back: nobody is in the middle of it."""
@@ -275,7 +280,7 @@ class PromptFront:
             self._arming = loop.call_later(PAUSE_SECONDS - quiet, self._try_arming)
             return
         self._arm_after_render = True
-        self.app.invalidate()
+        self.refresh()
 
     # --- drawing -------------------------------------------------------------------------------
 
@@ -293,7 +298,9 @@ class PromptFront:
         if held and isinstance(output, HeldOutput):
             output.held = False
 
-    def _after_render(self, _app: Application[int]) -> None:
+    def _after_render(self, app: Application[int]) -> None:
+        if app.loop is not None:
+            self._drawn = app.loop.time()
         if self._on_ready is not None:
             ready, self._on_ready = self._on_ready, None
             ready()
@@ -304,9 +311,13 @@ class PromptFront:
             panel.armed = True
             self.focus()
 
+    def _draw(self) -> None:
+        self._redraw = None
+        self.app.invalidate()
+
     def _tick(self) -> None:
         self._ticker = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
-        self.app.invalidate()
+        self.refresh()
 
     # --- construction --------------------------------------------------------------------------
 
@@ -340,7 +351,6 @@ class PromptFront:
             color_depth=None if self.preferences.color else ColorDepth.DEPTH_1_BIT,
             editing_mode=EditingMode.VI if self.preferences.keys == "vi" else EditingMode.EMACS,
             erase_when_done=True,
-            min_redraw_interval=FRAME_SECONDS,
             before_render=self._before_render,
             after_render=self._after_render,
             input=input_,

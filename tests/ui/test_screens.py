@@ -1,0 +1,161 @@
+"""The main flow in a real terminal, as text: what a person sees at each width and language.
+
+`UPDATE_SCREENS=1 pytest tests/ui/test_screens.py` writes the captures anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "screens"
+UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
+PATIENCE_SECONDS = 40
+
+pytestmark = [
+    pytest.mark.tmux,
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+]
+
+
+class Tmux:
+    """One tmux server with one window that runs the prompt."""
+
+    def __init__(self, columns: int, rows: int, *arguments: str, **environment: str) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="kt-", dir="/tmp"))
+        self.project = self.home / "project"
+        (self.project / "draft").mkdir(parents=True)
+        (self.project / "notes.txt").write_text("one two three four five\n")
+        (self.project / "draft" / "a.txt").write_text("x\n")
+        self._socket = f"kogniterm-{uuid.uuid4().hex}"
+        given = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
+        given |= {"TERM": "tmux-256color"} | environment
+        words = [f"{name}={value}" for name, value in given.items()]
+        program = [sys.executable, "-m", "kogniterm", *arguments]
+        self._tmux(
+            "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
+            "-c", str(self.project), "env", "-i", *words, *program,
+        )  # fmt: skip
+        self._tmux("set-option", "-g", "remain-on-exit", "on")
+
+    def keys(self, *keys: str) -> None:
+        """Press keys, by tmux's names, or type text."""
+        self._tmux("send-keys", *keys)
+
+    def capture(self, *options: str) -> str:
+        """Scrollback and screen, with what differs between runs made alike."""
+        text = self._tmux("capture-pane", "-p", "-S", "-", *options)
+        lines = [line.rstrip() for line in text.replace(self.home.name, "kt-home").split("\n")]
+        text = "\n".join(lines).strip("\n") + "\n"
+        text = re.sub(r"· [0-9a-f]{8} ·", "· 00000000 ·", text)
+        return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
+
+    def until(self, words: str) -> str:
+        """Wait until `words` are there; returns the capture."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            text = self.capture()
+            if words in text:
+                return text
+            if "Pane is dead" in text:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"never: {words}\n{self.capture()}")
+
+    def close(self) -> None:
+        """End the server and what runs in it."""
+        self._tmux("kill-server")
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _tmux(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", self._socket, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        )
+        return done.stdout
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Tmux]]:
+    opened: list[Tmux] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def same(name: str, text: str) -> None:
+    """Compare with the golden capture called `name`."""
+    file = DATA / f"{name}.txt"
+    if UPDATE:
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "words", "environment"),
+    [
+        ("en-60", 60, ("[y] approve", "tokens in"), {}),
+        ("en-80", 80, ("[y] approve", "tokens in"), {}),
+        ("en-160", 160, ("[y] approve", "tokens in"), {}),
+        ("es-60", 60, ("[y] aprobar", "tokens de entrada"), {"LANG": "es_ES.UTF-8"}),
+        ("es-80", 80, ("[y] aprobar", "tokens de entrada"), {"LANG": "es_ES.UTF-8"}),
+        ("en-80-no-color", 80, ("[y] approve", "tokens in"), {"NO_COLOR": "1"}),
+        ("en-80-dumb", 80, ("Your decision", "tokens in"), {"TERM": "dumb"}),
+    ],
+)
+def test_the_main_flow(
+    terminals: list[Tmux],
+    name: str,
+    columns: int,
+    words: tuple[str, str],
+    environment: dict[str, str],
+) -> None:
+    question, end = words
+    enter = ("Enter",) if name.endswith("dumb") else ()
+    terminal = Tmux(
+        columns, 40, "--no-sandbox", "--memory", "off",
+        "--model", f"scripted:{DATA / 'demo.yaml'}", **environment,
+    )  # fmt: skip
+    terminals.append(terminal)
+    terminal.until("scripted:")
+    terminal.keys("How long are my notes?", "Enter")
+    terminal.until(question)
+    terminal.keys("y", *enter)
+    terminal.until("rm -r draft")
+    asked = terminal.until(question)
+    same(f"{name}-question", asked)
+    terminal.keys("y", *enter)
+    same(f"{name}-answer", terminal.until(end))
+    if name == "en-80-no-color":
+        assert not re.search(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38)", terminal.capture("-e"))
+    if name == "en-80":
+        assert re.search(r"\x1b\[[0-9;]*3[0-7]", terminal.capture("-e"))
+
+
+def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmux]) -> None:
+    terminal = Tmux(
+        80, 30, "--no-sandbox", "--memory", "off", "--model", f"scripted:{DATA / 'demo.yaml'}"
+    )
+    terminals.append(terminal)
+    terminal.until("scripted:")
+    terminal.keys("!sleep 987 & sleep 987", "Enter")
+    terminal.until("╭ $ sleep 987")
+    terminal.keys("C-c")
+    terminal.until("stopped")
+    terminal.keys("!echo still $((40 + 2)) here", "Enter")
+    terminal.until("still 42 here")
+    terminal.keys("C-d")
+    terminal.until("Pane is dead")
