@@ -70,9 +70,10 @@ class _Block:
         for line, used in candidates:
             if used.label in self.used:
                 continue
+            if tokens(line) > budget:
+                # A long one must not keep shorter ones out.
+                continue
             budget -= tokens(line)
-            if budget < 0:
-                return
             self.used[used.label] = used
             self.lines.append(line)
 

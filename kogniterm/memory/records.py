@@ -21,7 +21,7 @@ Mode = Literal["off", "session", "full"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 SOURCES: tuple[Source, ...] = get_args(Source)
 STATUSES: tuple[Status, ...] = get_args(Status)
-LONGEST_TEXT = 2000
+LONGEST_TEXT = 4000
 """Characters a fact may have; more than that is a document, not a fact."""
 
 _LABEL = re.compile(r"\[?m?(\d{1,18})\]?", re.IGNORECASE)

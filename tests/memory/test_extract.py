@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +19,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from kogniterm.errors import ModelUnavailableError
-from kogniterm.memory import Memory
+from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.candidates import explicit_wish
 from kogniterm.memory.extract import Extraction, Extractor
 from kogniterm.memory.records import Message
@@ -23,6 +28,20 @@ from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
 from tests.memory.conftest import HandClock, OpenMemory
 
 SESSIONS = itertools.count()
+KILLED = """
+import asyncio, sys
+from kogniterm.memory import open_memory
+from kogniterm.memory.extract import Extractor
+from tests.memory.test_extract import SayingModel, person, reply, stated
+
+memory = open_memory(sys.argv[1], user="ana", project="shop")
+for number in range(500):
+    said = f"I keep {number} greyhounds and {number} canaries"
+    facts = [stated(f"Ana keeps {number} {pet}", said) for pet in ("greyhounds", "canaries")]
+    extractor = Extractor(memory, SayingModel(reply(*facts)))
+    asyncio.run(extractor.after_turn(f"s{number}", [person(1, said)], ending=True))
+    print(f"s{number}", flush=True)
+"""
 
 
 class SayingModel:
@@ -40,6 +59,12 @@ class SayingModel:
         if isinstance(reply, Exception):
             raise reply
         yield Reply(AIMessage(reply))
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> Path:
+    """SQLite alone: what is learnt is decided above the database."""
+    return tmp_path / "state" / "kogniterm.db"
 
 
 def person(seq: int, text: str) -> Message:
@@ -410,6 +435,30 @@ def test_the_window_keeps_tool_rounds_whole(rounds: list[int], size: int) -> Non
     assert {message.answers_call for message in kept if message.answers_call} == called
     if kept:
         assert kept[0].answers_call is None
+
+
+def test_a_killed_extraction_leaves_facts_and_cursor_together(tmp_path: Path) -> None:
+    script = tmp_path / "extract.py"
+    script.write_text(KILLED, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "state")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert process.stdout is not None
+    told = [process.stdout.readline().strip() for _ in range(8)]
+    os.kill(process.pid, signal.SIGKILL)
+    told += process.stdout.read().split()
+    process.stdout.close()
+    process.wait()
+    with open_memory(tmp_path / "state", user="ana", project="shop") as memory:
+        learnt = {fact.origin.session_id for fact in memory.facts()}
+        assert set(told[:8]) <= learnt
+        for number in range(500):
+            moved = memory.sessions.load(f"s{number}").cursor == 1
+            assert moved == (f"s{number}" in learnt)
+            assert len([f for f in memory.facts() if f.origin.session_id == f"s{number}"]) in (0, 2)
 
 
 async def test_two_processes_do_not_move_the_cursor_back(open_here: OpenMemory) -> None:

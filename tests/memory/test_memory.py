@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_ids_are_never_given_twice(memory: Memory) -> None:
     assert memory.add("Ana drinks coffee") > first
 
 
-@pytest.mark.parametrize("text", ["", "   ", "x" * 2001])
+@pytest.mark.parametrize("text", ["", "   ", "x" * 4001])
 def test_what_cannot_be_a_fact_is_refused(memory: Memory, text: str) -> None:
     with pytest.raises(UsageError):
         memory.add(text)
@@ -195,6 +196,86 @@ def test_the_database_and_the_key_are_for_the_owner_only(tmp_path: Path) -> None
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()}
     assert modes
     assert set(modes.values()) == {0o600}
+
+
+def test_a_killed_forget_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Whatever the moment: a fact, its history and its tombstone go together or stay together."""
+    script = (
+        "import sys\n"
+        "from kogniterm.memory import open_memory\n"
+        "memory = open_memory(sys.argv[1], user='ana', project='shop')\n"
+        "for number in range(40):\n"
+        "    memory.add(f'The code of door {number} is old', slot=f'door {number}')\n"
+        "    memory.add(f'The code of door {number} is new', slot=f'door {number}')\n"
+        "print('ready', flush=True)\n"
+        "for fact in memory.facts('active'):\n"
+        "    memory.forget(fact.id)\n"
+        "    print(fact.id, flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(6)]
+    os.kill(process.pid, signal.SIGKILL)
+    process.stdout.close()
+    process.wait()
+    forgotten = {int(line) for line in lines[1:]}
+    with open_memory(tmp_path, user="ana", project="shop") as memory:
+        left = memory.facts()
+        active = {fact.id for fact in left if fact.status == "active"}
+        replaced = {fact.superseded_by for fact in left if fact.status == "superseded"}
+        assert replaced == active
+        assert not forgotten & active
+        for number in range(40):
+            buried = memory.tombstones.holds(f"The code of door {number} is new")
+            assert buried != any(f"door {number} is new" in fact.text for fact in left)
+
+
+@pytest.mark.postgres
+def test_row_security_holds_without_any_condition(
+    postgres_url: str, clock: HandClock, tmp_path: Path
+) -> None:
+    import psycopg
+
+    from kogniterm.memory.schema import TABLES
+
+    more: dict[str, Any] = {"project": "shop", "clock": clock, "key_file": tmp_path / "key"}
+    with open_memory(postgres_url, user="ana", **more) as ana:
+        ana.add("Ana likes tea", slot="drink")
+        ana.preferences.set("language", "es")
+        ana.learnings.record("brew", "kettle", ok=True)
+        ana.forget(ana.add("Ana likes gin"))
+        with open_memory(postgres_url, user="ben", **more) as ben:
+            for table in TABLES:
+                assert ben.sql.all(f"SELECT * FROM {table}") == [], table
+            assert ben.sql.run("DELETE FROM facts") == 0
+            assert ben.sql.run("UPDATE facts SET text = 'x'") == 0
+            with pytest.raises(StorageError):
+                ben.sql.run(
+                    "INSERT INTO tombstones (user_id, project_id, digest, created) "
+                    "VALUES ('ana', '', 'x', 0)"
+                )
+        assert len(ana.facts()) == 1
+    with psycopg.connect(postgres_url) as stranger:
+        assert stranger.execute("SELECT * FROM facts").fetchall() == []
+
+
+@pytest.mark.postgres
+def test_both_databases_rank_alike(postgres_url: str, tmp_path: Path, clock: HandClock) -> None:
+    from tests.memory.test_quality import questions
+
+    facts, asked = questions()
+    with (
+        open_memory(tmp_path, user="ana", project="shop", clock=clock) as one,
+        open_memory(postgres_url, user="ana", project="shop", clock=clock) as two,
+    ):
+        for text in facts.values():
+            one.add(text)
+            two.add(text)
+        for _, question in asked:
+            ranked = [[hit.text for hit in memory.search(question, 10)] for memory in (one, two)]
+            assert ranked[0] == ranked[1]
 
 
 def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
