@@ -17,10 +17,12 @@ from kogniterm.execution.launcher import Launched
 from kogniterm.execution.output import OutputKeeper
 from kogniterm.execution.processes import (
     KILL_AFTER,
+    children,
     descendants,
+    process_state,
     signal_processes,
 )
-from kogniterm.execution.pty import SHELL_ENDED
+from kogniterm.execution.reports import Reports
 from kogniterm.execution.terms import Company, Ending, RunLimits
 from kogniterm.execution.waiting import QUIET, Watch
 from kogniterm.protocols import Terminal
@@ -45,7 +47,7 @@ class RunningCommand:
     def __init__(self, launched: Launched, keeper: OutputKeeper) -> None:
         self.leader = launched.leader
         self.master = launched.master
-        self.reports = launched.reports
+        self.reports = Reports(launched.reports)
         self.keeper = keeper
         self.outgoing = Outgoing(launched.master)
         self.started = time.monotonic()
@@ -54,13 +56,8 @@ class RunningCommand:
         self._lock = threading.Lock()
         self._orders: list[str] = []
         self._typed: list[bytes] = []
-        self._status: int | None = None
-        self.child_statuses: dict[int, int] = {}
-        self._gone = False
         self._terminal_open = True
-        self._partial_report = b""
         self._last_output = self.started
-        self._quiet_since = self.started
         self._kill_at: float | None = None
         self._killing_since: float | None = None
         self._ending: Ending | None = None
@@ -107,7 +104,7 @@ class RunningCommand:
         """Serve the command until it has ended or is detached."""
         self._company = company
         self._poll.register(self._wake_read, select.POLLIN)
-        self._poll.register(self.reports, select.POLLIN)
+        self._poll.register(self.reports.fd, select.POLLIN)
         self._poll.register(self.master, select.POLLIN)
         watch = Watch(self.leader, self.master, company.sink)
         try:
@@ -124,7 +121,7 @@ class RunningCommand:
     def _loop(self, limits: RunLimits, company: Company, watch: Watch) -> None:
         deadline = None if limits.timeout is None else self.started + limits.timeout
         settle: float | None = None
-        while not self._gone and not self._detached:
+        while not self.reports.gone and not self._detached:
             self._poll_once(self._next_event(deadline, settle, company, watch))
             now = time.monotonic()
             if company.feed.due is not None and now >= company.feed.due:
@@ -132,7 +129,7 @@ class RunningCommand:
             if self._ending is not None:
                 if self._kill(now):
                     return
-            elif self._status is not None:
+            elif self.reports.status is not None:
                 settle = settle or now + _STRAGGLERS
                 if now >= settle:
                     return
@@ -140,7 +137,7 @@ class RunningCommand:
                 self._obey(now)
                 self._attend(limits, company, watch, now)
                 if deadline is not None and now >= deadline and self._ending is None:
-                    self._begin_end("timeout", now)
+                    self._begin_end("timeout", now, watch.last)
 
     @property
     def _detached(self) -> bool:
@@ -152,6 +149,9 @@ class RunningCommand:
             self._hand.follow_size()
             if self._hand.hung_up:
                 self._begin_end("stopped", now)
+            elif self._suspended():
+                self.notes.append("The person suspended it; it goes on as a job.")
+                self._ending = Ending("detached", None, left_running=True)
             return
         self._send_due_keys(company.keys, now, watch)
         if company.terminal is not None and not company.keys.pending and now >= self._person_look:
@@ -169,7 +169,7 @@ class RunningCommand:
         """Milliseconds until the loop has something to do by itself."""
         now = time.monotonic()
         moments = [m for m in (deadline, settle, company.feed.due, self._kill_at) if m is not None]
-        if self._status is None and self._ending is None:
+        if self.reports.status is None and self._ending is None:
             due = company.keys.due()
             if self._hand is not None:
                 moments.append(now + SIZE_LOOK)
@@ -188,8 +188,8 @@ class RunningCommand:
             if fd == self._wake_read:
                 with contextlib.suppress(BlockingIOError):
                     os.read(fd, 4096)
-            elif fd == self.reports:
-                self.read_reports()
+            elif fd == self.reports.fd:
+                self.reports.read()
             elif fd == self.master:
                 if event & select.POLLOUT:
                     self.outgoing.flush()
@@ -246,6 +246,15 @@ class RunningCommand:
             if not self._read() or self.keeper.total == before:
                 return
 
+    def _suspended(self) -> bool:
+        """Whether Ctrl-Z stopped the shell; it is continued, for a job cannot be resumed."""
+        for child in children(self.leader):
+            state = process_state(child)
+            if state is not None and state.state == "T":
+                signal_processes([s.pid for s in descendants(self.leader)], signal.SIGCONT)
+                return True
+        return False
+
     # --- a person -------------------------------------------------------------------------
 
     def _hand_over(self, terminal: Terminal) -> None:
@@ -268,42 +277,6 @@ class RunningCommand:
                 self._poll.unregister(hand.input)
             hand.end()
             self.notes += hand.notes()
-
-    def read_reports(self) -> None:
-        """Take in the leader's reports: what the shell and its orphans ended with."""
-        if self._gone:
-            return
-        try:
-            data = os.read(self.reports, 1 << 16)
-        except BlockingIOError:
-            return
-        if not data:
-            self._gone = True
-            return
-        lines = (self._partial_report + data).split(b"\n")
-        self._partial_report = lines.pop()
-        for line in lines:
-            kind, pid, status = line.decode("ascii").split()
-            if kind == SHELL_ENDED:
-                self._status = int(status)
-            else:
-                self.child_statuses[int(pid)] = int(status)
-
-    @property
-    def gone(self) -> bool:
-        """Whether no process of the command is left."""
-        return self._gone
-
-    @property
-    def status(self) -> int | None:
-        """The shell's wait status once it has ended."""
-        return self._status
-
-    def await_report(self, timeout: float | None) -> None:
-        """Wait for the leader's next report, at most `timeout` seconds, and take it in."""
-        with contextlib.suppress(ValueError):
-            select.select([self.reports], [], [], timeout)
-        self.read_reports()
 
     # --- ending ---------------------------------------------------------------------------
 
@@ -341,15 +314,15 @@ class RunningCommand:
         return now - self._killing_since > _GIVE_UP
 
     def _conclude(self) -> Ending:
-        self.read_reports()
+        self.reports.read()
         if self._ending is not None:
-            self._ending.left_running = not self._gone
+            self._ending.left_running = not self.reports.gone
             return self._ending
-        if self._status is None:
+        if self.reports.status is None:
             # The leader is gone without a report: somebody killed it, and the shell with it.
             return Ending("signaled", signal.SIGKILL)
-        ended: Ended = "signaled" if os.WIFSIGNALED(self._status) else "exited"
-        return Ending(ended, self._status, left_running=not self._gone)
+        ended: Ended = "signaled" if os.WIFSIGNALED(self.reports.status) else "exited"
+        return Ending(ended, self.reports.status, left_running=not self.reports.gone)
 
     # --- waiting --------------------------------------------------------------------------
 
@@ -384,10 +357,10 @@ class RunningCommand:
 
     def close(self) -> None:
         """Release the descriptors, once. The supervisor holds the terminal of a job."""
-        self._gone = True
+        self.reports.close()
         with self._lock:
-            fds = (self._wake_read, self._wake_write, self.master, self.reports)
-            self._wake_read = self._wake_write = self.master = self.reports = -1
+            fds = (self._wake_read, self._wake_write, self.master)
+            self._wake_read = self._wake_write = self.master = -1
         for fd in fds:
             if fd >= 0:
                 os.close(fd)

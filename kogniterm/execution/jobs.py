@@ -36,8 +36,8 @@ class BackgroundCommand:
 
     def job(self) -> Job:
         """What is known of it now."""
-        self.running.read_reports()
-        ended = self.running.gone
+        self.running.reports.read()
+        ended = self.running.reports.gone
         if ended:
             self.running.close()
         else:
@@ -54,24 +54,23 @@ class BackgroundCommand:
 
     def _exit_code(self) -> int | None:
         """The detached shell's code, or that of the process that ended last."""
-        if self._detached and self.running.status is not None:
-            return exit_code(self.running.status)
-        statuses = list(self.running.child_statuses.values())
-        return exit_code(statuses[-1]) if statuses else None
+        reports = self.running.reports
+        status = reports.status if self._detached else reports.last_child
+        return None if status is None else exit_code(status)
 
     def wait(self, timeout: float | None) -> None:
         """Return when it has ended or `timeout` seconds have passed."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self.running.gone:
+        while not self.running.reports.gone:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return
-            self.running.await_report(left)
+            self.running.reports.wait(left)
 
     def stop(self) -> None:
         """End its tree: TERM, KILL 200 ms later."""
         end_tree(self.running.leader)
-        self.running.read_reports()
+        self.running.reports.read()
 
     def send(self, data: bytes) -> None:
         """Type `data` into it."""
@@ -94,7 +93,7 @@ class JobTable:
         job = BackgroundCommand(name, command, running, path, detached=detached)
         with self._lock:
             self._jobs[name] = job
-            ended = [key for key, old in self._jobs.items() if old.running.gone]
+            ended = [key for key, old in self._jobs.items() if old.running.reports.gone]
             for key in ended[:-_MOST_ENDED]:
                 del self._jobs[key]
 

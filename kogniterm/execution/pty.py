@@ -185,7 +185,6 @@ def _lead(shell: int, request: SpawnRequest) -> NoReturn:
     noted = 0
     _close_all_but(0, report)
     os.chdir("/")
-    os.set_blocking(report, False)
     while True:
         try:
             pid, status = os.waitpid(-1, 0)
@@ -197,6 +196,8 @@ def _lead(shell: int, request: SpawnRequest) -> NoReturn:
         if pid != shell and request.statuses and noted < _MOST_NOTED:
             noted += 1
             _note(f"{request.statuses}/{pid}", status)
+        # Reports of orphans may be lost when nobody reads them; the shell's must not.
+        os.set_blocking(report, pid == shell)
         with contextlib.suppress(OSError):
             os.write(report, f"{kind} {pid} {status}\n".encode("ascii"))
 

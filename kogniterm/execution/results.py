@@ -52,7 +52,10 @@ def command_result(
         if len(ending.victims) > _MOST_NAMED:
             killed += f" and {len(ending.victims) - _MOST_NAMED} more"
         notes.append(f"Ended after {duration:.1f} s: {killed}.")
-    if rendered.full_screen:
+    if rendered.full_screen and ending.victims:
+        # It was on when the command was ended; that the program then cleaned up says nothing.
+        text = f"{rendered.full_screen}\n{text}" if text else rendered.full_screen
+    elif rendered.full_screen:
         notes.append(f"The full screen last showed:\n{rendered.full_screen[-_FULL_SCREEN:]}")
     return CommandResult(
         command=command,

@@ -107,6 +107,53 @@ def test_timeout_ends_the_whole_tree(executor: CommandExecutor, command: str) ->
     assert executor.run("echo next").text == "next"
 
 
+def test_a_full_screen_program_that_is_ended_shows_its_last_screen(
+    executor: CommandExecutor,
+) -> None:
+    command = (
+        "trap 'printf \"\\033[?1049l\"; exit' TERM; printf '\\033[?1049h\\033[2;3Hmenu'; sleep 60"
+    )
+    result = executor.run(command, timeout=0.5)
+    assert "  menu" in result.text
+
+
+def test_what_it_waited_for_is_told_at_the_timeout(executor: CommandExecutor) -> None:
+    result = executor.run("read x", timeout=1.6)
+    assert result.ended == "timeout"
+    assert result.waiting is not None
+    assert result.waiting.kind == "terminal"
+
+
+def test_a_failing_sink_leaves_nothing_behind(executor: CommandExecutor) -> None:
+    class Failing(Sink):
+        def output(self, data: bytes) -> None:
+            raise RuntimeError(data.decode())
+
+    with pytest.raises(RuntimeError) as caught:
+        executor.run("echo $$; sleep 60", sink=Failing())
+    until(lambda: not alive(int(str(caught.value))))
+    assert executor.run("echo on").text == "on"
+
+
+def test_a_folder_that_cannot_be_entered(executor: CommandExecutor, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    executor.run("cd d")
+    (tmp_path / "d").rmdir()
+    (tmp_path / "d").write_text("a file now")
+    result = executor.run("pwd")
+    assert result.text == str(tmp_path)
+    assert "no longer exists" in result.notes[0]
+
+
+def test_ended_jobs_hold_no_descriptors(executor: CommandExecutor) -> None:
+    executor.run("true")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        job = executor.run("sleep 0.3 &").jobs[-1]
+        executor.wait_job(job.id, 15)
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
 def test_stop_from_another_thread(executor: CommandExecutor) -> None:
     sink = Sink()
     result = in_thread(lambda: executor.run("echo $$; " + TERM_PROOF, sink=sink))

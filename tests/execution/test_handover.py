@@ -189,6 +189,19 @@ def test_ctrl_c_goes_to_the_program(executor: CommandExecutor, desk: Desk) -> No
     assert run.result().exit_code == 5
 
 
+def test_ctrl_z_makes_a_job_that_goes_on(executor: CommandExecutor, desk: Desk) -> None:
+    command = "echo ready; until test -e go; do sleep 0.05; done; echo went on"
+    run = Run(executor, command, terminal=desk, interactive=True)
+    desk.wait_for(b"ready")
+    desk.type(b"\x1a")
+    result = run.result()
+    assert result.ended == "detached"
+    Path(executor.cwd, "go").touch()
+    job = executor.wait_job(result.jobs[0].id, 15)
+    assert (job.state, job.exit_code) == ("ended", 0)
+    assert executor.read_job(job.id).endswith("went on")
+
+
 def test_modes_a_killed_program_left_are_switched_off(
     executor: CommandExecutor, desk: Desk
 ) -> None:
