@@ -55,7 +55,9 @@ def bytes_per_turn(store: SessionStore, turns: int) -> float:
 def test_bytes_written_per_turn_do_not_grow(tmp_path: Path) -> None:
     short = bytes_per_turn(store_with(tmp_path / "short.db", 10), 10)
     long = bytes_per_turn(store_with(tmp_path / "long.db", 500), 500)
-    assert long < short * 1.3
+    # Merges of the search index and checkpoints fall where they fall, hence the half; a write
+    # that grew with the session would be several times as large here.
+    assert long < short * 1.5
 
 
 def test_the_snapshot_a_session_opens_from_does_not_grow(tmp_path: Path) -> None:
