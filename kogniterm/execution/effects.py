@@ -89,7 +89,8 @@ def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
     if effect.kind == "secret":
         return Text("Reads a secret: {target}", values)
     found = touched(effect, cwd, deadline)
-    values |= {"files": found.files, "size": _size(found)}
+    files = Text("1 file") if found.files == 1 else Text("{n} files", {"n": found.files})
+    values |= {"files": files, "size": _size(found)}
     if effect.outside:
         values["target"] = f"{effect.target} (!)"
     if not found.files:
@@ -99,9 +100,9 @@ def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
             None if effect.kind == "overwrite" else Text("Deletes {target}: nothing there", values)
         )
     template = {
-        "delete": "Deletes {target}: {files} files, {size}; {kept}",
-        "overwrite": "Overwrites {target}: {files} files, {size}; {kept}",
-        "write": "Changes {target}: {files} files, {size}; {kept}",
+        "delete": "Deletes {target}: {files}, {size}; {kept}",
+        "overwrite": "Overwrites {target}: {files}, {size}; {kept}",
+        "write": "Changes {target}: {files}, {size}; {kept}",
     }[effect.kind]
     return Text(template, {**values, "kept": _kept(found)})
 

@@ -36,7 +36,7 @@ def test_globs_are_expanded_counted_and_sized(work: Path) -> None:
 
 
 def test_folders_are_counted_with_what_is_in_them(work: Path) -> None:
-    assert lines(work, Effect("delete", "src")) == ["Deletes src: 1 files, 8 B; not tracked by git"]
+    assert lines(work, Effect("delete", "src")) == ["Deletes src: 1 file, 8 B; not tracked by git"]
 
 
 def test_git_is_asked_what_it_could_bring_back(work: Path) -> None:
@@ -44,7 +44,7 @@ def test_git_is_asked_what_it_could_bring_back(work: Path) -> None:
     subprocess.run(["git", "add", "a.log"], cwd=work, check=True)
     assert lines(work, Effect("overwrite", "a.log"), Effect("delete", "*.log")) == [
         "Deletes *.log: 2 files, 1 KB; 1 tracked by git, the rest not",
-        "Overwrites a.log: 1 files, 600 B; all tracked by git",
+        "Overwrites a.log: 1 file, 600 B; all tracked by git",
     ]
 
 
