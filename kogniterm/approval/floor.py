@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kogniterm.types import RiskReport, Text
 
 _ALWAYS = frozenset(
@@ -25,6 +27,7 @@ _BROAD = frozenset(
         "{program} deletes what is not in its source from {path}.",
     }
 )
+_HOME = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root)(?:/\*)?")
 _ROOTS = frozenset({"/", "/*", "~", "~/*", "/home", "/home/*", "/etc", "/usr", "/boot", "/var"})
 
 
@@ -33,6 +36,7 @@ def floor_reason(report: RiskReport) -> Text | None:
     for reason in report.reasons:
         if reason.template in _ALWAYS:
             return reason
-        if reason.template in _BROAD and str(reason.values.get("path")) in _ROOTS:
+        path = str(reason.values.get("path"))
+        if reason.template in _BROAD and (path in _ROOTS or _HOME.fullmatch(path)):
             return reason
     return None

@@ -181,9 +181,11 @@ class Redactor:
             pieces.append(self._mark(value))
             position = secret.end
         pieces.append(text[position:])
-        if len(self._numbers) != before:
-            self._compile()
-        return "".join(pieces)
+        shown = "".join(pieces)
+        if len(self._numbers) == before:
+            return shown
+        self._compile()
+        return self._known.sub(lambda found: self._mark(found[0]), shown) if self._known else shown
 
     def restore(self, text: str) -> str:
         """`text` with the real values in place of its `[secret:n]`; unknown numbers stay."""

@@ -50,6 +50,8 @@ MAX_SHELL_DEPTH = 6
 
 _SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
 
+# Version managers stand in front of these, and may fetch what a project file asks for.
+_MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
 _VERSION_WORDS = frozenset({"--version", "--help"})
 
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -390,7 +392,7 @@ class _Judge:
             if name.startswith("mkfs"):
                 findings.danger("{program} destroys what is on a disk.", program=name)
             return
-        if len(args) == 2 and args[1].value in _VERSION_WORDS:
+        if len(args) == 2 and args[1].value in _VERSION_WORDS and name not in _MANAGED:
             return
         call = Call(name, args[1:], scope, findings, self._inner, self.text, piped, stdin)
         handler(rules)(call, rules)

@@ -22,7 +22,7 @@ _SPECIAL = re.compile(
     rf"\x1b+(?=\x1b)|\x1b(?!{_SGR})(?:"
     rf"(?P<wait>\Z|\[{_CSI}\Z|[ -/]{{1,16}}\Z)"
     rf"|(?P<string>[\]PX^_])"
-    rf"|\[{_CSI}[@-~]|[ -/]{{1,16}}[0-~]|[0-~])?"
+    rf"|\[{_CSI}[@-~]|\[{_CSI}|[ -/]{{1,16}}[0-~]|[0-~])?"
     rf"|(?P<wait8>\x9b{_CSI}\Z)|\x9b(?:{_CSI}[@-~])?"
     rf"|(?P<string8>[\x90\x98\x9d\x9e\x9f])"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f"

@@ -111,6 +111,8 @@ def expand(word: Word, scope: Scope) -> list[Argument]:
         return [Argument(word.raw)]
     arguments: list[Argument] = []
     for parts in _braces(word.parts):
+        if not parts:
+            continue
         whole = _assemble(parts, scope)
         if _CUT not in whole.value:
             arguments.append(whole)
@@ -245,6 +247,8 @@ def _choices(inner: str) -> list[str] | None:
     first, last, _ = match.groups()
     if first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
         low, high = sorted((int(first), int(last)))
-        return [str(n) for n in range(low, min(high, low + MAX_BRACES) + 1)]
+        padded = re.match(r"-?0\d", first) or re.match(r"-?0\d", last)
+        width = max(len(first), len(last)) if padded else 0
+        return [str(n).zfill(width) for n in range(low, min(high, low + MAX_BRACES) + 1)]
     low, high = sorted((ord(first[0]), ord(last[0])))
     return [chr(n) for n in range(low, high + 1)]

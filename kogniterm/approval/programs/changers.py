@@ -56,7 +56,7 @@ at batch anacron atrm: ask later
 systemd-run: ask code
 hwclock ntpdate chronyc: ask system
 apt-get aptitude yum dnf zypper pacman apk emerge port xbps-install nix-env nix guix opkg: packages
-npx pnpx bunx uvx pipx deno bun uv poetry pdm hatch rye: ask code
+npm pnpm yarn npx pnpx bunx uvx pipx deno bun uv poetry pdm hatch rye: ask code
 bundle rake rails composer mix stack cabal dotnet gradle mvn ant sbt lein: ask code
 make gmake ninja cmake meson bazel just task scons tox nox pytest jest mocha vitest tsc webpack
     vite eslint prettier rollup: ask code

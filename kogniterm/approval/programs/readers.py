@@ -157,7 +157,6 @@ timedatectl localectl hostnamectl loginctl: verbs status list list-timezones sho
 docker podman nerdctl: docker
 kubectl: cloud
 pip pip3: verbs list show freeze check help
-npm pnpm yarn: verbs ls list root prefix bin why
 cargo: verbs version help
 go: verbs version help
 dpkg: dpkg
@@ -178,6 +177,7 @@ time: time
 command builtin: command
 nohup setsid stdbuf nice ionice chrt taskset timeout watch flock unbuffer chronic: wrap
 busybox toybox: busybox
+coproc: coproc
 sudo doas pkexec su runuser gosu: sudo
 parallel: parallel
 bash sh dash zsh ksh ash rbash: shell

@@ -141,6 +141,14 @@ def busybox(call: Call, rules: Rules) -> None:
     del rules
 
 
+def coproc(call: Call, rules: Rules) -> None:
+    """coproc: a call in the background, connected to the shell."""
+    call.ask("{program} runs a program in the background.")
+    if call.args:
+        call.inner(call.args, piped=True)
+    del rules
+
+
 def exec_(call: Call, rules: Rules) -> None:
     """exec: replaces the shell, so nothing later runs; its redirects were judged already."""
     if call.args:
@@ -271,6 +279,7 @@ def parallel(call: Call, rules: Rules) -> None:
 
 
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
-    "wrap": wrap, "time": time, "env": env, "command": command, "busybox": busybox, "exec": exec_,
+    "wrap": wrap, "time": time, "env": env, "command": command, "busybox": busybox,
+    "coproc": coproc, "exec": exec_,
     "sudo": sudo, "xargs": xargs,
     "parallel": parallel, }  # fmt: skip

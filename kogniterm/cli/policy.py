@@ -1,0 +1,120 @@
+"""`kogniterm policy check|test`: what the rules say about a command, and would have said before."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+
+if TYPE_CHECKING:
+    from kogniterm.approval.rules import RuleSet
+    from kogniterm.types import ApprovalMode, Verdict
+
+History = Iterable[tuple[str, str, str]]
+"""Commands of earlier sessions: (command, folder, what was decided then)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A command the rules now judge otherwise than it was decided."""
+
+    command: str
+    folder: str
+    before: str
+    now: str
+
+
+def check(command: str, *, folder: str, rules: RuleSet, mode: ApprovalMode) -> list[str]:
+    """Lines that explain the verdict on `command`, rule by rule."""
+    from kogniterm.approval import classify, render, warnings
+    from kogniterm.ui.locale import _, translate
+
+    report = classify(command, cwd=folder)
+    verdict = _verdict(command, folder, rules, mode)
+    lines = [render(command), ""]
+    lines.append(_("Risk: {label}").format(label=report.label))
+    lines.extend(f"  - {translate(reason)}" for reason in (*report.reasons, *warnings(command)))
+    for effect in report.effects:
+        where = " " + _("(outside the workspace)") if effect.outside else ""
+        lines.append(f"  * {effect.kind}: {render(effect.target)}{where}")
+    lines.append(_("Verdict in {mode} mode: {kind}").format(mode=mode, kind=verdict.kind))
+    for entry in verdict.trace:
+        sign = "=>" if entry.matched else "  "
+        lines.append(f"  {sign} [{entry.decision}] {entry.origin}: {translate(entry.reason)}")
+    return lines
+
+
+def differences(history: History, *, rules: RuleSet, mode: ApprovalMode) -> Iterator[Difference]:
+    """The commands of `history` on which the rules now differ from what was decided."""
+    for command, folder, before in history:
+        now = _verdict(command, folder, rules, mode).kind
+        if now != before:
+            yield Difference(command, folder, before, now)
+
+
+def _verdict(command: str, folder: str, rules: RuleSet, mode: ApprovalMode) -> Verdict:
+    from kogniterm.approval import Circumstances, classify, judge
+
+    report = classify(command, cwd=folder)
+    circumstances = Circumstances(mode=mode, folder=folder)
+    return judge(report, rules=rules, circumstances=circumstances)
+
+
+def load(path: Path | None) -> RuleSet:
+    """The rules of the file at `path`; none when there is no such file."""
+    from kogniterm.approval import RuleSet, load_rules
+
+    if path is None or not path.exists():
+        return RuleSet()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("{path} cannot be read: {error}.", path=path, error=error) from error
+    return load_rules(text, origin=str(path))
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb `policy` with its two sub-verbs."""
+    from kogniterm.ui.locale import _
+
+    parser = subparsers.add_parser("policy", help=_("explain and try out the approval rules"))
+    verbs = parser.add_subparsers(dest="policy_verb", required=True)
+    checker = verbs.add_parser("check", help=_("explain the verdict on a command, rule by rule"))
+    checker.add_argument("command_text", metavar="COMMAND")
+    tester = verbs.add_parser("test", help=_("show what the rules would have decided differently"))
+    for verb in (checker, tester):
+        verb.add_argument("--mode", choices=("manual", "auto"), default="manual")
+        verb.add_argument("--file", type=Path, help=_("rules to use instead of your own"))
+    checker.add_argument("--cwd", default=None, help=_("folder the command would run in"))
+
+
+def run(args: argparse.Namespace, *, policy_file: Path | None = None, history: History = ()) -> int:
+    """Run the verb; exit status 0, or for `test` 1 when something would be decided differently."""
+    rules = load(args.file or policy_file)
+    if args.policy_verb == "check":
+        folder = str(Path(args.cwd or ".").resolve())
+        lines = check(args.command_text, folder=folder, rules=rules, mode=args.mode)
+        sys.stdout.write("\n".join(lines) + "\n")
+        return EXIT_DONE
+    return _test(history, rules, args.mode)
+
+
+def _test(history: History, rules: RuleSet, mode: ApprovalMode) -> int:
+    from kogniterm.approval import render
+    from kogniterm.ui.locale import _
+
+    found = list(differences(history, rules=rules, mode=mode))
+    for item in found:
+        sys.stdout.write(f"{item.before} => {item.now}  {render(item.command)}\n")
+    counts = Counter((item.before, item.now) for item in found)
+    for (before, now), number in sorted(counts.items()):
+        sys.stdout.write(f"{number:6}  {before} => {now}\n")
+    if not found:
+        sys.stdout.write(_("Nothing would have been decided differently.") + "\n")
+    return EXIT_NOT_DONE if found else EXIT_DONE

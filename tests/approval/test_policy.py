@@ -1,0 +1,208 @@
+"""Policy, rules, leases, trust and outcomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.approval import (
+    Circumstances,
+    RuleSet,
+    TrustRecord,
+    Unattended,
+    classify,
+    compare,
+    explain,
+    grant,
+    judge,
+    load_rules,
+    offers,
+    sandbox_failure,
+    scripts_named,
+)
+from kogniterm.errors import SettingsError
+from kogniterm.types import ActionRequest
+from tests.approval.corpus import WORKSPACE, commands
+
+AUTO = Circumstances(mode="auto", folder=WORKSPACE)
+BOXED = Circumstances(mode="auto", sandboxed=True, folder=WORKSPACE)
+MANUAL = Circumstances(folder=WORKSPACE)
+
+
+def _kind(command: str, circumstances: Circumstances, rules: RuleSet | None = None) -> str:
+    report = classify(command, cwd=WORKSPACE)
+    return judge(report, rules=rules, circumstances=circumstances).kind
+
+
+@pytest.mark.parametrize(
+    ("command", "manual", "auto", "boxed"),
+    [
+        ("ls", "ask", "allow", "allow"), ("touch x", "ask", "allow", "allow"),
+        ("make", "ask", "ask", "allow"), ("curl http://x", "ask", "ask", "allow"),
+        ("git push -f", "ask", "deny", "deny"), ("rm -rf /", "deny", "deny", "deny"),
+        (":(){ :|:& };:", "deny", "deny", "deny"), ("ls\u200b", "ask", "deny", "deny"),
+        ("mkfs.ext4 /dev/sda", "deny", "deny", "deny"), ("rm -rf ~", "deny", "deny", "deny"),
+    ],
+)  # fmt: skip
+def test_the_modes(command: str, manual: str, auto: str, boxed: str) -> None:
+    assert _kind(command, MANUAL) == manual
+    assert _kind(command, AUTO) == auto
+    assert _kind(command, BOXED) == boxed
+
+
+def test_switches() -> None:
+    assert _kind("ls", Circumstances(safe_unasked=True)) == "allow"
+    assert _kind("make", Circumstances(mode="auto", unsandboxed_ok=True)) == "allow"
+    small = Circumstances(mode="auto", sandboxed=True, small_model=True)
+    assert _kind("ls", small) == "allow"
+    assert _kind("touch x", small) == "ask"
+    forced = Circumstances(mode="auto", small_model=True, small_model_forced=True)
+    assert _kind("touch x", forced) == "allow"
+
+
+def test_auto_mode_never_runs_what_is_dangerous() -> None:
+    everything = load_rules('[[rule]]\ndecision = "allow"\narguments = ".*"\n', origin="u")
+    wide = Circumstances(mode="auto", sandboxed=True, unsandboxed_ok=True, folder=WORKSPACE)
+    kinds = {c: _kind(c, wide, everything) for c in commands("dangerous")}
+    assert set(kinds.values()) == {"deny"}
+
+
+RULES = """
+[[rule]]
+decision = "allow"
+program = "npm"
+arguments = "test|run lint"
+reason = "the test suite"
+match = ["npm test", "npm run lint"]
+not_match = ["npm publish", "npm test && rm x"]
+
+[[rule]]
+decision = "ask"
+path = "db/*"
+
+[[rule]]
+decision = "deny"
+program = ["terraform", "kubectl"]
+mode = "auto"
+reason = "not from here"
+"""
+
+
+def test_rules_deny_before_ask_before_allow() -> None:
+    rules = load_rules(RULES, origin="policy.toml")
+    assert _kind("npm test", MANUAL, rules) == "allow"
+    assert _kind("npm publish", MANUAL, rules) == "ask"
+    assert _kind("npm test; ls", MANUAL, rules) == "ask"
+    assert _kind("cat db/x.sql", AUTO, rules) == "ask"
+    assert _kind("kubectl get pods", BOXED, rules) == "deny"
+    assert _kind("kubectl get pods", MANUAL, rules) == "ask"
+    verdict = judge(classify("npm test"), rules=rules)
+    assert [entry.matched for entry in verdict.trace] == [False, True, False, False]
+    assert verdict.trace[1].origin == "policy.toml:2"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[rule]]\ndecision = 'allow'\nprogramm = 'x'", "line 3: unknown key 'programm'"),
+        ("rules = 1", "unknown key 'rules'"), ("[[rule]]\ndecision = 'yes'\nprogram='x'", "line 2"),
+        ("[[rule", "not valid TOML"), ("[[rule]]\ndecision='deny'", "needs a program"),
+        ("[[rule]]\ndecision='deny'\narguments='('", "regular expression"),
+        ("[[rule]]\ndecision='deny'\nprogram='x'\nmatch=['y']", "line 4: the rule does not match"),
+        ("[[rule]]\ndecision='deny'\nprogram='x'\nnot_match=['x']", "matches its not_match"),
+        ("[[rule]]\ndecision='deny'\nprogram=3", "list of strings"),
+        ("[[rule]]\ndecision='deny'\nprogram='x'\nmode='yolo'", "mode must be"),
+    ],
+)  # fmt: skip
+def test_wrong_rules_are_errors_with_a_line(text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_rules(text, origin="p.toml")
+    assert said in str(caught.value)
+
+
+def test_a_project_may_only_tighten() -> None:
+    with pytest.raises(SettingsError, match="only tighten"):
+        load_rules("[[rule]]\ndecision='allow'\nprogram='x'", origin="p", tighten_only=True)
+
+
+def test_leases_cover_what_was_granted_and_say_why_not() -> None:
+    report = classify("npx_tool --fast a", cwd=WORKSPACE)
+    lease = grant(report, "program", id="L1", folder=WORKSPACE, uses=1)
+    same = classify("npx_tool --fast b", cwd=WORKSPACE)
+    assert judge(same, leases=[lease], circumstances=MANUAL).lease_id == "L1"
+    for command, why in (
+        ("npx_tool --slow b", "also runs"), ("npx_tool --fast b && rm x", "effect delete"),
+        ("npx_tool --fast b; ./y", "also runs"), ("npx_tool --fast b > ../o", "effect overwrite"),
+        ("rm -rf /", "dangerous"),
+    ):  # fmt: skip
+        found = explain([lease], classify(command, cwd=WORKSPACE), folder=WORKSPACE, now=0)
+        assert why in str(found[0][1]), command
+    assert "used up" in str(explain([lease.taken()], same, folder=WORKSPACE, now=0)[0][1])
+    assert "holds in" in str(explain([lease], same, folder="/elsewhere", now=0)[0][1])
+    timed = grant(report, "exact", id="L2", folder=WORKSPACE, expires=10.0)
+    assert timed.mismatch(report, folder=f"{WORKSPACE}/sub", now=9.0) is None
+    assert "expired" in str(timed.mismatch(report, folder=WORKSPACE, now=10.0))
+
+
+@pytest.mark.parametrize("command", ["bash x.sh", "python x.py", "sudo ls", "env A=1 x", "git",
+                                     "node x", "xargs rm", "./x", "eval ls", "find . -delete",
+                                     "docker run x", "ssh h", "make"])  # fmt: skip
+def test_no_lease_for_what_runs_anything(command: str) -> None:
+    assert {o.kind for o in offers(classify(command))} <= {"exact"}
+
+
+def test_nothing_is_offered_for_what_is_dangerous() -> None:
+    assert all(offers(classify(c, cwd=WORKSPACE)) == () for c in commands("dangerous"))
+
+
+def test_offers_fit_the_command() -> None:
+    assert {o.kind for o in offers(classify("git pull"))} == {"exact", "program", "effect"}
+    with pytest.raises(ValueError, match="not offered"):
+        grant(classify("bash x"), "program", id="x", folder="/")
+
+
+async def test_nobody_there_means_no() -> None:
+    request = ActionRequest("1", "c", "execute_command", "make")
+    report = classify("make")
+    decision = await Unattended().decide(request, report, judge(report))
+    assert decision.kind == "reject"
+    assert decision.command == "make"
+    assert "Nobody is there" in decision.reason
+
+
+def test_trust_is_per_folder_and_per_content() -> None:
+    records = {"/p": TrustRecord("/p", {".env": "1", "AGENTS.md": "2", "old": "3"})}
+    assert compare("/p", {".env": "1"}, records).trusted
+    finding = compare("/p", {".env": "9", "AGENTS.md": "2", "mcp": "4"}, records)
+    assert not finding.trusted
+    assert (finding.new, finding.changed, finding.gone) == (("mcp",), (".env",), ("old",))
+    assert not compare("/p/sub", {}, records).trusted
+    assert "not been trusted" in str(compare("/q", {".env": "1"}, records).texts[0])
+
+
+@pytest.mark.parametrize(
+    ("command", "scripts"),
+    [
+        ("./x.sh a", ("./x.sh",)), ("bash -x run.sh", ("run.sh",)),
+        ("python3 a.py && ./b", ("a.py", "./b")),
+        ("source env.sh", ("env.sh",)), ("bash -c './y'", ("./y",)), ("/usr/bin/ls", ()),
+        ("ls", ()),
+        ("sudo ./z", ("./z",)), ("python -m http.server", ()), ("$X ./a", ()),
+    ],
+)  # fmt: skip
+def test_scripts_are_named(command: str, scripts: tuple[str, ...]) -> None:
+    assert scripts_named(classify(command)) == scripts
+
+
+@pytest.mark.parametrize(
+    ("output", "widen"),
+    [
+        ("curl: (6) Could not resolve host: pypi.org", "network"),
+        ("touch: cannot touch '/etc/x': Read-only file system", "write"),
+        ("mkdir: cannot create directory '/opt/y': Permission denied", "write"),
+        ("error: test failed", None),
+    ],
+)
+def test_sandbox_failures_are_recognised(output: str, widen: str | None) -> None:
+    failure = sandbox_failure(output, 1)
+    assert (failure.widen if failure else None) == widen
+    assert sandbox_failure(output, 0) is None

@@ -1,0 +1,64 @@
+"""Redaction: what is secret goes, what only looks like it stays, and this process can undo it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.approval import Redactor, redact
+from tests.approval.corpus import FOLDER
+
+_SECRETS = (FOLDER / "secrets.txt").read_text().splitlines()
+_LOOK_ALIKES = (FOLDER / "look_alikes.txt").read_text().splitlines()
+
+
+def test_common_secrets_are_found() -> None:
+    missed = [line for line in _SECRETS if redact(line) == line]
+    assert len(_SECRETS) >= 40
+    assert len(missed) <= len(_SECRETS) * 0.05, missed
+
+
+def test_harmless_look_alikes_stay() -> None:
+    changed = [line for line in _LOOK_ALIKES if redact(line) != line]
+    assert len(_LOOK_ALIKES) >= 40
+    assert len(changed) <= len(_LOOK_ALIKES) * 0.03, changed
+
+
+@pytest.mark.parametrize("line", _SECRETS)
+def test_redacting_twice_changes_nothing_more(line: str) -> None:
+    once = redact(line)
+    assert redact(once) == once
+
+
+def test_names_and_hosts_stay_readable() -> None:
+    line = "postgres://bob:s3cr3tP4ss@db.example.com/app DB_PASSWORD=hunter22 end"
+    shown = redact(line)
+    assert "postgres://bob:" in shown
+    assert "@db.example.com/app DB_PASSWORD=" in shown
+    assert "s3cr3t" not in shown
+    assert "hunter22" not in shown
+
+
+def test_a_redactor_knows_values_and_can_undo() -> None:
+    redactor = Redactor(["correct-horse", "short"])
+    text = "use correct-horse and password=hunter22 then correct-horse, hunter22, short"
+    shown = redactor.redact(text)
+    assert shown == ("use [secret:1] and password=[secret:2] then [secret:1], [secret:2], short")
+    assert redactor.restore(shown) == text
+    assert redactor.redact(shown) == shown
+    assert redactor.placeholders("x [secret:2] [secret:9]") == ("[secret:2]",)
+    assert Redactor().restore(shown) == shown
+
+
+def test_a_value_inside_another_is_replaced_whole() -> None:
+    redactor = Redactor(["abcdef", "abcdefghij"])
+    assert redactor.redact("abcdefghij abcdef") == "[secret:2] [secret:1]"
+
+
+def test_private_keys_go_whole() -> None:
+    head, tail = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
+    key = f"{head}\nb3BlbnNzaC1rZXktdjEAAAAA\nAAAB\n{tail}"
+    shown = redact(f"before\n{key}\nafter")
+    assert "b3Blbn" not in shown
+    assert "AAAB" not in shown
+    assert shown.startswith("before\n")
+    assert shown.endswith("\nafter")
