@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.eval.scratch import Done, Scratch
 from benchmarks.eval.table import Task
+from kogniterm.errors import KognitermError
 from kogniterm.models.local import LocalModel
 from kogniterm.models.local.chat import chat_text
 from kogniterm.models.local.runtime import Finished, Prompt, Runtime
@@ -61,7 +62,10 @@ SetUp = Callable[[Task, Scratch], Attempt]
 def _timed(work: Callable[[Task, Scratch], Coroutine[Any, Any, Attempt]]) -> SetUp:
     def attempt(task: Task, scratch: Scratch) -> Attempt:
         began = time.monotonic()
-        result = asyncio.run(work(task, scratch))
+        try:
+            result = asyncio.run(work(task, scratch))
+        except KognitermError as error:
+            result = Attempt(error=str(error))
         result.seconds = time.monotonic() - began
         return result
 
