@@ -63,7 +63,8 @@ def fts5(facts: dict[str, str]) -> Callable[[str], Sequence[str]]:
     connection.executemany("INSERT INTO f VALUES (?)", [(facts[name],) for name in names])
 
     def search(text: str) -> Sequence[str]:
-        telling = [one for one in words.raw_words(text) if one not in words.stopwords()]
+        dropped = words.stopwords(words.language(text))
+        telling = [one for one in words.raw_words(text) if one not in dropped]
         if not telling:
             return []
         question = " OR ".join(f'"{one}"' for one in telling)

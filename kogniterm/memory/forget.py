@@ -80,6 +80,16 @@ class Forgetter:
         self._stores = tuple(stores)
         self._paths = tuple(paths)
 
+    def joined(self, *stores: Forgettable) -> Forgetter:
+        """One that forgets in `stores` too, for callers that know them only now."""
+        return Forgetter(
+            self._repository,
+            self._tombstones,
+            self._clock,
+            stores=(*self._stores, *stores),
+            paths=self._paths,
+        )
+
     def matches(self, text: str) -> list[Fact]:
         """The fact that `text` names (m7), or those that hold its words, of every status."""
         label = re.fullmatch(r"\s*\[?m(\d{1,18})\]?\s*", text)

@@ -105,7 +105,7 @@ class Memory:
         *,
         category: Category = "fact",
         slot: str | None = None,
-        created: datetime | float | None = None,
+        created: datetime | float | str | None = None,
         scope: Scope = "project",
         confidence: float = 1.0,
         source: Source = "explicit",
@@ -116,8 +116,8 @@ class Memory:
         """Remember `text` durably and return its id.
 
         A text that is known already is confirmed and keeps its id; a `slot` that is taken in
-        the same scope is superseded. `created` (when it was said) is now unless given; a
-        datetime without zone is UTC. Raises `UsageError` for what cannot be a fact.
+        the same scope is superseded. `created` (when it was said) is now unless given, as a
+        datetime, ISO 8601 or seconds since the epoch; without a zone it is UTC. Raises `UsageError` for what cannot be a fact.
         """
         change = self.remember(
             Candidate(
@@ -237,7 +237,12 @@ def open_memory(
     )
 
 
-def _epoch(moment: datetime | float | None) -> float | None:
+def _epoch(moment: datetime | float | str | None) -> float | None:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise UsageError("{moment} is not a date in ISO 8601.", moment=moment) from error
     if isinstance(moment, datetime):
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return moment

@@ -75,7 +75,7 @@ def stem(word: str, spoken: Language) -> str:
 def tokens(text: str, spoken: Language | None = None) -> list[Token]:
     """The telling words of `text`, in order, with their stems."""
     spoken = spoken or language(text)
-    dropped = stopwords()
+    dropped = stopwords(spoken)
     return [
         Token(word, stem(word, spoken))
         for word in raw_words(text)
@@ -89,9 +89,9 @@ def terms(text: str) -> list[str]:
 
 
 @cache
-def stopwords() -> frozenset[str]:
-    """Words that are never indexed, of both languages."""
-    return frozenset(word for line in _lines("stopwords") for word in line)
+def stopwords(spoken: Language) -> frozenset[str]:
+    """Words of a language that are never indexed; "son" says much in English, little in Spanish."""
+    return frozenset(word for line in _lines(f"stopwords_{spoken}") for word in line)
 
 
 @cache

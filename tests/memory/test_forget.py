@@ -94,6 +94,14 @@ def test_the_file_holds_no_word_of_it_while_open_or_closed(tmp_path: Path) -> No
         assert [fact.id for fact in memory.facts()] == kept
 
 
+def test_stores_can_join_later(memory: Memory) -> None:
+    fact = memory.add(SECRETIVE)
+    journal = ListStore(SECRETIVE)
+    receipt = memory.forgetter.joined(journal).forget([memory.get(fact)])
+    assert journal.lines == []
+    assert "the list" in {str(part.place) for part in receipt.parts}
+
+
 def test_forgetting_by_words_takes_what_holds_them(memory: Memory) -> None:
     memory.add("Ana likes tea")
     one = memory.add("Ana lives in Calle Mayor 3", keywords=["address"])

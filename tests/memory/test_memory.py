@@ -86,7 +86,11 @@ def test_created_takes_dates_and_numbers(memory: Memory) -> None:
     one = memory.add("Ana moved to Porto", created=moment)
     two = memory.add("Ana moved to Faro", created=moment.timestamp())
     three = memory.add("Ana moved to Braga", created=moment.replace(tzinfo=None))
-    assert {memory.get(fact).created for fact in (one, two, three)} == {moment.timestamp()}
+    four = memory.add("Ana moved to Évora", created="2023-05-08T12:00:00Z")
+    times = {memory.get(fact).created for fact in (one, two, three, four)}
+    assert times == {moment.timestamp()}
+    with pytest.raises(UsageError):
+        memory.add("Ana moved", created="some day")
 
 
 def test_a_named_month_prefers_what_was_told_then(memory: Memory) -> None:

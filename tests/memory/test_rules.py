@@ -140,6 +140,8 @@ def test_words_are_compared_without_accents_possessives_and_case() -> None:
     assert words.raw_words("Tom's CAFÉ costs 4,000") == ("tom", "cafe", "costs", "4000")
     assert words.language("¿Dónde está el servidor?") == "es"
     assert words.language("Where is the server?") == "en"
+    assert words.terms("Tom's son drives the van") == ["tom", "son", "drive", "van"]
+    assert words.terms("Las casas son de Ana") == ["cas", "ana"]
     assert words.terms("日本語") == ["日本", "本語"]
 
 
