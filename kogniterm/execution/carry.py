@@ -55,6 +55,13 @@ if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
 \builtin return "$__kt_status"
 """
 
+_FIELDS = (
+    *("status", "letters", "last", "cwd", "umask", "soft", "hard", "shopts", "options"),
+    *("functions", "flags", "variables", "aliases", "traps", "positional", "local", "folders"),
+    *("exit_action", "children", "background"),
+)
+"""What the leave file writes, in its order, each ended by a NUL."""
+
 _VALUE = rb"""(?:"(?:[^"\\]|\\.)*+"|\$?'(?:[^'\\]|\\.)*+'|\\.|[^"'\\\n])*+"""
 _VARIABLE = re.compile(
     rb"declare (-\S+) ([A-Za-z_][A-Za-z0-9_]*)(?:=" + _VALUE + rb")?\n", re.DOTALL
@@ -247,64 +254,52 @@ def read_dump(
     """
     begin = dump.find(b"\0begin\0")
     parts = dump[begin + 7 :].split(b"\0")
-    if begin < 0 or len(parts) != 22 or parts[-2] != b"end":
+    if begin < 0 or len(parts) != len(_FIELDS) + 2 or parts[-2] != b"end":
         return None
-    (
-        status,
-        letters,
-        last,
-        cwd,
-        umask,
-        soft,
-        hard,
-        shopts,
-        options,
-        functions,
-        flags,
-        variables,
-        aliases,
-        traps,
-        positional,
-        local,
-        folders,
-        exit_action,
-        children,
-        background,
-    ) = parts[:20]
-    table = _variables(variables)
+    field = dict(zip(_FIELDS, parts, strict=False))
+    table = _variables(field["variables"])
     if table is None:
         return None
-    inside = positional == b"inside"
-    hidden = _variables(local) if inside else {}
-    overridden = frozenset(name for name in overlay if table.get(name) != overlay[name])
-    table = _restored(table, previous.variables, overlay, hidden or {})
+    inside = field["positional"] == b"inside"
+    hidden = _variables(field["local"]) if inside else {}
+    background = field["background"]
     return ShellState(
-        variables=table,
-        functions=_without_ours(functions),
-        function_flags=b"".join(
-            b"\\builtin declare " + kind + b" " + name + b"\n"
-            for kind, name in _FUNCTION_FLAGS.findall(flags)
-            if kind != b"-f"
-        ),
-        shell_options=shopts,
-        options=_with_flags(options, letters),
-        limits=(soft, hard),
-        aliases=aliases,
-        traps=b"".join(
-            b"\\builtin trap -- " + action + b" " + name + b"\n"
-            for action, name in _TRAP.findall(traps)
-            if name != b"EXIT"
-        ),
-        positional=previous.positional if inside else positional,
-        folders=tuple(folders.splitlines()),
-        umask=umask.strip(),
-        status=int(status or 0),
-        last_argument=last,
-        cwd=decode(cwd) or previous.cwd,
-        exit_action=exit_action,
+        variables=_restored(table, previous.variables, overlay, hidden or {}),
+        functions=_without_ours(field["functions"]),
+        function_flags=_function_flags(field["flags"]),
+        shell_options=field["shopts"],
+        options=_with_flags(field["options"], field["letters"]),
+        limits=(field["soft"], field["hard"]),
+        aliases=field["aliases"],
+        traps=_traps(field["traps"]),
+        positional=previous.positional if inside else field["positional"],
+        folders=tuple(field["folders"].rstrip(b"\n").split(b"\n")),
+        umask=field["umask"].strip(),
+        status=int(field["status"] or 0),
+        last_argument=field["last"],
+        cwd=decode(field["cwd"]) or previous.cwd,
+        exit_action=field["exit_action"],
         background=int(background) if background.isdigit() else previous.background,
-        children=_known_children(previous, children, background),
-        overridden=overridden,
+        children=_known_children(previous, field["children"], background),
+        overridden=frozenset(name for name in overlay if table.get(name) != overlay[name]),
+    )
+
+
+def _function_flags(printed: bytes) -> bytes:
+    """Declarations of functions that are exported, traced or read-only."""
+    return b"".join(
+        b"\\builtin declare " + kind + b" " + name + b"\n"
+        for kind, name in _FUNCTION_FLAGS.findall(printed)
+        if kind != b"-f"
+    )
+
+
+def _traps(printed: bytes) -> bytes:
+    """The user's traps; that on EXIT is ours."""
+    return b"".join(
+        b"\\builtin trap -- " + action + b" " + name + b"\n"
+        for action, name in _TRAP.findall(printed)
+        if name != b"EXIT"
     )
 
 
@@ -344,6 +339,7 @@ def _restored(
     overlay: Mapping[bytes, bytes],
     hidden: Mapping[bytes, bytes],
 ) -> dict[bytes, bytes]:
+    table = dict(table)
     for name in (*overlay, *hidden):
         if name in hidden or table.get(name) == overlay[name]:
             if name in previous:

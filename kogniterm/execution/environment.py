@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 
@@ -41,7 +40,9 @@ _DROPPED = frozenset(
 
 def inherited() -> dict[str, str]:
     """This process's own environment, for callers that do not give one."""
-    return dict(os.environ)
+    from kogniterm.settings import environment  # its only reader
+
+    return environment()
 
 
 def base_environment(

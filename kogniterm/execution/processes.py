@@ -59,10 +59,10 @@ def children(pid: int) -> list[int]:
         return found
     for thread in threads:
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 - hot path
                 found.extend(map(int, file.read().split()))
         except FileNotFoundError:
-            if os.path.exists(f"/proc/{pid}/task/{thread}"):  # noqa: PTH110
+            if os.path.exists(f"/proc/{pid}/task/{thread}"):  # noqa: PTH110 - hot path
                 return _children_by_scan(pid)
         except OSError:
             continue
@@ -72,7 +72,7 @@ def children(pid: int) -> list[int]:
 def _children_by_scan(pid: int) -> list[int]:
     """For kernels built without CONFIG_PROC_CHILDREN."""
     found = []
-    for name in os.listdir("/proc"):  # noqa: PTH208
+    for name in os.listdir("/proc"):  # noqa: PTH208 - hot path
         if name.isdigit():
             state = process_state(int(name))
             if state is not None and state.parent == pid:
