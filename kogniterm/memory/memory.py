@@ -117,7 +117,8 @@ class Memory:
 
         A text that is known already is confirmed and keeps its id; a `slot` that is taken in
         the same scope is superseded. `created` (when it was said) is now unless given, as a
-        datetime, ISO 8601 or seconds since the epoch; without a zone it is UTC. Raises `UsageError` for what cannot be a fact.
+        datetime, ISO 8601 or seconds since the epoch; without a zone it is UTC. Raises
+        `UsageError` for what cannot be a fact.
         """
         change = self.remember(
             Candidate(
