@@ -18,6 +18,7 @@ import contextlib
 import gc
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -84,6 +85,7 @@ class Supervisor:
         self._poll = select.poll()
         self._draining: dict[int, _Command] = {}
         self._orphaned = False
+        self._private = ""
 
     def run(self) -> None:
         """Serve until the executor is gone and no kept job is left."""
@@ -155,6 +157,7 @@ class Supervisor:
             report=report,
             statuses=message["statuses"],
         )
+        self._private = os.path.dirname(request.statuses)  # noqa: PTH120 - pathlib is slow to load
         try:
             leader, master = pty.spawn(request)
         except (OSError, pty.SpawnError) as error:
@@ -215,6 +218,14 @@ class Supervisor:
             if not command.kept:
                 end_tree(command.leader)
                 signal_leader(command.leader)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the private folder of an executor whose process was killed."""
+        host = process_state(self._host)
+        host_gone = host is None or host.state in "ZX"
+        if self._private and host_gone and not any(c.kept for c in self._commands.values()):
+            shutil.rmtree(self._private, ignore_errors=True)
 
 
 def signal_leader(leader: int) -> None:

@@ -273,6 +273,7 @@ HOST = """
 import sys
 from kogniterm.execution import open_executor
 executor = open_executor(sys.argv[1])
+print(executor.state_folder, flush=True)
 executor.run("setsid sh -c 'echo $$ >daemon; exec sleep 300' & sleep 300 & echo $! >job")
 executor.run("sh -c 'trap \\"\\" TERM HUP INT; echo $$ >child; while :; do sleep 1; done'")
 """
@@ -280,7 +281,12 @@ executor.run("sh -c 'trap \\"\\" TERM HUP INT; echo $$ >child; while :; do sleep
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path, number: int) -> None:
-    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path)], cwd=Path.cwd())
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert host.stdout is not None
+    with host.stdout:
+        private = Path(host.stdout.readline().strip())
     names = ("daemon", "job", "child")
     until(lambda: all((tmp_path / n).exists() and (tmp_path / n).read_text() for n in names))
     pids = [int((tmp_path / name).read_text()) for name in names]
@@ -288,6 +294,7 @@ def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path, number: int) ->
     host.send_signal(number)
     host.wait(10)
     until(lambda: not any(alive(pid) for pid in pids))
+    until(lambda: not private.exists())
 
 
 # --- waiting ---------------------------------------------------------------------------------
