@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from kogniterm.protocols import Tool
 from kogniterm.tools.edit import FileVersions, edit_file, write_file
 from kogniterm.tools.files import read_file
 from kogniterm.tools.github import github
 from kogniterm.tools.net import NetClient
-from kogniterm.tools.output import read_output
+from kogniterm.tools.output import Outputs, read_output
 from kogniterm.tools.search import find_files, search_text
 from kogniterm.tools.shell import execute_command
 from kogniterm.tools.web import web_fetch, web_search
@@ -23,7 +22,7 @@ class ToolPlaces:
 
     cwd: Callable[[], str]
     workspace: str
-    outputs: Path
+    outputs: Outputs
     is_secret: Callable[[str], bool]
 
 

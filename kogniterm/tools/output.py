@@ -2,37 +2,76 @@
 
 from __future__ import annotations
 
-import re
-from itertools import islice
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Protocol
 
 from pydantic import Field
 
-from kogniterm.errors import ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
 
 MAX_LINES = 400
-MAX_CHARS = 20_000
-MAX_LINE = 2_000
+
+
+class OutputPage(Protocol):
+    """Lines of an output, and whether others follow."""
+
+    @property
+    def last(self) -> int:
+        """Number of the last line."""
+
+    @property
+    def text(self) -> str:
+        """The lines."""
+
+    @property
+    def more(self) -> bool:
+        """Whether others follow."""
+
+
+class OutputMatch(Protocol):
+    """A line that matches."""
+
+    @property
+    def line(self) -> int:
+        """Its number."""
+
+    @property
+    def text(self) -> str:
+        """The line."""
+
+
+class Outputs(Protocol):
+    """The kept outputs, by the path an observation names. Raises `ToolError` kinds."""
+
+    def page(self, path: str, start_line: int = 1, count: int = 200) -> OutputPage:
+        """Lines from `start_line` on; a negative start counts from the end."""
+
+    def search(self, path: str, pattern: str, *, limit: int = 50) -> Sequence[OutputMatch]:
+        """Lines that match a regular expression."""
 
 
 class OutputArguments(Arguments):
     """Which lines of which kept output."""
 
     path: str = Field(description="as named in the observation")
-    start: int = Field(default=1, ge=1, description="first line")
+    start: int = Field(default=1, description="first line; -50: the last 50")
     lines: int = Field(default=100, ge=1, le=MAX_LINES)
     pattern: str | None = Field(default=None, description="only lines that match this regex")
 
 
-def read_output(outputs: Path) -> SchemaTool[OutputArguments]:
-    """The tool over the folder that keeps command outputs; nothing outside it can be read."""
+def read_output(outputs: Outputs) -> SchemaTool[OutputArguments]:
+    """The tool over the kept outputs."""
 
     async def run(arguments: OutputArguments) -> str:
-        path = Path(arguments.path).resolve()
-        if not path.is_relative_to(outputs.resolve()) or not path.is_file():
-            raise ToolError("{path} is no kept command output.", path=arguments.path)
-        return page(path, arguments)
+        if arguments.pattern is not None:
+            found = outputs.search(arguments.path, arguments.pattern, limit=arguments.lines)
+            return (
+                "\n".join(f"{match.line}: {match.text}" for match in found) or "[no line matches]"
+            )
+        page = outputs.page(arguments.path, arguments.start, arguments.lines)
+        if not page.text:
+            return "[no such line]"
+        return f"{page.text}\n[more from line {page.last + 1}]" if page.more else page.text
 
     return SchemaTool(
         "read_output",
@@ -40,28 +79,3 @@ def read_output(outputs: Path) -> SchemaTool[OutputArguments]:
         OutputArguments,
         run,
     )
-
-
-def page(path: Path, arguments: OutputArguments) -> str:
-    """The wanted lines, numbered, with a last line that says where to go on."""
-    try:
-        matches = re.compile(arguments.pattern).search if arguments.pattern else None
-    except re.error as error:
-        raise ToolError("The pattern is no regular expression: {why}.", why=error) from None
-    shown: list[str] = []
-    size = 0
-    more = False
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        for number, line in enumerate(islice(file, arguments.start - 1, None), arguments.start):
-            text = line.rstrip("\r\n")[:MAX_LINE]
-            if matches is not None and not matches(text):
-                continue
-            if len(shown) == arguments.lines or size > MAX_CHARS:
-                more = True
-                shown.append(f"[more from line {number}]")
-                break
-            shown.append(f"{number}: {text}")
-            size += len(text)
-    if not shown:
-        return "[no line matches]" if matches else "[no such line]"
-    return "\n".join(shown if more else [*shown, "[end]"])

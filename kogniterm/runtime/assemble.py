@@ -1,0 +1,194 @@
+"""Puts a live session together from its parts. Imported when a session is opened: it is heavy."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import SystemMessage
+
+from kogniterm import prompts
+from kogniterm.approval.places import is_secret
+from kogniterm.approval.redact import Redactor, redact
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.preimages import PreimageStore
+from kogniterm.execution.store import OutputStore
+from kogniterm.memory import open_memory
+from kogniterm.memory.contexts import SessionContext
+from kogniterm.paths import Paths
+from kogniterm.protocols import Model
+from kogniterm.runtime.keys import KEY_SETTINGS
+from kogniterm.runtime.limits import Limits
+from kogniterm.runtime.memory_desk import MemoryDesk
+from kogniterm.runtime.policy_desk import open_policy
+from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.toolbox import ToolPlaces, session_tools
+from kogniterm.runtime.trust import TrustStore, instructions_text, trusted_files
+from kogniterm.runtime.undo import UndoDesk
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.journal import SessionJournal
+from kogniterm.sessions.store import SessionStore
+from kogniterm.settings import Settings
+from kogniterm.types import Text
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a session is built from besides its journal; `notices` are told to the person."""
+
+    settings: Settings
+    paths: Paths
+    environ: Mapping[str, str]
+    notices: tuple[Text, ...] = ()
+
+
+def assemble(
+    given: Given,
+    journal: SessionJournal,
+    store: SessionStore,
+    open_model: Callable[[str], Model],
+) -> LiveSession:
+    """The session of `journal`, ready for a turn."""
+    settings, paths, state = given.settings, given.paths, journal.state
+    clock, workspace = SystemClock(), Path(state.folder)
+    model = open_model(state.model)
+    project, told = trusted_files(TrustStore(paths.trust_file), workspace)
+    rules = {file.name: file.text for file in project if file.kind == "policy"}
+    policy = open_policy(settings, paths, state.folder, now=clock.now, project_rules=rules)
+    outputs = _outputs(given)
+    executor = _executor(given, state)
+    opened = next(iter(journal.records())).time
+
+    def release() -> None:
+        journal.close()
+        store.close()
+
+    return LiveSession(
+        journal=journal,
+        chat_model=model,
+        executor=executor,
+        tools=session_tools(ToolPlaces(lambda: executor.cwd, state.folder, outputs, is_secret)),
+        policy=policy,
+        vault=Redactor(_known_secrets(settings)),
+        undo=UndoDesk(
+            PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd
+        ),
+        system=SystemMessage(system_text(state.folder, opened, instructions_text(project))),
+        clock=clock,
+        limits=limits_of(settings),
+        env_hash=_environment_hash(given.environ),
+        command_timeout=settings.command_timeout or None,
+        open_model=open_model,
+        release=release,
+        memory=_memory(given, journal, model, clock),
+        notices=(*given.notices, *told),
+        mode=_kept(settings, "approval_mode", state.mode),
+        plan_mode=_kept(settings, "plan", state.plan_mode),
+    )
+
+
+def _kept(settings: Settings, name: str, before: str) -> Any:
+    """What was set wins; otherwise a resumed session goes on as it was."""
+    return before if settings.origin(name).kind == "default" else getattr(settings, name)
+
+
+def _outputs(given: Given) -> OutputStore:
+    """Where whole outputs are kept; what is too old or too much goes now."""
+    settings = given.settings
+    outputs = OutputStore(
+        given.paths.outputs,
+        quota_bytes=settings.output_quota_mb * 1_000_000,
+        max_age=settings.output_max_age_days * 86_400,
+    )
+    outputs.prune()
+    return outputs
+
+
+def _executor(given: Given, state: SessionState) -> CommandExecutor:
+    return open_executor(
+        state.cwd if Path(state.cwd).is_dir() else state.folder,
+        env=dict(given.environ),
+        outputs=given.paths.outputs,
+        input_wait=given.settings.input_wait_limit,
+    )
+
+
+def _memory(
+    given: Given, journal: SessionJournal, model: Model, clock: SystemClock
+) -> MemoryDesk | None:
+    """Memory bound to this person and folder; None when it is switched off."""
+    settings, paths, state = given.settings, given.paths, journal.state
+    if settings.memory == "off":
+        return None
+    shared = settings.database_url
+    memory = open_memory(
+        shared.get_secret_value() if shared is not None else paths.database,
+        user=getpass.getuser(),
+        project=state.folder,
+        clock=clock,
+        redact=redact,
+        key_file=paths.data / "memory-key",
+        paths=(paths.data,),
+    )
+    # A model that only writes commands cannot read for facts; explicit wishes still work.
+    reader = None if model.info.one_command or model.info.provider == "scripted" else model
+    context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
+    return MemoryDesk(context, journal, Path(state.folder), clock)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The budgets of one turn."""
+    output = settings.max_output_mb
+    return Limits(
+        steps=settings.max_steps,
+        seconds=settings.max_seconds,
+        tokens=settings.max_tokens,
+        dollars=settings.max_cost_usd,
+        commands=settings.max_commands,
+        output_bytes=int(output * 1_000_000) if output is not None else None,
+    )
+
+
+def system_text(folder: str, opened: float, instructions: str = "") -> str:
+    """The system message: fixed for the session, so that the prompt prefix never changes.
+
+    `opened` is when the session was begun, in seconds since the epoch, also after a resume.
+    """
+    day = datetime.fromtimestamp(opened, UTC).date().isoformat()
+    system = f"{platform.system()} {platform.machine()}, bash"
+    text = prompts.load("system").format(system=system, folder=folder, date=day)
+    return f"{text}\n\n{instructions}" if instructions else text
+
+
+def _known_secrets(settings: Settings) -> tuple[str, ...]:
+    return tuple(
+        secret.get_secret_value()
+        for field in KEY_SETTINGS.values()
+        if (secret := getattr(settings, field)) is not None
+    )
+
+
+def _environment_hash(environ: Mapping[str, str]) -> str:
+    """A digest that tells whether the environment was the same, and nothing else about it."""
+    text = "\0".join(f"{key}={value}" for key, value in sorted(environ.items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
