@@ -82,17 +82,23 @@ class SessionContext:
         self._extractor = Extractor(memory, model)
         self._volatile = SessionNotes(session_id, last_used=memory.clock.now())
         self._last = recall.MemoryContext()
+        self._shown: dict[str, str] = {}
         self.said: list[Message] = []
         """What the person typed since this context was made: what memory tools may rest on."""
 
     def begin_turn(self, question: str, messages: Sequence[Message] = ()) -> ExecutionContext:
         """Recall for a turn that starts with `question`, the person's own words."""
         self.said.append(Message(0, "person", question, self.memory.clock.now()))
-        self._last = recall.MemoryContext() if self.mode == "off" else self._recalled(question)
+        if self.mode == "off":
+            self._last = recall.MemoryContext()
+        else:
+            self._last = recall.recall(self.memory, question, self._shown)
+            self._shown.update(self._last.lines)
         return ExecutionContext(self.session_id, tuple(window(messages)), self.notes(), self._last)
 
-    def _recalled(self, question: str) -> recall.MemoryContext:
-        return recall.recall(self.memory, question)
+    def history_was_shortened(self) -> None:
+        """What was shown may be gone from the model's sight: show it again when it matters."""
+        self._shown.clear()
 
     async def end_turn(
         self, answer: str, messages: Sequence[Message], *, ending: bool = False

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kogniterm.errors import ToolError
 from kogniterm.memory import Memory, Origin
 from kogniterm.memory.contexts import SessionContext
+from kogniterm.memory.profiles import ProjectProfile
 from kogniterm.memory.recall import (
     FEW,
     LESSON_TOKENS,
@@ -60,6 +61,36 @@ def test_many_facts_are_chosen_within_budgets(memory: Memory) -> None:
     assert 10 < len(standing) < 60
     assert context.tokens < STANDING_TOKENS + SEARCH_TOKENS + LESSON_TOKENS + 150
     assert len(labels) == len(set(labels))
+
+
+def test_preferences_and_the_project_are_part_of_it(memory: Memory) -> None:
+    memory.preferences.set("language", "es")
+    memory.projects.save(ProjectProfile(languages={"Python": 3}, test_commands=('x "</memory>"',)))
+    text = recall(memory, "hello").text
+    assert "preference language: \"'es'\"" in text
+    assert 'project languages: "Python (3 files)"' in text
+    assert text.count("</memory>") == 1
+
+
+def test_a_session_is_not_told_the_same_twice(memory: Memory, clock: HandClock) -> None:
+    tea = memory.add("Ana likes tea")
+    session = SessionContext(memory, "s1")
+    assert "Ana likes tea" in session.begin_turn("hello").recalled.text
+    second = session.begin_turn("hello again").recalled
+    assert second.text == ""
+    assert [one.label for one in second.used] == [f"m{tea}"]
+    cake = memory.add("Ana likes cake")
+    third = session.begin_turn("and now?").recalled
+    assert "cake" in third.text
+    assert "tea" not in third.text
+    assert {one.label for one in third.used} == {f"m{tea}", f"m{cake}"}
+    session.history_was_shortened()
+    assert "Ana likes tea" in session.begin_turn("hello").recalled.text
+    memory.updater.edit(memory.get(tea), "Ana likes green tea")
+    corrected = session.begin_turn("hello").recalled.text
+    assert "green tea" in corrected
+    assert f"[m{tea}] no longer holds" in corrected
+    assert session.begin_turn("hello").recalled.text == ""
 
 
 def test_faded_and_replaced_and_pending_facts_stay_out(memory: Memory, clock: HandClock) -> None:
