@@ -91,7 +91,8 @@ class Call:
             return
         if content and is_device(place.path):
             self.ask("It reads the device {path}.", path=self.shown(place))
-        if is_secret(place.path, glob=place.glob or HOLE in place.path):
+        reaches = content and (place.glob or HOLE in place.path)
+        if is_secret(place.path, glob=reaches):
             self.secret(place)
         else:
             self._effect("read", place)

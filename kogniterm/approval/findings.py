@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kogniterm.approval.display import render
 from kogniterm.types import RISK_LABELS, Effect, EffectKind, RiskLabel, RiskReport, Text
 
 _RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
@@ -24,7 +25,9 @@ class Findings:
             self.label = label
         if len(self._reasons) >= _MAX_EFFECTS:
             return
-        text = Text(template, values)
+        # A name or path of the command could otherwise hide characters in the reason itself.
+        shown = {key: render(v) if isinstance(v, str) else v for key, v in values.items()}
+        text = Text(template, shown)
         self._reasons.setdefault(str(text), (_RANK[label], text))
 
     def ask(self, template: str, **values: object) -> None:

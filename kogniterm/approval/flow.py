@@ -20,6 +20,7 @@ from kogniterm.approval.shelltree import (
     Sequence,
     Simple,
 )
+from kogniterm.approval.words import Literal, Unknown, Word
 
 
 def goes_to_device(redirect: Redirect, scope: Scope) -> bool:
@@ -48,14 +49,16 @@ def any_of(values: list[Argument]) -> Argument:
     )
 
 
-def assigned_names(node: Node) -> set[str]:
-    """Names a statement may assign, found without recursion."""
-    found: set[str] = set()
+def assigned_names(node: Node) -> dict[str, bool]:
+    """Names a statement may assign, and whether only numbers; found without recursion."""
+    found: dict[str, bool] = {}
     stack: list[Node] = [node]
     while stack:
         current = stack.pop()
         if isinstance(current, Simple):
-            found.update(assignment.name for assignment in current.assignments)
+            for assignment in current.assignments:
+                number = len(assignment.values) == 1 and _is_number(assignment.values[0])
+                found[assignment.name] = number and found.get(assignment.name, True)
         elif isinstance(current, Pipeline):
             stack.extend(current.parts)
         elif isinstance(current, Sequence):
@@ -65,6 +68,15 @@ def assigned_names(node: Node) -> set[str]:
         elif isinstance(current, Group | Loop):
             stack.append(current.body)
     return found
+
+
+def _is_number(word: Word) -> bool:
+    if len(word.parts) != 1:
+        return False
+    part = word.parts[0]
+    if isinstance(part, Literal):
+        return part.text.isdigit()
+    return isinstance(part, Unknown) and part.digits
 
 
 def said(part: Node, scope: Scope) -> str | None:
@@ -95,6 +107,10 @@ def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument |
         return None
     words = [expand(word, scope) for word in part.words]
     flat = [argument.value for group in words for argument in group]
+    if flat[0] == "grep" and any(re.fullmatch(r"-\w*(?:r\w*l|l\w*r)\w*", word) for word in flat):
+        below = flat[-1]
+        known = below == "." or below.startswith(("./", "/"))
+        return Argument(f"{below.rstrip('/')}/{HOLE}", split=True, tainted=True) if known else None
     if flat[0] in _PASSES_LINES:
         return before
     if flat[0] != "find" or "-printf" in flat or "-fprintf" in flat:

@@ -198,7 +198,7 @@ def is_secret(path: str, *, glob: bool = False) -> bool:
     name = posixpath.basename(path)
     if _name_is_secret(name, glob=glob) or _name_patterns()[2].match(path):
         return True
-    if glob and path.startswith(("/etc", "/proc", "/root", "/?", "/*", "/[")):
+    if glob and name != HOLE and path.startswith(("/etc", "/proc", "/root", "/?", "/*", "/[")):
         tail = path.split("/")
         for exemplar in ("/etc/shadow", "/etc/gshadow", "/proc/self/environ", "/etc/sudoers"):
             wanted = exemplar.split("/")

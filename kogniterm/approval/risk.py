@@ -178,8 +178,10 @@ class _Judge:
         values = self._words(node.words, scope) if node.words is not None else [TAINTED]
         inner = scope.branch()
         # What the body assigns may differ from round to round.
-        for name in assigned_names(node.body):
-            inner.variables[name] = TAINTED
+        for name, counts in assigned_names(node.body).items():
+            before = inner.variables.get(name)
+            counts = counts and not (before is not None and before.tainted)
+            inner.variables[name] = Argument("0") if counts else TAINTED
         if node.variable is not None:
             same = values[0] if len(values) == 1 else any_of(values)
             inner.variables[node.variable] = same

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kogniterm.approval.places import HOLE, Ground
-from kogniterm.approval.shelltree import Function
+from kogniterm.approval.shelltree import Function, Node, Pipeline, Simple
 from kogniterm.approval.words import (
     PLAIN,
     Literal,
@@ -152,11 +152,26 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
     return Argument("".join(value), glob, split, tainted, tuple(names), tuple(inner))
 
 
+_PLAIN_PRINTERS = frozenset({"date", "wc", "nproc", "pwd", "whoami", "hostname", "id", "uname"})
+_PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
+
+
+def _prints_plainly(node: Node) -> bool:
+    """Whether what a substitution prints is a number, date or name the machine itself chose."""
+    if isinstance(node, Pipeline):
+        node = node.parts[-1]
+    if not isinstance(node, Simple) or not node.words:
+        return False
+    first, *rest = node.words
+    return first.raw in _PLAIN_PRINTERS and all(_PLAIN_ARGUMENT.match(w.raw) for w in rest)
+
+
 def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argument:
     if isinstance(part, Substitution):
         if part.kind != "command":
             return Argument("/dev/fd/63", inner=(part,))
-        return Argument(HOLE, split=True, tainted=True, inner=(part,))
+        tainted = not _prints_plainly(part.node)
+        return Argument(HOLE, split=True, tainted=tainted, inner=(part,))
     if isinstance(part, Unknown):
         if part.digits:
             return NUMBER

@@ -114,6 +114,12 @@ def test_reasons_are_sentences_without_gaps() -> None:
             assert "\x01" not in str(reason), (command, reason)
 
 
+def test_reasons_never_carry_hidden_characters() -> None:
+    for command in ("x\u200by", "rm a\u202eb", "./\x1b[2Kx", "cat ~/.ssh/\u2066k", "git x\ry"):
+        for reason in classify(command, cwd=WORKSPACE).reasons:
+            assert str(reason).isprintable(), (command, reason)
+
+
 _PIECES = st.sampled_from(
     [*"abxy-/.*?~{}[]()<>|&;$`'\"\\# \n!=,:@%+^", "$(", "${", "$((", "))", "<<E\n", "\nE\n", "<<<",
      "&&", "||", ">>", "2>&1", "[[ ", " ]]", "if ", "then ", "fi", "for i in ", "do ", "done",

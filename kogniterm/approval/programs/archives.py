@@ -44,6 +44,9 @@ def tar(call: Call, rules: Rules) -> None:
             call.writes(archive)
         if "--remove-files" in words:
             call.ask("{program} deletes the files it packed.")
+    elif "O" in letters or "--to-stdout" in words:
+        if archive is not None:
+            call.reads(archive)
     elif "d" in letters and "x" not in letters:
         return
     else:

@@ -21,7 +21,7 @@ def assigns(call: Call, name: str, value: Argument) -> None:
         call.danger("It sets {name}, which makes other programs load code.", name=name)
     elif hides_tracks(name):
         call.danger("It tampers with the shell's history ({name}).", name=name)
-    elif steers(name):
+    elif steers(name) and not (name == "IFS" and value.known and not value.value.strip("\n\t ")):
         call.ask("It sets {name}, which changes what programs do.", name=name)
     if value.value.startswith("-") and not re.fullmatch(r"-\d+", value.value):
         call.ask("It keeps an option in a variable ({name}).", name=name)

@@ -63,7 +63,7 @@ make gmake ninja cmake meson bazel just task scons tox nox pytest jest mocha vit
 gcc g++ cc c++ clang clang++ ld as rustc javac ghc tcc nasm gnatmake: ask compile
 python python2 python3 pypy pypy3 ipython jupyter perl ruby node nodejs php lua luajit tclsh wish
     expect Rscript R julia java scala kotlin groovy swift ghci erl elixir iex guile racket sbcl
-    clisp octave gnuplot pwsh osascript m4 bc dc: interpreter
+    clisp octave gnuplot pwsh osascript m4 dc: interpreter
 irb pry gdb lldb jshell: ask code
 nc ncat netcat socat telnet: netcat
 ftp sftp tftp lftp scp rcp rlogin rsh mosh autossh sshfs ssh-copy-id ssh-keyscan: transfer

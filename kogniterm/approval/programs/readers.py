@@ -29,6 +29,7 @@ sort: read; value k t S key field-separator buffer-size batch-size parallel; wri
     T temporary-directory; run compress-program; read files0-from random-source
 uniq: uniq; value f s w skip-fields skip-chars check-chars
 shuf: read; value n i input-range head-count; pattern e echo; write o output; read random-source
+bc: read
 tr seq expr basename dirname pathchk factor numfmt: text; value s f w d suffix separator format
     field from to padding
 true false sleep yes pwd logname tty arch nproc whoami users groups id uptime hostid: text; value
@@ -156,7 +157,7 @@ timedatectl localectl hostnamectl loginctl: verbs status list list-timezones sho
     list-users user-status session-status list-locales list-keymaps timesync-status
 docker podman nerdctl: docker
 kubectl: cloud
-pip pip3: verbs list show freeze check help
+pip pip3: verbs show freeze check help
 cargo: verbs version help
 go: verbs version help
 dpkg: dpkg

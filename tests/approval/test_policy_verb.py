@@ -1,0 +1,63 @@
+"""`kogniterm policy`: what people see of the rules."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from kogniterm.approval import load_rules
+from kogniterm.cli import policy
+from kogniterm.errors import SettingsError, UsageError
+
+
+def _parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    policy.add_parser(parser.add_subparsers())
+    return parser.parse_args(["policy", *words])
+
+
+def test_check_explains_rule_by_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = tmp_path / "policy.toml"
+    rules.write_text('[[rule]]\ndecision = "deny"\nprogram = "make"\nreason = "no builds here"\n')
+    args = _parse("check", "make all", "--file", str(rules), "--cwd", str(tmp_path))
+    assert policy.run(args) == 0
+    shown = capsys.readouterr().out
+    assert "no builds here" in shown
+    assert "=> [deny]" in shown
+    assert "floor" in shown
+
+
+def test_check_shows_hidden_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.run(_parse("check", "ls\u200b")) == 0
+    shown = capsys.readouterr().out
+    assert "\u200b" not in shown
+    assert "\\u{200B}" in shown
+
+
+def test_test_shows_what_would_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    history = [("ls", "/w", "ask"), ("make", "/w", "allow"), ("rm -rf /", "/w", "ask")]
+    assert policy.run(_parse("test"), history=history) == 1
+    shown = capsys.readouterr().out
+    assert "allow => ask  make" in shown
+    assert "ask => deny  rm -rf /" in shown
+    assert "  ls\n" not in shown
+    assert policy.run(_parse("test"), history=[("ls", "/w", "ask")]) == 0
+
+
+def test_differences_follow_the_rules() -> None:
+    rules = load_rules("[[rule]]\ndecision='allow'\nprogram='make'\n", origin="x")
+    found = list(policy.differences([("make", "/w", "ask")], rules=rules, mode="manual"))
+    assert [(d.before, d.now) for d in found] == [("ask", "allow")]
+
+
+def test_broken_files_are_told_with_their_line(tmp_path: Path) -> None:
+    broken = tmp_path / "p.toml"
+    broken.write_text("[[rule]]\nfoo = 1\n")
+    with pytest.raises(SettingsError, match="line 2"):
+        policy.load(broken)
+    broken.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="cannot be read"):
+        policy.load(broken)
+    assert policy.load(tmp_path / "none").rules == ()
