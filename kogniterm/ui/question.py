@@ -162,7 +162,8 @@ class Question:
         if self.request.purpose:
             facts.append(_fact(_("Purpose"), one_line(self.request.purpose, 400)))
         facts.append(_fact(_("Folder"), self.cwd))
-        reasons = [translate(text) for text in (*self.report.reasons, *self.verdict.reasons)]
+        said = (*self.report.reasons, *self.verdict.reasons)
+        reasons = [translate(text).removesuffix(".") for text in said]
         if reasons:
             facts.append(_fact(_("Why asked"), "; ".join(dict.fromkeys(reasons))))
         effects = "; ".join(effect_text(effect) for effect in self.report.effects)

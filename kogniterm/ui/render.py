@@ -30,7 +30,7 @@ from kogniterm.ui.surface import Surface
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
-_QUIET_TOOLS = frozenset({"make_plan", "update_plan"})
+_QUIET_TOOLS = frozenset({"make_plan", "complete_step"})
 
 
 @dataclass(slots=True)

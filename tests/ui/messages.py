@@ -26,6 +26,15 @@ ERRORS = {
 }
 
 
+TEMPLATES = {
+    "approval/trust.py",
+    "execution/effects.py",
+    "runtime/limits.py",
+    "settings/loading.py",
+}
+"""Modules that choose a template from a table: every string with a placeholder counts, and so
+do the values of a table called _KINDS."""
+
 FINDINGS = {"note": 1, "ask": 0, "danger": 0}
 """Which argument of a finding about a command is a sentence (in the approval room only)."""
 
@@ -52,6 +61,8 @@ def _messages(package: Path) -> Iterator[Message]:
     for file in sorted(package.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         names, constants = _local_names(tree), _constants(tree)
+        if str(file.relative_to(package)) in TEMPLATES:
+            yield from _templates(tree, str(file.relative_to(package)))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 where = f"{file.relative_to(package)}:{node.lineno}"
@@ -109,6 +120,17 @@ def _local_names(tree: ast.Module) -> dict[str, str]:
                 foreign = alias.name == "Text" and not (node.module or "").endswith("types")
                 found[local] = "foreign" if foreign else alias.name
     return found
+
+
+def _templates(tree: ast.Module, where: str) -> Iterator[Message]:
+    for node in ast.walk(tree):
+        text = _literal(node) if isinstance(node, ast.expr) else None
+        if text and "{" in text and " " in text:
+            yield Message(text, f"{where}:{getattr(node, 'lineno', 0)}")
+        kinds = isinstance(node, ast.Assign) and _name(node.targets[0]) == "_KINDS"
+        if kinds and isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            for value in node.value.values:
+                yield Message(_literal(value) or "", f"{where}:{value.lineno}")
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:

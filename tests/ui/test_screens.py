@@ -37,6 +37,7 @@ class Tmux:
         (self.project / "draft").mkdir(parents=True)
         (self.project / "notes.txt").write_text("one two three four five\n")
         (self.project / "draft" / "a.txt").write_text("x\n")
+        shutil.copy(DATA / "demo.yaml", self.project)
         self._socket = f"kogniterm-{uuid.uuid4().hex}"
         given = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         given |= {"TERM": "tmux-256color"} | environment
@@ -67,10 +68,20 @@ class Tmux:
             text = self.capture()
             if words in text:
                 return text
-            if "Pane is dead" in text:
-                break
             time.sleep(0.05)
         raise AssertionError(f"never: {words}\n{self.capture()}")
+
+    def status(self) -> int:
+        """Wait for the program's end; its exit status."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            dead, status = self._tmux(
+                "display-message", "-p", "#{pane_dead} #{pane_dead_status}"
+            ).split(" ")
+            if dead == "1":
+                return int(status)
+            time.sleep(0.05)
+        raise AssertionError(f"still running\n{self.capture()}")
 
     def close(self) -> None:
         """End the server and what runs in it."""
@@ -127,7 +138,7 @@ def test_the_main_flow(
     enter = ("Enter",) if name.endswith("dumb") else ()
     terminal = Tmux(
         columns, 40, "--no-sandbox", "--memory", "off",
-        "--model", f"scripted:{DATA / 'demo.yaml'}", **environment,
+        "--model", "scripted:demo.yaml", **environment,
     )  # fmt: skip
     terminals.append(terminal)
     terminal.until("scripted:")
@@ -146,9 +157,7 @@ def test_the_main_flow(
 
 
 def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmux]) -> None:
-    terminal = Tmux(
-        80, 30, "--no-sandbox", "--memory", "off", "--model", f"scripted:{DATA / 'demo.yaml'}"
-    )
+    terminal = Tmux(80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
     terminals.append(terminal)
     terminal.until("scripted:")
     terminal.keys("!sleep 987 & sleep 987", "Enter")
@@ -158,4 +167,4 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
     terminal.keys("!echo still $((40 + 2)) here", "Enter")
     terminal.until("still 42 here")
     terminal.keys("C-d")
-    terminal.until("Pane is dead")
+    assert terminal.status() == 0
