@@ -256,6 +256,6 @@ def test_python_prompt(executor: CommandExecutor, desk: Desk) -> None:
     run = Run(executor, "python3 -q", terminal=desk, interactive=True)
     desk.wait_for(b">>> ")
     desk.type(b"6*7\r")
-    desk.wait_for(b"42\r\n")
+    desk.wait(lambda seen: b">>> " in seen.partition(b"42\r\n")[2])
     desk.type(b"\x04")
     assert run.result().exit_code == 0
