@@ -63,6 +63,9 @@ faults: install
 
 bench: install
 	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/traffic.py
+	$(BIN)/python benchmarks/executor.py
 
 eval: install weights
 	$(BIN)/python -m benchmarks.eval

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan import open_steps
 from kogniterm.errors import (
     EXIT_BUDGET,
@@ -31,6 +32,10 @@ def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> 
     if count.refused:
         reason = Text("An action was refused: {why}", {"why": count.refused[0]})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
+    message = last_ai(state.messages[-3:])
+    if message is not None and message.response_metadata.get("task_done") is False:
+        reason = Text("The local model's command did not do it.")
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     changed = state.plan if state.plan != count.plan_before else None
     broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []
     if broken:

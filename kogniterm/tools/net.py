@@ -115,7 +115,7 @@ class NetClient:
 
     async def _checked(self, host: str, port: int) -> str:
         try:
-            addresses = await self._resolve(host, port)
+            addresses = [host] if _is_address(host) else await self._resolve(host, port)
         except OSError as error:
             raise ToolError("The host {host} is not known.", host=host) from error
         if host not in self._allowed:
@@ -127,6 +127,14 @@ class NetClient:
                         address=address,
                     )
         return addresses[0]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 async def _resolve(host: str, port: int) -> list[str]:
