@@ -129,6 +129,7 @@ class PlanStep:
     status: StepStatus = "pending"
     evidence: tuple[Evidence, ...] = ()
     substeps: tuple[PlanStep, ...] = ()
+    failed_checks: int = 0
 
     def __post_init__(self) -> None:
         if not self.id or not self.what.strip():
@@ -137,11 +138,12 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The ordered list of steps the model wrote for a task."""
+    """The ordered list of steps the model wrote for a task; `reason` says why it was changed."""
 
     goal: str
     steps: tuple[PlanStep, ...]
     revision: int = 1
+    reason: str = ""
 
 
 # --- tools and action requests ---------------------------------------------------------------

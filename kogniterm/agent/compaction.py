@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from kogniterm.agent.messages import NOTE, is_input
 from kogniterm.types import Plan
 
 CHARS_PER_TOKEN = 3.0
@@ -42,10 +43,21 @@ def estimate_tokens(messages: Sequence[BaseMessage]) -> int:
 
 def message_tokens(message: BaseMessage) -> int:
     """About how many tokens one message takes."""
-    size = len(message.text) + 12
+    tokens = text_tokens(message.text) + 4
     if isinstance(message, AIMessage):
-        size += sum(len(str(call["args"])) + 30 for call in message.tool_calls)
-    return int(size / CHARS_PER_TOKEN) + 1
+        tokens += sum(text_tokens(str(call["args"])) + 10 for call in message.tool_calls)
+    return tokens
+
+
+def text_tokens(text: str) -> int:
+    """About how many tokens `text` takes, on the safe side for any script.
+
+    Counted in UTF-8 bytes, since a Chinese character or an emoji is a token or more; a digit
+    counts as a token, since several tokenizers split numbers into digits.
+    """
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    digits = sum(map(text.count, "0123456789"))
+    return int((size - digits) / CHARS_PER_TOKEN) + digits + 1
 
 
 def needs_compaction(tokens: int, fixed_tokens: int, window: int) -> bool:
@@ -104,7 +116,7 @@ def compacted(
     parts.append(f"What happened:\n{summary}")
     if plan is not None:
         parts.append(plan_text(plan))
-    head = HumanMessage("\n\n".join(parts), additional_kwargs={SAID: said})
+    head = HumanMessage("\n\n".join(parts), additional_kwargs={SAID: said, NOTE: True})
     if kept and isinstance(kept[0], HumanMessage):
         # Providers want human and model to take turns.
         return (head, AIMessage("Understood."), *kept)
@@ -115,11 +127,9 @@ def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
     """The person's inputs in `messages`, also those an earlier compaction has gathered."""
     said: list[str] = []
     for message in messages:
-        if not isinstance(message, HumanMessage):
-            continue
         if SAID in message.additional_kwargs:
             said.extend(message.additional_kwargs[SAID])
-        elif not message.text.startswith("("):
+        elif is_input(message):
             said.append(message.text)
     return said
 

@@ -9,24 +9,30 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from kogniterm.agent.messages import is_input
 from kogniterm.agent.plan import (
-    COMPLETE_STEP,
-    MAKE_PLAN,
+    PLAN_TOOLS,
     close_step,
     find,
-    last_evidence,
+    fresh_evidence,
     open_steps,
     where_we_are,
+    with_step,
 )
 from kogniterm.errors import ToolError
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
 
 OPEN_STEPS = "the plan has open steps:"
-PLAN_TOOLS = (MAKE_PLAN.name, COMPLETE_STEP.name)
+CHANGE_AFTER = 3
+"""Failed checks of one step after which repeating is no longer offered."""
+
+FAIL_AFTER = 6
+"""Failed checks of one step after which it is closed as failed."""
 
 
 def check_command(step: PlanStep) -> str | None:
@@ -45,56 +51,72 @@ def complete(
 ) -> tuple[Plan, str]:
     """The plan after a `complete_step` call that needs no command, and the observation.
 
-    Raises `ToolError` when the step is unknown or lacks evidence.
+    Raises `ToolError` when the step is unknown or there is nothing to judge it by.
     """
     if plan is None:
         raise ToolError("There is no plan; answer, or call make_plan first.")
     step = find(plan, str(arguments.get("step") or ""))
     status: StepStatus = arguments.get("status") or "done"
-    note = str(arguments.get("note") or "")
+    note = str(arguments.get("note") or "").strip()
     if status in ("failed", "skipped"):
         if not note:
             raise ToolError("Say in note why {id} is {status}.", id=step.id, status=status)
         updated = close_step(plan, step.id, status, Evidence(None, None, note))
-        return updated, f"{step.id} {status}. {_after_failure(step)}{where_we_are(updated)}"
+        return updated, f"{step.id} {status}. {_fallback(step)}{where_we_are(updated)}"
     if status != "done":
         raise ToolError("status must be done, failed or skipped.")
-    evidence = _proof(step, messages, note)
-    updated = close_step(plan, step.id, "done", evidence)
-    return updated, f"{step.id} done. {where_we_are(updated)}"
-
-
-def _after_failure(step: PlanStep) -> str:
-    return f"Fallback: {step.fallback}. " if step.fallback else ""
-
-
-def _proof(step: PlanStep, messages: Sequence[BaseMessage], note: str) -> Evidence:
-    evidence = last_evidence(messages)
-    if evidence is None:
+    if step.status == "done":
+        raise ToolError("{id} is done already. {now}", id=step.id, now=where_we_are(plan))
+    found = fresh_evidence(plan, messages)
+    if found is None:
         raise ToolError(
             "{id} has no evidence: run a command that does it or shows it is done.", id=step.id
         )
-    failure = _contradiction(step.check, evidence, messages)
-    if failure:
+    if step.check is not None and step.check.kind == "judgement" and not note:
         raise ToolError(
-            "{id} is not done: {failure}. Mend it, or close it as failed with a note.",
-            id=step.id,
-            failure=failure,
+            "Say in note what shows that {id} is so: {value}", id=step.id, value=step.check.value
         )
-    return Evidence(evidence.request_id, evidence.exit_code, note or evidence.note)
+    evidence, message = found
+    failure = _contradiction(step.check, evidence, message)
+    if failure:
+        return _check_failed(plan, step, failure)
+    proof = Evidence(evidence.request_id, evidence.exit_code, note or evidence.note)
+    updated = close_step(plan, step.id, "done", proof)
+    return updated, f"{step.id} done. {where_we_are(updated)}"
 
 
-def _contradiction(
-    check: Check | None, evidence: Evidence, messages: Sequence[BaseMessage]
-) -> str | None:
+def _fallback(step: PlanStep) -> str:
+    return f"Fallback: {step.fallback}. " if step.fallback else ""
+
+
+def _check_failed(plan: Plan, step: PlanStep, failure: str) -> tuple[Plan, str]:
+    """The failure is counted; what may be done next gets narrower with each."""
+    step = replace(step, failed_checks=step.failed_checks + 1)
+    plan = with_step(plan, step)
+    text = f"Check failed ({failure}): {step.id} is not done. "
+    if step.failed_checks >= FAIL_AFTER:
+        proof = Evidence(None, None, f"check failed {step.failed_checks} times: {failure}")
+        plan = close_step(plan, step.id, "failed", proof)
+        return plan, f"{text}It is closed as failed. {_fallback(step)}{where_we_are(plan)}"
+    if step.failed_checks >= CHANGE_AFTER:
+        way = f"Use the fallback now: {step.fallback}" if step.fallback else "Do not try the same"
+        return plan, (
+            f"{text}That was failure {step.failed_checks}. {way}; or change the plan with "
+            "make_plan and a reason, or close the step as failed with a note."
+        )
+    return plan, (
+        f"{text}{_fallback(step)}Find out why, mend it and complete it again; or change the "
+        "plan, or close it as failed with a note."
+    )
+
+
+def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage) -> str | None:
     """Why the evidence speaks against success, or None."""
     expected = int(check.value) if check and check.kind == "exit_code" else 0
     if evidence.exit_code != expected and (check is None or check.kind != "pattern"):
         return f"the last command ended with exit {evidence.exit_code}, expected {expected}"
-    if check and check.kind == "pattern":
-        output = next((m.text for m in reversed(messages) if isinstance(m, ToolMessage)), "")
-        if not re.search(check.value, output, re.MULTILINE):
-            return f"its output does not match /{check.value}/"
+    if check and check.kind == "pattern" and not re.search(check.value, message.text, re.MULTILINE):
+        return f"the output does not match /{check.value}/"
     return None
 
 
@@ -108,7 +130,7 @@ def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str
         if message.type == "human":
             if OPEN_STEPS in message.text:
                 return None
-            if not message.text.startswith("("):
+            if is_input(message):
                 break
         if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
             touched = True
@@ -125,7 +147,4 @@ def settle_check(
         updated = close_step(plan, step_id, "done", Evidence(request_id, 0, result.command))
         return updated, f"Check passed: {step_id} done. {where_we_are(updated)}"
     how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
-    return plan, (
-        f"Check failed ({how}): {step_id} is not done. {_after_failure(step)}"
-        "Mend it and complete it again, change the plan, or close it as failed with a note."
-    )
+    return _check_failed(plan, step, how)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage
 
 from kogniterm.types import Reply
 
 MALFORMED = "malformed_json"
 """The argument name under which a call keeps arguments that were no JSON."""
-
-
-def request_messages(
-    system: SystemMessage, messages: Sequence[BaseMessage]
-) -> tuple[BaseMessage, ...]:
-    """What one model call sees."""
-    return (system, *messages)
 
 
 def clean_reply(reply: Reply) -> Reply:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from kogniterm.agent.messages import is_input, note
+
 HINT_AFTER = 3
 STOP_AFTER = 5
 MAX_MALFORMED_ROUNDS = 3
@@ -38,7 +40,7 @@ def repeated(messages: Sequence[BaseMessage]) -> int:
 def hint(messages: Sequence[BaseMessage]) -> HumanMessage | None:
     """What to tell the model when it starts to go in circles, once per circle."""
     if repeated(messages) == HINT_AFTER:
-        return HumanMessage(HINT.format(count=HINT_AFTER))
+        return note(HINT.format(count=HINT_AFTER))
     return None
 
 
@@ -65,7 +67,7 @@ def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolM
         elif isinstance(message, AIMessage) and current:
             groups.append(current[::-1])
             current = []
-        elif message.type == "human" and not message.text.startswith("("):
+        elif is_input(message):
             break
         if len(groups) > STOP_AFTER:
             break
@@ -86,7 +88,7 @@ def _rounds_backwards(messages: Sequence[BaseMessage]) -> list[tuple[str, ...]]:
                     for c in message.tool_calls
                 )
             )
-        elif message.type == "human" and not message.text.startswith("("):
+        elif is_input(message):
             break
         if len(signatures) > STOP_AFTER:
             break

@@ -18,6 +18,19 @@ Observed = ToolMessage
 
 PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
 
+NOTE = "kogniterm_note"
+"""Marks a human message that the person did not write: a hint, a repair, a command they ran."""
+
+
+def note(text: str) -> HumanMessage:
+    """Something KogniTerm tells the model in the person's place; never taken for their words."""
+    return HumanMessage(text, additional_kwargs={NOTE: True})
+
+
+def is_input(message: BaseMessage) -> bool:
+    """Whether this is an input of the person, which begins a turn."""
+    return isinstance(message, HumanMessage) and NOTE not in message.additional_kwargs
+
 
 def human_message(user_input: UserInput, plan_mode: PlanMode, context: str = "") -> HumanMessage:
     """What the model sees of an input: its words, piped data as data, recalled context."""
@@ -33,7 +46,7 @@ def human_message(user_input: UserInput, plan_mode: PlanMode, context: str = "")
 
 def shell_message(result: CommandResult) -> HumanMessage:
     """A command the person ran with `!`, shown to the model as such."""
-    return HumanMessage(f"I ran this command myself: {result.command}\n{command_text(result)}")
+    return note(f"I ran this command myself: {result.command}\n{command_text(result)}")
 
 
 def command_text(result: CommandResult) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_stream_writer
 from langgraph.runtime import Runtime
 
-from kogniterm.agent.evaluate import check_command, complete, open_plan_problem
-from kogniterm.agent.history import clean_reply, is_unusable, request_messages
+from kogniterm.agent.calls import Ran, as_request, grouped, observed, offered_tools, run_group
+from kogniterm.agent.evaluate import open_plan_problem
+from kogniterm.agent.fitting import fitted, room
+from kogniterm.agent.history import clean_reply, is_unusable
 from kogniterm.agent.loops import (
     MAX_MALFORMED_ROUNDS,
     STOP_AFTER,
@@ -19,20 +19,11 @@ from kogniterm.agent.loops import (
     malformed_rounds,
     repeated,
 )
-from kogniterm.agent.messages import PLAN_FIRST, last_ai, tool_message, unanswered_calls
-from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN, find, parse_plan, where_we_are
+from kogniterm.agent.messages import PLAN_FIRST, last_ai, note, tool_message, unanswered_calls
+from kogniterm.agent.plan import MAKE_PLAN
 from kogniterm.agent.state import GraphState, ThinkContext
 from kogniterm.errors import LoopError, ModelReplyError, ToolError
-from kogniterm.types import (
-    ActionRequest,
-    ModelPurpose,
-    ModelRequest,
-    Plan,
-    Reply,
-    ToolCalled,
-    ToolSpec,
-    Usage,
-)
+from kogniterm.types import ActionRequest, ModelPurpose, ModelRequest, Plan, Reply, Usage
 
 MAX_UNUSABLE = 3
 
@@ -55,24 +46,30 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
     """
     context = runtime.context
     messages = state["messages"]
-    plan = state.get("plan")
+    begun = plan = state.get("plan")
     results: list[BaseMessage] = []
     pending: list[ActionRequest] = []
-    for call in unanswered_calls(messages):
+    for group in grouped(unanswered_calls(messages)):
         try:
-            request = _as_request(call, plan, context)
-            if request is not None:
-                pending.append(request)
-                continue
-            if pending:
-                break
-            plan, text = await _run_inside(call, plan, (*messages, *results), context)
-            results.append(_observed(call, text, failed=False))
+            request = as_request(group[0], plan, messages, context)
         except ToolError as error:
             if pending:
                 break
-            results.append(_observed(call, str(error), failed=True))
-    return {"messages": results, "plan": plan, "pending": pending}
+            results.append(observed(group[0], Ran(plan, str(error), "malformed"), context))
+            continue
+        if request is not None:
+            pending.append(request)
+            continue
+        if pending:
+            break
+        answers = await run_group(group, plan, (*messages, *results), context)
+        for call, ran in zip(group, answers, strict=True):
+            plan = ran.plan
+            results.append(observed(call, ran, context))
+        if context.plan_only and plan != begun:
+            break
+    halt = (context.plan_only and plan != begun) or not context.has_room((*messages, *results))
+    return {"messages": results, "plan": plan, "pending": pending, "halt": halt}
 
 
 def final_response(state: GraphState) -> GraphState:
@@ -91,8 +88,10 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         stop = context.may_continue()
         if stop is not None:
             return {"messages": added, "failure": stop, "usage": usage}
-        history = request_messages(context.system, [*state["messages"], *added])
-        request = ModelRequest(history, offered_tools(context), purpose)
+        tools = offered_tools(context)
+        limit = room(context.model.info, tools)
+        history = fitted(context.system, [*state["messages"], *added], limit)
+        request = ModelRequest(history, tools, purpose)
         reply = clean_reply(await _stream(context, request))
         usage += reply.usage
         problem = _problem(reply.message, history, state.get("plan"), context)
@@ -140,9 +139,13 @@ def _problem(
 def _plan_missing(
     message: AIMessage, history: Sequence[BaseMessage], context: ThinkContext
 ) -> str | None:
-    if context.plan_mode != "always" or not any(PLAN_FIRST in m.text for m in history[-3:]):
+    if (
+        context.model.info.one_command
+        or context.plan_mode != "always"
+        or not any(PLAN_FIRST in m.text for m in history[-3:])
+    ):
         return None
-    if any(call["name"] == MAKE_PLAN.name for call in message.tool_calls):
+    if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:
         return None
     return "a plan was asked for and make_plan was not called"
 
@@ -155,7 +158,7 @@ def _send_back(message: AIMessage, problem: str) -> list[BaseMessage]:
             tool_message(str(c["id"]), c["name"], text, failed=True) for c in message.tool_calls
         ]
         return [message, *answers]
-    nudge = HumanMessage(f"(Your reply could not be used: {problem}. Reply again.)")
+    nudge = note(f"(Your reply could not be used: {problem}. Reply again.)")
     return [message, nudge] if message.text.strip() else [nudge]
 
 
@@ -171,97 +174,3 @@ async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
     if reply is None:
         raise ModelReplyError("The model ended its stream without a reply; try again.")
     return reply
-
-
-def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
-    """What the model may call; fixed for a session so that the prompt prefix stays the same."""
-    specs = tuple(tool.spec for tool in context.tools.values())
-    if context.plan_mode == "never" or context.model.info.one_command:
-        return specs
-    return (*specs, MAKE_PLAN, COMPLETE_STEP)
-
-
-def _as_request(
-    call: Mapping[str, Any], plan: Plan | None, context: ThinkContext
-) -> ActionRequest | None:
-    """The action request behind a call, or None when the call is answered inside the graph."""
-    name, arguments = call["name"], call["args"]
-    if name == COMPLETE_STEP.name:
-        return _check_request(call, plan, context)
-    tool = context.tools.get(name)
-    if tool is None:
-        return None
-    checked = tool.check(arguments)
-    effect = tool.effect_of(checked)
-    if effect == "none":
-        return None
-    line, purpose = tool.describe(checked)
-    return ActionRequest(
-        id=context.new_id(),
-        call_id=str(call["id"]),
-        tool=name,
-        command=line,
-        purpose=purpose,
-        arguments=dict(checked),
-        effect=effect,
-        detail=tool.detail(checked),
-    )
-
-
-def _check_request(
-    call: Mapping[str, Any], plan: Plan | None, context: ThinkContext
-) -> ActionRequest | None:
-    if plan is None or (call["args"].get("status") or "done") != "done":
-        return None
-    step = find(plan, str(call["args"].get("step") or ""))
-    command = check_command(step)
-    if command is None:
-        return None
-    return ActionRequest(
-        id=context.new_id(),
-        call_id=str(call["id"]),
-        tool=COMPLETE_STEP.name,
-        command=command,
-        purpose=f"Check {step.id}: {step.what}",
-        arguments={"step": step.id},
-    )
-
-
-async def _run_inside(
-    call: Mapping[str, Any],
-    plan: Plan | None,
-    messages: Sequence[BaseMessage],
-    context: ThinkContext,
-) -> tuple[Plan | None, str]:
-    """Run an effect-free call: the plan after it, and the observation."""
-    name, arguments = call["name"], call["args"]
-    if name == MAKE_PLAN.name:
-        plan = parse_plan(arguments, plan)
-        return plan, f"Plan accepted. {where_we_are(plan)}"
-    if name == COMPLETE_STEP.name:
-        return complete(plan, arguments, messages)
-    tool = context.tools.get(name)
-    if tool is None:
-        names = ", ".join(spec.name for spec in offered_tools(context))
-        raise ToolError("There is no tool {name}; there are: {names}.", name=name, names=names)
-    checked = tool.check(arguments)
-    try:
-        return plan, await tool.run(checked)
-    except ToolError:
-        raise
-    except Exception as error:
-        # A tool's bug must reach the model instead of ending the turn.
-        raise ToolError(
-            "{name} failed: {kind}: {error}", name=name, kind=type(error).__name__, error=error
-        ) from error
-
-
-def _observed(call: Mapping[str, Any], text: str, *, failed: bool) -> ToolMessage:
-    arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
-    get_stream_writer()(ToolCalled(call["name"], arguments, text, failed))
-    artifact: dict[str, Any] | None = {"request_id": str(call["id"]), "exit_code": 0}
-    if failed:
-        artifact = {"malformed": True}
-    elif call["name"] in (MAKE_PLAN.name, COMPLETE_STEP.name):
-        artifact = None
-    return tool_message(str(call["id"]), call["name"], text, failed=failed, artifact=artifact)

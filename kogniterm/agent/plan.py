@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from kogniterm.agent.messages import is_input
 from kogniterm.errors import ToolError
 from kogniterm.types import Check, Evidence, Plan, PlanStep, StepStatus, ToolSpec
 
 MAX_STEPS = 30
 MAX_TEXT = 500
+MAX_SUBSTEPS = 10
 _ID = re.compile(r"[a-z][a-z0-9_]{0,15}\Z")
 _REFERENCE = re.compile(r"(?:steps\.([a-z][a-z0-9_]*)\.(?:output|exit_code)|session\.cwd)\Z")
 _CHECKS = ("command", "exit_code", "pattern", "file", "judgement")
@@ -26,14 +28,15 @@ _CHECKS = ("command", "exit_code", "pattern", "file", "judgement")
 MAKE_PLAN = ToolSpec(
     name="make_plan",
     description=(
-        "Write or replace the plan: only for work of three or more steps. "
-        "Finished steps keep their id. Then work on the first open step."
+        "Write the plan: only for work of three or more steps. To change one that is under way, "
+        "give the reason and the steps still to do; finished steps are kept by themselves. "
+        "Then work on the first open step."
     ),
     parameters={
         "type": "object",
         "properties": {
             "goal": {"type": "string"},
-            "reason": {"type": "string", "description": "why an earlier plan is replaced"},
+            "reason": {"type": "string", "description": "why the plan under way is changed"},
             "steps": {
                 "type": "array",
                 "items": {
@@ -57,7 +60,8 @@ MAKE_PLAN = ToolSpec(
                             },
                             "required": ["kind", "value"],
                         },
-                        "fallback": {"type": "string"},
+                        "fallback": {"type": "string", "description": "if it cannot be done"},
+                        "substeps": {"type": "array", "items": {"type": "string"}},
                     },
                     "required": ["id", "what"],
                 },
@@ -70,8 +74,8 @@ MAKE_PLAN = ToolSpec(
 COMPLETE_STEP = ToolSpec(
     name="complete_step",
     description=(
-        "Close a plan step. Its check runs now; without a check, the last command of the step "
-        "is the evidence. status 'failed' or 'skipped' needs a note."
+        "Close a plan step. Its check runs now; without a check, the last command since the "
+        "step before was closed is the evidence. A judgement, 'failed' and 'skipped' need a note."
     ),
     parameters={
         "type": "object",
@@ -85,9 +89,16 @@ COMPLETE_STEP = ToolSpec(
 )
 
 
-def parse_plan(arguments: Mapping[str, Any], previous: Plan | None) -> Plan:
-    """The plan in a `make_plan` call; finished steps of `previous` keep status and evidence.
+PLAN_TOOLS = (MAKE_PLAN.name, COMPLETE_STEP.name)
 
+
+def parse_plan(
+    arguments: Mapping[str, Any], previous: Plan | None, *, going_on: bool = False
+) -> Plan:
+    """The plan in a `make_plan` call.
+
+    With a reason it changes `previous`: finished steps are kept with their evidence. Without
+    one it is a new plan, unless a plan is `going_on` in this turn: then the reason is asked for.
     Raises `ToolError` naming everything that is wrong, so that one repair can mend it all.
     """
     problems: list[str] = []
@@ -99,23 +110,45 @@ def parse_plan(arguments: Mapping[str, Any], previous: Plan | None) -> Plan:
         raise ToolError("Plan refused: steps must be a list with at least one entry.")
     if len(raw_steps) > MAX_STEPS:
         problems.append(f"{len(raw_steps)} steps, at most {MAX_STEPS} are allowed")
-    known: list[str] = []
+    reason = str(arguments.get("reason") or "").strip()
+    under_way = previous if open_steps(previous) else None
+    if under_way is not None and going_on and not reason:
+        problems.append("a plan is under way; say in reason why it changes")
+    kept = _finished(under_way) if under_way is not None and reason else ()
+    known = [step.id for step in kept]
     steps: list[PlanStep] = []
     for index, raw in enumerate(raw_steps[:MAX_STEPS], 1):
-        step = _parse_step(raw, index, known, problems)
+        step = _parse_step(raw, index, known, problems, kept)
         if step is not None:
             steps.append(step)
             known.append(step.id)
+    if not steps and not problems:
+        problems.append("no step is left to do")
     if problems:
         raise ToolError("Plan refused: {problems}.", problems="; ".join(problems))
-    return _carry_over(Plan(goal=goal, steps=tuple(steps)), previous)
+    revision = under_way.revision + 1 if under_way is not None and reason else 1
+    return activate_next(Plan(goal=goal, steps=(*kept, *steps), revision=revision, reason=reason))
 
 
-def _parse_step(raw: Any, index: int, known: list[str], problems: list[str]) -> PlanStep | None:
+def _finished(plan: Plan) -> tuple[PlanStep, ...]:
+    return tuple(step for step in plan.steps if step.status == "done")
+
+
+def _parse_step(
+    raw: Any, index: int, known: list[str], problems: list[str], kept: Sequence[PlanStep]
+) -> PlanStep | None:
+    """One step; None when it is unusable (then `problems` has grown) or is one of `kept`."""
     if not isinstance(raw, Mapping):
         problems.append(f"step {index} is not an object")
         return None
     step_id, what = str(raw.get("id") or ""), str(raw.get("what") or "").strip()
+    finished = next((step for step in kept if step.id == step_id), None)
+    if finished is not None:
+        if what not in ("", finished.what):
+            problems.append(
+                f"{step_id} is finished ({finished.what}); give another step another id"
+            )
+        return None
     if not _ID.match(step_id):
         problems.append(f"step {index} has the id {step_id!r}; use s1, s2, …")
     elif step_id in known:
@@ -123,17 +156,54 @@ def _parse_step(raw: Any, index: int, known: list[str], problems: list[str]) -> 
     if not what or len(what) > MAX_TEXT:
         problems.append(f"step {index} must say what it does in at most {MAX_TEXT} characters")
         return None
-    inputs = tuple(str(item) for item in raw.get("inputs") or ())
+    texts = {key: str(raw.get(key) or "").strip() for key in ("why", "expect", "fallback")}
+    problems.extend(
+        f"{key} of {step_id} has more than {MAX_TEXT} characters"
+        for key, text in texts.items()
+        if len(text) > MAX_TEXT
+    )
+    inputs = _strings(raw, "inputs", step_id, problems)
     problems.extend(_bad_references(step_id, inputs, known))
     return PlanStep(
         id=step_id or f"s{index}",
         what=what,
-        why=str(raw.get("why") or ""),
-        expect=str(raw.get("expect") or ""),
+        why=texts["why"],
+        expect=texts["expect"],
+        fallback=texts["fallback"],
         check=_parse_check(raw.get("check"), step_id, problems),
-        fallback=str(raw.get("fallback") or ""),
         inputs=inputs,
+        substeps=_parse_substeps(raw, step_id or f"s{index}", problems),
     )
+
+
+def _strings(
+    raw: Mapping[str, Any], key: str, step_id: str, problems: list[str]
+) -> tuple[str, ...]:
+    value = raw.get(key) or ()
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        problems.append(f"{key} of {step_id} must be a list")
+        return ()
+    return tuple(str(item) for item in value)
+
+
+def _parse_substeps(
+    raw: Mapping[str, Any], step_id: str, problems: list[str]
+) -> tuple[PlanStep, ...]:
+    """The parts of a step: one level, texts or objects with `what`, closed with their step."""
+    items = raw.get("substeps") or ()
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        problems.append(f"substeps of {step_id} must be a list")
+        return ()
+    if len(items) > MAX_SUBSTEPS:
+        problems.append(f"{step_id} has more than {MAX_SUBSTEPS} substeps")
+    parts: list[PlanStep] = []
+    for number, item in enumerate(items[:MAX_SUBSTEPS], 1):
+        what = str(item.get("what") if isinstance(item, Mapping) else item).strip()
+        if not what or len(what) > MAX_TEXT:
+            problems.append(f"substep {number} of {step_id} must say what it does")
+            continue
+        parts.append(PlanStep(f"{step_id}_{number}", what))
+    return tuple(parts)
 
 
 def _bad_references(step_id: str, inputs: tuple[str, ...], known: list[str]) -> list[str]:
@@ -168,15 +238,6 @@ def _parse_check(raw: Any, step_id: str, problems: list[str]) -> Check | None:
     return Check(kind, value)
 
 
-def _carry_over(plan: Plan, previous: Plan | None) -> Plan:
-    if previous is None:
-        return activate_next(plan)
-    finished = {step.id: step for step in previous.steps if step.status == "done"}
-    missing = [step for step_id, step in finished.items() if step_id not in ids(plan)]
-    steps = tuple(finished.get(step.id, step) for step in plan.steps)
-    return activate_next(replace(plan, steps=(*missing, *steps), revision=previous.revision + 1))
-
-
 def ids(plan: Plan) -> tuple[str, ...]:
     """The step ids, in order."""
     return tuple(step.id for step in plan.steps)
@@ -198,7 +259,7 @@ def activate_next(plan: Plan) -> Plan:
         return plan
     for step in plan.steps:
         if step.status == "pending":
-            return _with_step(plan, replace(step, status="active"))
+            return with_step(plan, replace(step, status="active"))
     return plan
 
 
@@ -206,7 +267,7 @@ def close_step(plan: Plan, step_id: str, status: StepStatus, evidence: Evidence 
     """The plan after `step_id` ended with `status`; the next open step becomes active."""
     step = find(plan, step_id)
     proof = (*step.evidence, evidence) if evidence else step.evidence
-    return activate_next(_with_step(plan, replace(step, status=status, evidence=proof)))
+    return activate_next(with_step(plan, replace(step, status=status, evidence=proof)))
 
 
 def find(plan: Plan, step_id: str) -> PlanStep:
@@ -219,7 +280,8 @@ def find(plan: Plan, step_id: str) -> PlanStep:
     )
 
 
-def _with_step(plan: Plan, step: PlanStep) -> Plan:
+def with_step(plan: Plan, step: PlanStep) -> Plan:
+    """The plan with the step of the same id replaced."""
     return replace(plan, steps=tuple(step if s.id == step.id else s for s in plan.steps))
 
 
@@ -228,21 +290,42 @@ def where_we_are(plan: Plan) -> str:
     step = active_step(plan)
     if step is None:
         return "All plan steps are closed. Give the final answer: what was verified, what was not."
+    parts = "".join(f"\n- {part.what}" for part in step.substeps)
     check = f" Check: {step.check.kind} {step.check.value}." if step.check else ""
-    return f"Now {step.id}: {step.what}.{check}"
+    return f"Now {step.id}: {step.what}.{check}{parts}"
 
 
-def last_evidence(messages: Sequence[BaseMessage]) -> Evidence | None:
-    """What the latest command or tool left as proof, from the tail of the history."""
+def fresh_evidence(
+    plan: Plan, messages: Sequence[BaseMessage]
+) -> tuple[Evidence, ToolMessage] | None:
+    """What a command or tool left as proof since the last step was closed, with its message.
+
+    What already proves another step proves nothing more: otherwise one command could close a
+    whole plan.
+    """
+    used = {proof.request_id for step in plan.steps for proof in step.evidence}
+    this_round = True
     for message in reversed(messages):
+        if is_input(message):
+            return None
+        this_round = this_round and not isinstance(message, AIMessage)
         if not isinstance(message, ToolMessage):
-            if message.type == "human" and not message.text.startswith("("):
+            continue
+        if message.name in PLAN_TOOLS:
+            if message.status == "success" and not this_round and _closes(message, plan):
                 return None
             continue
-        if isinstance(message.artifact, Mapping) and "request_id" in message.artifact:
-            return Evidence(
-                request_id=message.artifact.get("request_id"),
-                exit_code=message.artifact.get("exit_code"),
-                note=message.name or "",
-            )
+        artifact = message.artifact
+        if isinstance(artifact, Mapping) and artifact.get("request_id") not in (None, *used):
+            proof = Evidence(artifact["request_id"], artifact.get("exit_code"), message.name or "")
+            return proof, message
     return None
+
+
+def _closes(message: ToolMessage, plan: Plan) -> bool:
+    """Whether this observation is the end of a step or the beginning of the plan."""
+    return message.name == MAKE_PLAN.name or any(
+        re.search(rf"\b{step.id} {step.status}\.", message.text)
+        for step in plan.steps
+        if step.status in ("done", "failed", "skipped")
+    )

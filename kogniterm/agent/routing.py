@@ -32,5 +32,5 @@ def route_decision(state: GraphState) -> str:
 
 
 def route_observed(state: GraphState) -> str:
-    """After tool calls: wait outside while anything is pending, else think on."""
-    return END if state.get("pending") else "decide_action"
+    """After tool calls: end while anything waits outside, else think on."""
+    return END if state.get("pending") or state.get("halt") else "decide_action"

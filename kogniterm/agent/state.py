@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
@@ -22,6 +22,11 @@ class GraphState(TypedDict, total=False):
     answer: str | None
     usage: Usage
     failure: Text | None
+    halt: bool
+
+
+def _always_room(messages: Sequence[BaseMessage]) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,11 @@ class ThinkContext:
     """The ports of one graph invocation.
 
     `may_continue` is asked before each model call: None to go on, or why the turn must stop.
-    `new_id` makes action request ids, unique in the session.
+    `new_id` makes action request ids, unique in the session. `clean` makes what a tool inside
+    the graph returned fit to be kept and sent. `has_room` tells whether a history may grow on;
+    when it may not the graph ends so that the runtime can compact it, and is entered again. With
+    `plan_only` it ends once a plan is made. `delegates` offers sub-agents, which cannot have
+    any themselves.
     """
 
     model: Model
@@ -38,3 +47,7 @@ class ThinkContext:
     plan_mode: PlanMode
     may_continue: Callable[[], Text | None]
     new_id: Callable[[], str]
+    clean: Callable[[str], str] = str
+    has_room: Callable[[Sequence[BaseMessage]], bool] = _always_room
+    plan_only: bool = False
+    delegates: bool = False

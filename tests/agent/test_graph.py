@@ -124,7 +124,12 @@ async def test_a_plan_is_made_and_closed_with_evidence(tmp_path: Path) -> None:
 
 
 async def test_plan_always_sends_an_answer_without_plan_back(tmp_path: Path) -> None:
-    script = "replies: [{text: I know.}, {plan: {goal: g, steps: [{id: s1, what: a}]}}, {text: k, repeat: 2}]"
+    script = """
+replies:
+  - text: I know.
+  - plan: {goal: g, steps: [{id: s1, what: a}]}
+  - {text: k, repeat: 2}
+"""
     drive = Driver(tmp_path, script, "always")
     await drive(HumanMessage(f"Do it\n\n{PLAN_FIRST}"))
     assert drive.plan is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm.agent.evaluate import check_command, complete, settle_check
 from kogniterm.agent.plan import active_step, ids, parse_plan, where_we_are
@@ -66,14 +66,78 @@ def test_all_problems_are_named_at_once() -> None:
 def test_a_new_revision_keeps_finished_steps_and_their_evidence() -> None:
     plan = parse_plan(TWO, None)
     plan, _ = complete(plan, {"step": "s1"}, ran(0))
-    changed = parse_plan(steps({"id": "s3", "what": "Test differently"}), plan)
+    wish = {**steps({"id": "s3", "what": "Test differently"}), "reason": "no network"}
+    changed = parse_plan(wish, plan, going_on=True)
     assert ids(changed) == ("s1", "s3")
     assert changed.steps[0].status == "done"
     assert changed.steps[0].evidence[0].exit_code == 0
-    assert changed.revision == 2
+    assert (changed.revision, changed.reason) == (2, "no network")
 
 
-def ran(exit_code: int, text: str = "") -> list[object]:
+def test_a_change_needs_its_reason_and_leaves_finished_steps_alone() -> None:
+    plan = parse_plan(TWO, None)
+    plan, _ = complete(plan, {"step": "s1"}, ran(0))
+    with pytest.raises(ToolError, match="say in reason"):
+        parse_plan(TWO, plan, going_on=True)
+    wish = {**steps({"id": "s1", "what": "Deploy"}), "reason": "new idea"}
+    with pytest.raises(ToolError, match="s1 is finished"):
+        parse_plan(wish, plan, going_on=True)
+    same = parse_plan({**TWO, "reason": "again"}, plan, going_on=True)
+    assert ids(same) == ("s1", "s2")
+    assert [step.status for step in same.steps] == ["done", "active"]
+
+
+def test_the_plan_of_another_task_is_not_taken_over() -> None:
+    plan = parse_plan(TWO, None)
+    plan, _ = complete(plan, {"step": "s1"}, ran(0))
+    fresh = parse_plan(TWO, plan)
+    assert [step.status for step in fresh.steps] == ["active", "pending"]
+    finished, _ = complete(plan, {"step": "s2", "status": "skipped", "note": "-"}, ran(0))
+    assert parse_plan({**TWO, "reason": "x"}, finished).steps[0].status == "active"
+
+
+def test_one_command_does_not_close_two_steps() -> None:
+    plan = parse_plan(TWO, None)
+    messages = ran(0)
+    plan, text = complete(plan, {"step": "s1"}, messages)
+    messages += [AIMessage(""), ToolMessage(text, tool_call_id="c2", name="complete_step")]
+    with pytest.raises(ToolError, match="s2 has no evidence"):
+        complete(plan, {"step": "s2"}, [*messages, AIMessage("")])
+
+
+def test_work_done_before_the_step_began_is_no_evidence() -> None:
+    plan = parse_plan(TWO, None)
+    older = [*ran(0)[1:], AIMessage(""), *ran(0)[1:]]
+    older[1] = older[1].model_copy(update={"artifact": {"request_id": "r0", "exit_code": 0}})
+    plan, text = complete(plan, {"step": "s1"}, [HumanMessage("go"), *older])
+    closed = ToolMessage(text, tool_call_id="c2", name="complete_step")
+    with pytest.raises(ToolError, match="s2 has no evidence"):
+        complete(
+            plan, {"step": "s2"}, [HumanMessage("go"), *older, AIMessage(""), closed, AIMessage("")]
+        )
+
+
+def test_parts_of_a_step_are_kept_and_shown() -> None:
+    plan = parse_plan(steps({"id": "s1", "what": "Build", "substeps": ["compile", "link"]}), None)
+    assert [part.what for part in plan.steps[0].substeps] == ["compile", "link"]
+    assert where_we_are(plan).endswith("- compile\n- link")
+    with pytest.raises(ToolError, match="must be a list"):
+        parse_plan(steps({"id": "s1", "what": "Build", "substeps": "compile"}), None)
+
+
+def test_repeating_is_bounded() -> None:
+    plan = parse_plan(steps({"id": "s1", "what": "a", "fallback": "use curl"}), None)
+    said = []
+    for _ in range(6):
+        plan, text = complete(plan, {"step": "s1"}, ran(1))
+        said.append(text)
+    assert "Find out why" in said[0]
+    assert "Use the fallback now: use curl" in said[2]
+    assert "closed as failed" in said[5]
+    assert plan.steps[0].status == "failed"
+
+
+def ran(exit_code: int, text: str = "") -> list[BaseMessage]:
     call = {"name": "execute_command", "args": {"command": "make"}, "id": "c1", "type": "tool_call"}
     result = ToolMessage(
         text, tool_call_id="c1", artifact={"request_id": "r1", "exit_code": exit_code}
@@ -95,8 +159,10 @@ def test_evidence_of_an_earlier_turn_does_not_count() -> None:
 
 def test_a_failing_command_is_no_evidence_of_success() -> None:
     plan = parse_plan(TWO, None)
-    with pytest.raises(ToolError, match="exit 2, expected 0"):
-        complete(plan, {"step": "s1"}, ran(2))
+    after, observation = complete(plan, {"step": "s1"}, ran(2))
+    assert "exit 2, expected 0" in observation
+    assert after.steps[0].status == "active"
+    assert after.steps[0].failed_checks == 1
 
 
 @pytest.mark.parametrize(
@@ -112,12 +178,20 @@ def test_a_failing_command_is_no_evidence_of_success() -> None:
 def test_the_check_decides(check: dict[str, str], exit_code: int, text: str, done: bool) -> None:
     plan = parse_plan(steps({"id": "s1", "what": "a", "check": check}), None)
     if done:
-        after, observation = complete(plan, {"step": "s1"}, ran(exit_code, text))
+        after, observation = complete(plan, {"step": "s1", "note": "n"}, ran(exit_code, text))
         assert after.steps[0].status == "done"
         assert "All plan steps are closed" in observation
     else:
-        with pytest.raises(ToolError, match="s1 is not done"):
-            complete(plan, {"step": "s1"}, ran(exit_code, text))
+        after, observation = complete(plan, {"step": "s1"}, ran(exit_code, text))
+        assert after.steps[0].status == "active"
+        assert "s1 is not done" in observation
+
+
+def test_a_judgement_needs_its_grounds() -> None:
+    check = {"kind": "judgement", "value": "looks right"}
+    plan = parse_plan(steps({"id": "s1", "what": "a", "check": check}), None)
+    with pytest.raises(ToolError, match="what shows that s1"):
+        complete(plan, {"step": "s1"}, ran(0))
 
 
 def test_failed_and_skipped_need_a_reason_and_name_the_fallback() -> None:
@@ -147,7 +221,9 @@ def test_a_check_command_closes_the_step_only_with_exit_zero() -> None:
     )
     failed = CommandResult("true", "exited", 1, "", 0.1, "/")
     passed = CommandResult("true", "exited", 0, "", 0.1, "/")
-    assert settle_check(plan, "s1", "r1", failed)[0] is plan
+    still, note = settle_check(plan, "s1", "r1", failed)
+    assert (still.steps[0].status, still.steps[0].failed_checks) == ("active", 1)
+    assert note.startswith("Check failed (exit 1)")
     after, note = settle_check(plan, "s1", "r1", passed)
     assert after.steps[0].status == "done"
     assert after.steps[0].evidence[0].request_id == "r1"

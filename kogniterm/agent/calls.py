@@ -1,0 +1,223 @@
+"""What becomes of a tool call: an action request outside the graph, or an observation inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.config import get_stream_writer
+
+from kogniterm.agent.evaluate import check_command, complete
+from kogniterm.agent.messages import is_input, last_ai, tool_message
+from kogniterm.agent.plan import (
+    COMPLETE_STEP,
+    MAKE_PLAN,
+    PLAN_TOOLS,
+    find,
+    parse_plan,
+    where_we_are,
+)
+from kogniterm.agent.state import ThinkContext
+from kogniterm.agent.subagent import DELEGATE, run_side_by_side
+from kogniterm.errors import ToolError
+from kogniterm.protocols import Tool
+from kogniterm.types import ActionRequest, Plan, ToolCalled, ToolSpec
+
+MAX_CALLS = 16
+"""Tool calls one reply may make; more would flood the history at once."""
+
+Call = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A call that was answered inside the graph: the plan after it, and what the model sees.
+
+    "failed" means that the tool ran and could not do it, "malformed" that the call could never
+    run: only the latter says that the model cannot use its tools.
+    """
+
+    plan: Plan | None
+    text: str
+    status: Literal["ok", "failed", "malformed"] = "ok"
+
+
+def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
+    """What the model may call; fixed for a session so that the prompt prefix stays the same."""
+    specs = tuple(tool.spec for tool in context.tools.values())
+    if context.model.info.one_command:
+        return specs
+    if context.delegates:
+        specs = (*specs, DELEGATE)
+    return specs if context.plan_mode == "never" else (*specs, MAKE_PLAN, COMPLETE_STEP)
+
+
+def grouped(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
+    """The calls in order, one by one; sub-agents next to each other as one group."""
+    group: list[Call] = []
+    for call in calls:
+        if call["name"] == DELEGATE.name:
+            group.append(call)
+            continue
+        if group:
+            yield group
+            group = []
+        yield [call]
+    if group:
+        yield group
+
+
+def as_request(
+    call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
+) -> ActionRequest | None:
+    """The action request behind a call, or None when the call is answered inside the graph.
+
+    Raises `ToolError` for a call that can never run.
+    """
+    name, arguments = call["name"], call["args"]
+    _refuse_floods(call, messages)
+    if name == COMPLETE_STEP.name:
+        return _check_request(call, plan, context)
+    tool = context.tools.get(name)
+    if tool is None:
+        if name not in {spec.name for spec in offered_tools(context)}:
+            names = ", ".join(spec.name for spec in offered_tools(context))
+            raise ToolError("There is no tool {name}; there are: {names}.", name=name, names=names)
+        return None
+    checked = tool.check(arguments)
+    effect = tool.effect_of(checked)
+    if effect == "none":
+        return None
+    line, purpose = tool.describe(checked)
+    return ActionRequest(
+        id=context.new_id(),
+        call_id=str(call["id"]),
+        tool=name,
+        command=line,
+        purpose=purpose,
+        arguments=dict(checked),
+        effect=effect,
+        detail=tool.detail(checked),
+    )
+
+
+def _refuse_floods(call: Call, messages: Sequence[BaseMessage]) -> None:
+    message = last_ai(messages)
+    allowed = message.tool_calls[:MAX_CALLS] if message is not None else ()
+    if call["id"] not in [one["id"] for one in allowed]:
+        raise ToolError(
+            "Not run: at most {count} calls at once; make the rest in the next reply.",
+            count=MAX_CALLS,
+        )
+
+
+def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> ActionRequest | None:
+    """The command that checks a step, as a request like any other."""
+    if plan is None or (call["args"].get("status") or "done") != "done":
+        return None
+    step = find(plan, str(call["args"].get("step") or ""))
+    command = check_command(step)
+    if command is None:
+        return None
+    return ActionRequest(
+        id=context.new_id(),
+        call_id=str(call["id"]),
+        tool=COMPLETE_STEP.name,
+        command=command,
+        purpose=f"Check {step.id}: {step.what}",
+        arguments={"step": step.id},
+    )
+
+
+async def run_group(
+    calls: Sequence[Call],
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> list[Ran]:
+    """Answer calls that change nothing outside; sub-agents of one group run side by side."""
+    if calls[0]["name"] == DELEGATE.name:
+        found = await run_side_by_side([call["args"] for call in calls], context)
+        return [Ran(plan, result.text, "failed" if result.failed else "ok") for result in found]
+    return [await _run_inside(calls[0], plan, messages, context)]
+
+
+async def _run_inside(
+    call: Call,
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> Ran:
+    name, arguments = call["name"], call["args"]
+    if name == MAKE_PLAN.name:
+        return _make_plan(arguments, plan, messages)
+    if name == COMPLETE_STEP.name:
+        try:
+            return Ran(*complete(plan, arguments, messages))
+        except ToolError as error:
+            return Ran(plan, str(error), "failed")
+    try:
+        return Ran(plan, await _run_tool(context.tools[name], arguments))
+    except ToolError as error:
+        return Ran(plan, str(error), "failed")
+
+
+async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    try:
+        return await tool.run(tool.check(arguments))
+    except ToolError:
+        raise
+    except Exception as error:
+        # A tool's bug must reach the model instead of ending the turn.
+        raise ToolError(
+            "{name} failed: {kind}: {error}",
+            name=tool.spec.name,
+            kind=type(error).__name__,
+            error=error,
+        ) from error
+
+
+def _make_plan(
+    arguments: Mapping[str, Any], plan: Plan | None, messages: Sequence[BaseMessage]
+) -> Ran:
+    try:
+        made = parse_plan(arguments, plan, going_on=_planned_this_turn(messages))
+    except ToolError as error:
+        return Ran(plan, str(error), "malformed")
+    return Ran(made, f"Plan accepted. {where_we_are(made)}")
+
+
+def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
+    """Whether a plan was made or worked on since the person's last input."""
+    for message in reversed(messages):
+        if is_input(message):
+            return False
+        if (
+            isinstance(message, ToolMessage)
+            and message.name in PLAN_TOOLS
+            and message.status == "success"
+        ):
+            return True
+    return False
+
+
+def observed(call: Call, ran: Ran, context: ThinkContext) -> ToolMessage:
+    """The message that answers `call`, told to whoever watches."""
+    arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
+    text = context.clean(ran.text)
+    failed = ran.status != "ok"
+    get_stream_writer()(ToolCalled(call["name"], arguments, text, failed))
+    return tool_message(
+        str(call["id"]), call["name"], text, failed=failed, artifact=_artifact(call, ran)
+    )
+
+
+def _artifact(call: Call, ran: Ran) -> dict[str, Any] | None:
+    if ran.status == "malformed":
+        return {"malformed": True}
+    if call["name"] in PLAN_TOOLS:
+        return None
+    return {"request_id": str(call["id"]), "exit_code": 0 if ran.status == "ok" else 1}
