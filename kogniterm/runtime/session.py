@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from langchain_core.messages import SystemMessage
 
 from kogniterm.agent import compaction
+from kogniterm.agent.calls import offered_tools
 from kogniterm.agent.history import observation_limit
 from kogniterm.agent.messages import shell_message
-from kogniterm.agent.nodes import offered_tools
 from kogniterm.agent.state import ThinkContext
 from kogniterm.approval.leases import Lease, LeaseKind, Offer
 from kogniterm.execution.effects import preview
