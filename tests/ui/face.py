@@ -69,6 +69,7 @@ class PlayedSession:
     command_stopped: asyncio.Event = field(default_factory=asyncio.Event)
     stopped: int = 0
     closed: bool = False
+    undo: Any = None
 
     @property
     def cwd(self) -> str:

@@ -350,3 +350,66 @@ async def test_approving_runs_what_was_shown(keys: PipeInput) -> None:
     assert session.decisions[0].kind == "approve"
     assert session.decisions[0].command == "rm -r build"
     await live.leave()
+
+
+async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> None:
+    from kogniterm.sessions.store import SessionInfo
+    from kogniterm.ui.commands.sessions import session_commands
+    from kogniterm.ui.repl import Wiring
+
+    infos = [
+        SessionInfo("20260101-abcdef", "/work/project", "this one", "m", 0.0, 10.0, 1),
+        SessionInfo("99aa0000-bbbbbb", "/work/other", "the other one", "m", 0.0, 5.0, 3),
+    ]
+    wiring = Wiring(commands=session_commands(lambda: infos))
+    live, session = live_repl(keys, say_hello, wiring=wiring)
+    await live.until("· manual ·")
+    asked: list[str | None] = []
+    opening = live.repl._open_session
+
+    async def open_session(session_id: str | None) -> Opened:
+        asked.append(session_id)
+        return await opening(session_id)
+
+    live.repl._open_session = open_session
+    live.press("/sessions\r")
+    await live.until("the other one")
+    live.press("/resume 2026\r")
+    await live.until("That is the session you are in.")
+    live.press("/resume zz\r")
+    await live.until("Give the id of a session")
+    live.press("/resume 99aa\r")
+    await live.until(lambda: asked == ["99aa0000-bbbbbb"])
+    assert session.closed
+    await live.until("Session: a title")
+    await live.leave()
+
+
+async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Path) -> None:
+    from kogniterm.execution.preimages import PreimageStore
+    from kogniterm.runtime.undo import UndoDesk
+
+    file = tmp_path / "w" / "a.txt"
+    file.parent.mkdir()
+    file.write_text("old words\n")
+    store = PreimageStore(tmp_path / "kept")
+    desk = UndoDesk(store, "s", file.parent, lambda: str(file.parent))
+    store.keep("s", "1", "sed -i s/old/new/ a.txt", [file])
+    file.write_text("new words\n")
+    live, session = live_repl(keys, say_hello)
+    session.undo = desk
+    await live.until("· manual ·")
+    live.press("/diff\r")
+    await live.until("+new words")
+    live.press("/undo\r")
+    await live.until("$ sed -i s/old/new/ a.txt")
+    await live.until("[y] bring it back")
+    live.press("n")
+    await live.until("Nothing was changed.")
+    assert file.read_text() == "new words\n"
+    live.press("/undo\r")
+    await live.until(lambda: live.repl.front.question_keys)
+    live.press("y")
+    await live.until("Brought back:")
+    assert file.read_text() == "old words\n"
+    await live.leave()
