@@ -24,6 +24,7 @@ from kogniterm.approval.words import Literal, Unknown, Word
 
 
 def goes_to_device(redirect: Redirect, scope: Scope) -> bool:
+    """Whether a redirection leads to `/dev/null` or its kin."""
     if redirect.target is None:
         return True
     return is_harmless_device(expand_single(redirect.target, scope).value)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tree_sitter import Parser
 
 
+_TEST_EXPRESSIONS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression"})
 _SEPARATORS = frozenset({";", "&", "&&", "||", "\n"})
 
 
@@ -221,21 +222,19 @@ class _Builder(WordReader):
         ends: list[int] = []
         nested: list[Node] = []
         for child in node.children[1:]:
-            if child.type in {"then", "fi"}:
-                ends.append(child.start_byte)
-                sections.append([])
-                starts.append(child.end_byte)
-            elif child.type in {"elif_clause", "else_clause"}:
-                ends.append(child.start_byte)
-                sections.append([])
-                starts.append(child.end_byte)
+            clause = child.type in {"elif_clause", "else_clause"}
+            if not clause and child.type not in {"then", "fi"}:
+                sections[-1].append(child)
+                continue
+            ends.append(child.start_byte)
+            sections.append([])
+            starts.append(child.end_byte)
+            if clause:
                 nested.append(
                     self._if(child, depth)
                     if child.type == "elif_clause"
                     else self.statements(child, child.children[0].end_byte, child.end_byte, depth)
                 )
-            else:
-                sections[-1].append(child)
         ends.append(node.end_byte)
         built = [
             self.sequence(section, start, end, depth)
@@ -330,8 +329,7 @@ class _Builder(WordReader):
         position = node.children[0].end_byte
         while stack:
             child = stack.pop()
-            inner = {"binary_expression", "unary_expression", "parenthesized_expression"}
-            if child.type in inner or child.type == "negated_expression":
+            if child.type in _TEST_EXPRESSIONS:
                 stack.extend(reversed(child.children))
                 continue
             self.gap(position, child.start_byte)
