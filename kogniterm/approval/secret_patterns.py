@@ -73,7 +73,9 @@ _VENDOR_TOKENS: tuple[tuple[str, str], ...] = (
 )
 
 VENDOR = re.compile(
-    r"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:" + "|".join(f"(?P<{k}>{p})" for k, p in _VENDOR_TOKENS) + ")"
+    r"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:"
+    + "|".join(f"(?P<{k}>{p})" for k, p in _VENDOR_TOKENS)
+    + ")"
 )
 
 _PEM = (
