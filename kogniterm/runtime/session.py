@@ -152,7 +152,10 @@ class LiveSession:
         request_id = self.new_id()
         watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
         sink(events.CommandStarted(request_id, command, self.cwd))
-        run = partial(self.executor.run, command, sink=watcher, terminal=terminal)
+        attended = terminal is not None
+        run = partial(
+            self.executor.run, command, sink=watcher, terminal=terminal, interactive=attended
+        )
         task = asyncio.ensure_future(asyncio.to_thread(run))
         try:
             result = await asyncio.shield(task)
