@@ -91,11 +91,14 @@ class WordIndex:
                 self._roots[root(term)].discard(term)
                 self._shapes[(term[0], len(term))].discard(term)
 
-    def search(self, question: str, pool: int | None = None) -> dict[int, float]:
+    def search(
+        self, question: str, pool: int | None = None, also: Sequence[int] = ()
+    ) -> dict[int, float]:
         """The score of every fact that shares a concept with `question`.
 
         With `pool`, of the best `pool` facts only: words that most facts hold are then looked
-        up only for facts that can still get that far, which is what makes it quick.
+        up only for facts that can still get that far, which is what makes it quick. Facts in
+        `also` have a score in any case, 0 when they share nothing.
         """
         if not self._entries:
             return {}
@@ -107,7 +110,7 @@ class WordIndex:
         ]
         weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
         ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
-        scores: dict[int, float] = {}
+        scores = {fact_id: 0.0 for fact_id in also if fact_id in self._entries}
         for rarities, boost in weighed:
             only = scores if pool is not None and _is_settled(scores, pool, ahead) else None
             ahead -= boost * max(rarities.values(), default=0.0)
@@ -122,7 +125,9 @@ class WordIndex:
         best = sorted(scores, key=scores.__getitem__, reverse=True)[: pool or _REORDERED]
         for fact_id in best:
             scores[fact_id] *= self._adjacency(fact_id, pairs)
-        return scores if pool is None else {fact_id: scores[fact_id] for fact_id in best}
+        if pool is None:
+            return scores
+        return {fact_id: scores[fact_id] for fact_id in (*best, *also) if fact_id in scores}
 
     def _concepts(self, asked: Sequence[words.Token]) -> list[tuple[str, int, Mapping[str, float]]]:
         """For each different question word, the indexed terms that answer it, with weights."""

@@ -93,14 +93,15 @@ class Searcher:
             self._vectors.remove(fact.id)
 
     def _similarity(self, question: str) -> dict[int, float]:
-        by_words = self._words.search(question, POOL * 2 if self._vectors is None else None)
-        best = _best(by_words)
         if self._vectors is None:
-            return _normalised({one: by_words[one] for one in best})
-        near = self._vectors.search(question)
-        pool = {*best, *_best(near)}
-        lexical = _normalised({one: by_words.get(one, 0.0) for one in pool})
-        semantic = _normalised({one: near[one] for one in pool if one in near})
+            by_words = self._words.search(question, POOL * 2)
+            return _normalised({one: by_words[one] for one in _best(by_words)})
+        near = self._vectors.search(question, POOL)
+        by_words = self._words.search(question, POOL * 2, near.best)
+        pool = {*_best(by_words), *near.best}
+        lexical = _normalised({one: by_words[one] for one in pool})
+        cosines = {one: near.cosine(one) for one in pool}
+        semantic = _normalised({one: held for one, held in cosines.items() if held is not None})
         return {one: 0.5 * lexical[one] + 0.5 * semantic.get(one, 0.0) for one in pool}
 
     def _rank(

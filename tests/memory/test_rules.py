@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kogniterm.errors import UsageError
 from kogniterm.memory import dates, decay, sensitive, stemming, words
-from kogniterm.memory.index import Entry, WordIndex
+from kogniterm.memory.index import ADJACENT, Entry, WordIndex
 from kogniterm.memory.records import CATEGORIES, Fact, Source, fact_id
 from kogniterm.memory.update import Candidate, judge
 
@@ -109,6 +109,12 @@ def test_taking_the_short_way_finds_the_same_best(
     full, quick = index.search(question), index.search(question, pool)
     best = sorted(full.values(), reverse=True)[:pool]
     assert sorted(quick.values(), reverse=True)[: len(best)] == pytest.approx(best)
+    also = list(range(len(texts)))[::3]
+    asked = index.search(question, pool, also)
+    adjacent = 1 + 2 * ADJACENT
+    for number in also:
+        assert asked[number] <= full.get(number, 0.0) * adjacent + 1e-9
+        assert asked[number] >= full.get(number, 0.0) / adjacent - 1e-9
 
 
 @pytest.mark.parametrize(
