@@ -36,7 +36,10 @@ class Touched:
 
 
 def preview(report: RiskReport, cwd: str) -> tuple[Text, ...]:
-    """One line an effect, the most serious first, for the approval screen."""
+    """One line an effect, the most serious first, for the approval screen.
+
+    `cwd` is the folder that relative targets start from: a report's workspace.
+    """
     deadline = time.monotonic() + MAX_SECONDS
     order: Sequence[EffectKind] = ("delete", "overwrite", "write", "secret", "privilege", "network")
     effects = sorted(
@@ -58,7 +61,12 @@ def paths_changed(report: RiskReport, cwd: str) -> tuple[Path, ...]:
 
 
 def expand(target: str, cwd: Path) -> tuple[Path, ...]:
-    """The paths `target` stands for: itself, or what its glob matches; hidden files as in bash."""
+    """The paths `target` stands for: itself, or what its glob matches; hidden files as in bash.
+
+    A target with `…` in it is only known when the command runs, and stands for nothing here.
+    """
+    if "…" in target:
+        return ()
     pattern = str(cwd / Path(target).expanduser())
     if not glob.has_magic(target):
         return (Path(pattern),)

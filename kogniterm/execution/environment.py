@@ -24,11 +24,17 @@ UNATTENDED: Mapping[str, str] = {
     # `false` fails at once; `true` would accept whatever stood in the editor.
     "GIT_EDITOR": "false",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
     "GCM_INTERACTIVE": "never",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
 }
 """Set while nobody is at the keyboard, so that programs neither page, edit nor prompt."""
+
+NO_PAGERS: Mapping[str, str] = {
+    name: value for name, value in UNATTENDED.items() if name.endswith("PAGER")
+}
+"""For commands that nobody typed: a repository's own pager setting must not run a program."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DROPPED = frozenset(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from kogniterm import prompts
@@ -10,10 +12,17 @@ from kogniterm.errors import ModelError
 from kogniterm.protocols import Model
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Compacted
-from kogniterm.types import ModelRequest, Reply
+from kogniterm.types import ModelInfo, ModelRequest, Reply
 
 SUMMARY_SHARE = 0.5
 """Share of the window that the text to be summarised may take."""
+
+
+def has_room(messages: Sequence[BaseMessage], fixed: int, model: ModelInfo) -> bool:
+    """Whether a history may grow on beside `fixed` tokens of system text and tools."""
+    tokens = compaction.estimate_tokens(messages)
+    window = model.context_window - model.max_output
+    return not compaction.needs_compaction(tokens, fixed, window)
 
 
 async def compact(state: SessionState, model: Model) -> Compacted:

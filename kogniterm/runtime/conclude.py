@@ -14,6 +14,7 @@ from kogniterm.errors import (
     ModelError,
     RefusedError,
 )
+from kogniterm.runtime.plans import plan_as_text
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.sessions.fold import SessionState
 from kogniterm.types import Answer, NodeUpdate, StopReason, Text
@@ -46,6 +47,12 @@ def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> 
         reason = Text("Plan steps are open: {steps}", {"steps": ", ".join(s.id for s in left)})
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     return Answer(text, usage=count.usage)
+
+
+def planned(state: SessionState, count: TurnCount) -> Answer:
+    """Only the plan was wanted: it is the answer, in the form that can be edited and run."""
+    assert state.plan is not None
+    return Answer(plan_as_text(state.plan), "plan_only", usage=count.usage)
 
 
 def interrupted(count: TurnCount) -> Answer:

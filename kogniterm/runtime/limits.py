@@ -36,3 +36,12 @@ def exceeded(limits: Limits, used: dict[str, float]) -> Text | None:
         if limit is not None and used[name] >= limit:
             return Text(template, {"limit": limit})
     return None
+
+
+def unknown_price(model: str, date: str) -> Text:
+    """What a person must know who set a money budget for a model whose price nobody knows."""
+    return Text(
+        "The price of {model} is not known (table of {date}), so the money budget cannot be kept; "
+        "set a budget of tokens or steps.",
+        {"model": model, "date": date},
+    )

@@ -92,6 +92,10 @@ class SessionPorts(Protocol):
     policy: PolicyDesk
     env_hash: str
     command_timeout: float | None
+    plan_only: bool
+
+    def take_plan(self) -> Plan | None:
+        """The plan a person gave for the next turn, once."""
 
     def price(self, usage: Usage) -> float | None:
         """What a model call cost in US dollars; None when the price is not known."""

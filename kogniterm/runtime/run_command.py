@@ -6,6 +6,8 @@ import asyncio
 import threading
 from functools import partial
 
+from kogniterm.errors import ExecutionError
+from kogniterm.execution.environment import NO_PAGERS
 from kogniterm.protocols import EventSink
 from kogniterm.runtime import events
 from kogniterm.runtime.front import Front
@@ -25,6 +27,7 @@ async def run_command(
     run = partial(
         session.executor.run,
         session.reveal(command),
+        env=NO_PAGERS,
         timeout=session.command_timeout,
         sink=watcher,
         terminal=front.terminal,
@@ -39,7 +42,12 @@ async def run_command(
             cancelled = True
             session.executor.stop()
     watcher.flush()
-    return task.result(), cancelled
+    try:
+        return task.result(), cancelled
+    except ExecutionError as error:
+        # The intent stands in the journal, so this needs an outcome like any other end.
+        failed = CommandResult(command, "not_started", None, str(error), 0.0, session.cwd)
+        return failed, cancelled
 
 
 class LoopSink:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 
 from kogniterm.agent import compaction
 from kogniterm.agent.calls import offered_tools
+from kogniterm.agent.fitting import tools_tokens
 from kogniterm.agent.history import observation_limit
 from kogniterm.agent.messages import shell_message
 from kogniterm.agent.state import ThinkContext
 from kogniterm.approval.leases import Lease, LeaseKind, Offer
+from kogniterm.errors import UsageError
 from kogniterm.execution.effects import preview
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox
 from kogniterm.models import close_model, preload
-from kogniterm.models.prices import price_of
+from kogniterm.models.prices import PRICES_DATE, price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
-from kogniterm.runtime import events
-from kogniterm.runtime.compact import compact
+from kogniterm.runtime import events, plans
+from kogniterm.runtime.compact import compact, has_room
 from kogniterm.runtime.front import Front, Recover
-from kogniterm.runtime.limits import Limits
+from kogniterm.runtime.limits import Limits, unknown_price
 from kogniterm.runtime.memory_desk import MemoryDesk
+from kogniterm.runtime.plan_difference import PlanDifference
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.run_command import LoopSink
@@ -78,6 +81,8 @@ class LiveSession:
     notices: tuple[Text, ...] = ()
     mode: ApprovalMode = "manual"
     plan_mode: PlanMode = "auto"
+    plan_only: bool = False
+    given_plan: Plan | None = None
     _tokens: int = 0
     _ids: int = 0
     _closed: bool = field(default=False)
@@ -133,7 +138,14 @@ class LiveSession:
         terminal: Terminal | None = None,
         recover: Recover | None = None,
     ) -> Answer:
-        """One turn; None goes on with the turn that was open. Cancel the task to stop it."""
+        """One turn; None goes on with the turn that was open. Cancel the task to stop it.
+
+        Raises `UsageError` when only a plan is wanted of a model that cannot plan.
+        """
+        if self.plan_only and self.model.one_command:
+            raise UsageError("The model {model} is too small to plan.", model=self.model.name)
+        if self.limits.dollars is not None and self.price(Usage()) is None:
+            sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         answer = await run_turn(self, user_input, Front(approver, sink, terminal, recover))
         if self.memory is not None:
             self.memory.turn_ended(answer.text)
@@ -214,6 +226,28 @@ class LiveSession:
         self.plan_mode = mode
         self.record(Note.PLAN_MODE.record(mode))
 
+    def use_limits(self, limits: Limits) -> None:
+        """Change the budgets, of the running turn's next model call on too."""
+        self.limits = limits
+
+    def plan_as_text(self) -> str:
+        """The current plan as YAML, for an editor; empty when there is none."""
+        return plans.plan_as_text(self.plan) if self.plan is not None else ""
+
+    def edit_plan(self, text: str, *, sink: EventSink) -> PlanDifference:
+        """Take the plan as a person edited it; the model is told. Raises `UsageError`."""
+        return plans.edit(self, text, sink)
+
+    def give_plan(self, text: str) -> Plan:
+        """Let the next turn work on the plan in `text`. Raises `UsageError`."""
+        self.given_plan = plans.plan_from_text(text)
+        return self.given_plan
+
+    def take_plan(self) -> Plan | None:
+        """The plan given for the next turn, once."""
+        given, self.given_plan = self.given_plan, None
+        return given
+
     def close(self) -> None:
         """End what still runs and let others open the session. Safe to call twice."""
         if self._closed:
@@ -284,9 +318,7 @@ class LiveSession:
 
     async def make_room(self, front: Front) -> None:
         """Compact the history when it nears the model's window."""
-        specs = offered_tools(self._context(lambda: None))
-        fixed = compaction.message_tokens(self.system)
-        fixed += sum(len(str(spec.parameters)) + len(spec.description) for spec in specs) // 3
+        fixed = self._fixed_tokens()
         window = self.model.context_window - self.model.max_output
         if not compaction.needs_compaction(self._tokens, fixed, window):
             return
@@ -310,7 +342,23 @@ class LiveSession:
             plan_mode=self.plan_mode,
             may_continue=may_continue,
             new_id=self.new_id,
+            clean=self._clean,
+            has_room=self._has_room,
+            plan_only=self.plan_only,
+            delegates=True,
         )
+
+    def _clean(self, text: str) -> str:
+        """What a tool inside the graph returned, as it may be kept and sent."""
+        return compaction.clip(self.redact(text), observation_limit(self.model.context_window))
+
+    def _fixed_tokens(self) -> int:
+        """What every request takes besides the history."""
+        specs = offered_tools(self._context(lambda: None))
+        return compaction.message_tokens(self.system) + tools_tokens(specs)
+
+    def _has_room(self, messages: Sequence[BaseMessage]) -> bool:
+        return has_room(messages, self._fixed_tokens(), self.model)
 
     def assess(self, request: ActionRequest) -> RiskReport:
         """Facts about a request."""
@@ -332,5 +380,5 @@ class LiveSession:
     def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Text, ...]:
         """What the request would do to this disk, and whether that can be undone."""
         promise = self.undo.promise(request, report)
-        lines = preview(report, self.cwd)
+        lines = preview(report, self.folder)
         return (*lines, promise) if promise is not None else lines

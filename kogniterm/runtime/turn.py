@@ -21,8 +21,9 @@ from kogniterm.agent.graph import think
 from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.runtime import events
-from kogniterm.runtime.conclude import conclude, failed, interrupted
+from kogniterm.runtime.conclude import conclude, failed, interrupted, planned
 from kogniterm.runtime.front import Front, relay
+from kogniterm.runtime.plans import plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
 from kogniterm.runtime.recovery import recover
 from kogniterm.runtime.run_command import run_command
@@ -44,6 +45,7 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     NodeUpdate,
+    PlanMode,
     RiskReport,
     UserInput,
     Verdict,
@@ -65,7 +67,11 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
             if session.state.pending:
                 await _settle(session, front, count)
             end = await _think(session, front, count)
-            if not session.state.pending:
+            if session.plan_only and session.state.plan != count.plan_before:
+                _cancel_open(session, "[not run: only the plan was wanted]")
+                answer = planned(session.state, count)
+                break
+            if not session.state.pending and not _left_for_room(end):
                 answer = conclude(session.state, count, end)
                 break
     except asyncio.CancelledError:
@@ -85,15 +91,21 @@ def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
     """Arrow 2: what the person said becomes a record and the message the model sees."""
     _cancel_open(session, "[not run: the person went on with something else]")
     clean = session.redact_input(user_input)
-    recalled = session.recall(clean)
-    message = messages.human_message(clean, session.plan_mode, recalled)
+    given, before = session.take_plan(), session.state.plan
+    context = [session.recall(clean), plan_context(given, before)]
+    mode: PlanMode = "always" if session.plan_only else "auto" if given else session.plan_mode
+    message = messages.human_message(clean, mode, "\n\n".join(filter(None, context)))
     turn = session.state.turn + 1
     session.record(InputReceived(turn, clean, message), durable=True)
+    if given is not None:
+        session.record(NodeRan(NodeUpdate("create_plan", plan=given)))
     front.sink(
         events.TurnStarted(
             session.state.session_id, turn, session.chat_model.info.name, session.cwd
         )
     )
+    if given is not None:
+        front.sink(events.PlanChanged(given, before))
 
 
 async def _think(session: SessionPorts, front: Front, count: TurnCount) -> NodeUpdate | None:
@@ -112,6 +124,11 @@ async def _think(session: SessionPorts, front: Front, count: TurnCount) -> NodeU
         else:
             relay(item, front.sink, count)
     return last
+
+
+def _left_for_room(end: NodeUpdate | None) -> bool:
+    """Whether the graph ended after tool calls only to have its history compacted."""
+    return end is not None and end.node == "execute_tool"
 
 
 async def _settle(session: SessionPorts, front: Front, count: TurnCount) -> None:

@@ -64,5 +64,5 @@ class UndoDesk:
             name = Path(str(request.arguments["path"])).expanduser()
             found: tuple[Path, ...] = ((Path(self.cwd()) / name).resolve(),)
         else:
-            found = paths_changed(report, self.cwd())
+            found = paths_changed(report, str(self.workspace))
         return tuple(path for path in found if path.absolute().is_relative_to(self.workspace))
