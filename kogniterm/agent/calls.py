@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
 from kogniterm.agent.evaluate import check_command, complete
-from kogniterm.agent.messages import is_input, last_ai, tool_message
+from kogniterm.agent.messages import GIVEN_PLAN, is_input, last_ai, tool_message
 from kogniterm.agent.plan import (
     COMPLETE_STEP,
     MAKE_PLAN,
@@ -194,7 +194,7 @@ def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
     """Whether a plan was made or worked on since the person's last input."""
     for message in reversed(messages):
         if is_input(message):
-            return False
+            return GIVEN_PLAN in message.text
         if (
             isinstance(message, ToolMessage)
             and message.name in PLAN_TOOLS

@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from kogniterm.agent.messages import is_input
+from kogniterm.agent.messages import GIVEN_PLAN, is_input
 from kogniterm.agent.plan import (
     PLAN_TOOLS,
     close_step,
@@ -131,6 +131,7 @@ def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str
             if OPEN_STEPS in message.text:
                 return None
             if is_input(message):
+                touched = touched or GIVEN_PLAN in message.text
                 break
         if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
             touched = True

@@ -18,6 +18,8 @@ Observed = ToolMessage
 
 PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
 
+GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step with complete_step.)"
+
 NOTE = "kogniterm_note"
 """Marks a human message that the person did not write: a hint, a repair, a command they ran."""
 
