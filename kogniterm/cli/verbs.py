@@ -24,6 +24,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("sessions", "kogniterm.cli.sessions", "find, read, copy and delete sessions"),
     Verb("memory", "kogniterm.cli.memory", "see, correct and forget what is remembered"),
     Verb("models", "kogniterm.cli.models", "fetch or remove the embedded local model"),
+    Verb("policy", "kogniterm.cli.policy", "explain and try out the approval rules"),
     Verb("trust", "kogniterm.cli.trust", "let a project folder's files have an effect"),
     Verb("audit", "kogniterm.cli.audit", "prove and read what was decided and run"),
     Verb("storage", "kogniterm.cli.storage", "check, update and copy the database"),

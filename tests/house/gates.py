@@ -108,7 +108,7 @@ LIGHT_ROOTS = (
 READS_ENVIRONMENT = ("kogniterm.settings",)
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = ("kogniterm.cli", "kogniterm.ui", "kogniterm.__main__", "kogniterm.logs")
-BROAD_EXCEPT = ("kogniterm.cli.main", "kogniterm.ui.repl", "kogniterm.agent.nodes")
+BROAD_EXCEPT = ("kogniterm.cli.main", "kogniterm.ui.repl", "kogniterm.agent.calls")
 
 
 def layers(tree: Tree) -> list[str]:
