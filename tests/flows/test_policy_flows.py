@@ -1,0 +1,137 @@
+"""Policy, sandbox, leases, trust and undo through whole turns."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import SettingsError
+from kogniterm.execution.sandbox import probe
+from kogniterm.runtime import events
+from kogniterm.runtime.trust import TrustStore, discover
+from kogniterm.types import ActionRequest, Decision
+from tests.flows.conftest import MakeFlow, yes
+
+TWICE = "replies: [{run: '%s'}, {run: '%s'}, {text: Done.}]"
+
+
+async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: rm -r src notes.txt}, {text: Gone.}]", [yes])
+    (flow.folder / "src").mkdir()
+    (flow.folder / "src" / "a.py").write_text("print()\n")
+    (flow.folder / "notes.txt").write_text("mine\n")
+    session = flow.open()
+    request, report, _ = await _asked(flow)
+    assert [str(line) for line in session.preview(request, report)][-1] == (
+        "What it changes here can be undone with /undo."
+    )
+    assert not (flow.folder / "src").exists()
+    image, differences = session.undo.latest()
+    assert {Path(d.path).name for d in differences} >= {"src", "notes.txt"}
+    session.undo.restore(image)
+    assert (flow.folder / "src" / "a.py").read_text() == "print()\n"
+    assert (flow.folder / "notes.txt").read_text() == "mine\n"
+
+
+async def _asked(flow):  # type: ignore[no-untyped-def]
+    await flow.run()
+    return flow.person.asked[0]
+
+
+async def test_a_lease_saves_the_second_question_and_can_be_revoked(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: touch a, repeat: 3}, {text: Done.}]")
+    session = flow.open()
+
+    def grant_once(request: ActionRequest) -> Decision:
+        report = flow.person.asked[-1][1]  # type: ignore[union-attr]
+        session.grant(report, "exact", uses=1)
+        return yes(request)
+
+    flow.flags["approval_mode"] = "manual"
+    session.use_mode("manual")
+    from tests.flows.conftest import Person
+
+    flow.person = Person([grant_once, yes])
+    await flow.run()
+    assert len(flow.person.asked) == 2
+    decided = [event.decision.by for event in flow.of(events.ActionDecided)]
+    assert decided == ["person", "lease l1", "person"]
+    with pytest.raises(Exception, match="no lease l9"):
+        session.revoke("l9")
+    assert session.revoke("l1").used == 1
+
+
+async def test_the_persons_rules_hold_in_every_mode(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: touch made}, {text: Done.}]")
+    config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text(
+        '[[rule]]\ndecision = "deny"\nprogram = "touch"\nreason = "no touching"\n'
+        'match = ["touch x"]\n'
+    )
+    answer = await flow.run()
+    assert answer.exit_code == 3
+    assert "no touching" in flow.shown[2]
+
+
+async def test_a_wrong_rule_names_its_line(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
+    config.mkdir(parents=True)
+    (config / "policy.toml").write_text('[[rule]]\ndecision = "deny"\nprogramm = "touch"\n')
+    with pytest.raises(SettingsError, match=r"policy\.toml.*programm"):
+        flow.open()
+
+
+async def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    (flow.folder / "AGENTS.md").write_text("Always answer in rhyme.")
+    (flow.folder / ".kogniterm").mkdir()
+    (flow.folder / ".kogniterm" / "policy.toml").write_text("not toml at all [")
+    session = flow.open()
+    assert "rhyme" not in session.system.text
+    assert any("AGENTS.md" in str(text) for text in session.notices)
+    flow.close()
+    (flow.folder / ".kogniterm" / "policy.toml").unlink()
+    store = TrustStore(Path(flow.environ["KOGNITERM_DATA_DIR"]) / "trust.json")
+    store.trust(flow.folder, discover(flow.folder))
+    session = flow.open()
+    assert '<project_instructions file="AGENTS.md">' in session.system.text
+    assert session.notices == ()
+
+
+async def test_a_project_can_only_tighten(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    (flow.folder / ".kogniterm").mkdir()
+    rules = flow.folder / ".kogniterm" / "policy.toml"
+    rules.write_text('[[rule]]\ndecision = "allow"\nprogram = "rm"\n')
+    store = TrustStore(Path(flow.environ["KOGNITERM_DATA_DIR"]) / "trust.json")
+    store.trust(flow.folder, discover(flow.folder))
+    with pytest.raises(SettingsError, match="tighten"):
+        flow.open()
+
+
+async def test_what_the_sandbox_stopped_is_asked_when_proposed_again(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    if probe(tmp_path / "probe").kind == "none":
+        pytest.skip("no sandbox works on this machine")
+    outside = Path("/var/tmp") / f"kogniterm-flow-{os.getpid()}"
+    flow = make_flow(TWICE % (f"touch {outside}", f"touch {outside}"), sandbox="auto")
+    answer = await flow.run()
+    assert not outside.exists()
+    assert "[sandbox: " in flow.shown[2]
+    assert answer.exit_code == 3
+    assert "not run" in flow.shown[4]
+
+
+async def test_auto_mode_confines_what_nobody_approved(make_flow: MakeFlow, tmp_path: Path) -> None:
+    if probe(tmp_path / "probe").kind == "none":
+        pytest.skip("no sandbox works on this machine")
+    script = "replies: [{run: 'echo in > made; python3 -c \"print(6*7)\"'}, {text: Done.}]"
+    flow = make_flow(script, sandbox="auto")
+    assert (await flow.run()).exit_code == 0
+    assert flow.results[0].text.strip() == "42"
+    assert (flow.folder / "made").read_text() == "in\n"
