@@ -77,6 +77,10 @@ class Executor(Protocol):
     def cwd(self) -> str:
         """The folder the next command starts in."""
 
+    @property
+    def next_output(self) -> str | None:
+        """The file that will hold the next command's raw output, known before it starts."""
+
     def run(
         self,
         command: str,

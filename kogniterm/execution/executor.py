@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import shutil
 import tempfile
@@ -79,7 +78,7 @@ class CommandExecutor:
         self._statuses.mkdir()
         os.mkfifo(self._statuses / "never", 0o600)
         self._outputs = (outputs or self._private / "outputs") / _stamp()
-        self._numbers = itertools.count(1)
+        self._number = 1
         self._jobs = JobTable(self._limits, (ROWS, COLUMNS))
         self._turn = threading.Lock()
         self._guard = threading.Lock()
@@ -94,6 +93,11 @@ class CommandExecutor:
     def cwd(self) -> str:
         """The folder the next command starts in."""
         return self._state.cwd
+
+    @property
+    def next_output(self) -> str:
+        """The file that will hold the next command's raw output."""
+        return str(self._outputs / f"{self._number:04}.log")
 
     @property
     def state_folder(self) -> str:
@@ -145,7 +149,8 @@ class CommandExecutor:
         limits: RunLimits,
         company: Company,
     ) -> CommandResult:
-        number = next(self._numbers)
+        path, number = Path(self.next_output), self._number
+        self._number += 1
         folder, notes = self._folder(cwd)
         overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, company)}
         dump = self._private / f"left-{number}"
@@ -153,7 +158,6 @@ class CommandExecutor:
             self._request(command, number, folder, overlay, dump, company)
         )
         self._outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._outputs / f"{number:04}.log"
         keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
         running = RunningCommand(launched, keeper)
         with self._guard:

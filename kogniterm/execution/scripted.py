@@ -29,6 +29,11 @@ class ScriptedExecutor:
         """The folder of the last recorded result."""
         return self._cwd
 
+    @property
+    def next_output(self) -> str | None:
+        """What is recorded has no file of its own."""
+        return None
+
     def run(
         self,
         command: str,

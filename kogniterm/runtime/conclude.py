@@ -14,6 +14,8 @@ from kogniterm.errors import (
     ModelError,
     RefusedError,
 )
+from kogniterm.runtime import events
+from kogniterm.runtime.front import Front
 from kogniterm.runtime.plans import plan_as_text
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.sessions.fold import SessionState
@@ -26,10 +28,7 @@ def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> 
         return Answer(_left_over(state), "budget", EXIT_BUDGET, last.failure, count.usage)
     text = (last.answer if last is not None else None) or ""
     if count.unknown:
-        reason = Text(
-            "It is unknown how this command ended: {command}", {"command": count.unknown[0]}
-        )
-        return Answer(text, "unknown", EXIT_REFUSED, reason, count.usage)
+        return _unknown(text, count)
     if count.refused:
         reason = Text("An action was refused: {why}", {"why": count.refused[0]})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
@@ -53,6 +52,18 @@ def planned(state: SessionState, count: TurnCount) -> Answer:
     """Only the plan was wanted: it is the answer, in the form that can be edited and run."""
     assert state.plan is not None
     return Answer(plan_as_text(state.plan), "plan_only", usage=count.usage)
+
+
+def nothing_open(front: Front, count: TurnCount) -> Answer:
+    """There was no turn to go on with; what a crash left open is settled by now."""
+    answer = _unknown("", count) if count.unknown else Answer("", usage=count.usage)
+    front.sink(events.TurnEnded(answer))
+    return answer
+
+
+def _unknown(text: str, count: TurnCount) -> Answer:
+    reason = Text("It is unknown how this command ended: {command}", {"command": count.unknown[0]})
+    return Answer(text, "unknown", EXIT_REFUSED, reason, count.usage)
 
 
 def interrupted(count: TurnCount) -> Answer:

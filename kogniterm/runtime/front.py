@@ -12,7 +12,10 @@ from kogniterm.runtime.ports import TurnCount
 from kogniterm.sessions.records import Intent
 from kogniterm.types import ModelEvent, Reply, RetryNotice, TextDelta, ThoughtDelta, ToolCalled
 
-Recover = Callable[[Intent, str], Awaitable[Literal["check", "again", "skip"]]]
+Wish = Literal["check", "again", "skip"]
+"""What becomes of a command whose outcome is unknown."""
+
+Recover = Callable[[Intent, str], Awaitable[Wish]]
 """Asks a person what to do about a command whose outcome is unknown, given its output."""
 
 

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TurnCount:
-    """What a turn has used so far. Durations by the monotonic clock."""
+    """What a turn has used so far. Durations by the monotonic clock.
+
+    `unknown` are commands whose end nobody saw and nobody could be asked about; `held` are
+    those that must not run again unless a person approves it, whatever policy says.
+    """
 
     limits: Limits
     clock: Clock
@@ -45,6 +49,7 @@ class TurnCount:
     dollars: float = 0.0
     refused: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    held: set[str] = field(default_factory=set)
     began: float = 0.0
     plan_before: Plan | None = None
 

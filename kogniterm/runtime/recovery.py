@@ -8,30 +8,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from langchain_core.messages import HumanMessage
+
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
 from kogniterm.runtime import events
-from kogniterm.runtime.front import Front
+from kogniterm.runtime.front import Front, Wish
 from kogniterm.runtime.ports import SessionPorts, TurnCount
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import ActionRequest, Text
 
 PARTIAL_CHARS = 2_000
 PARTIAL_BYTES = 64 * 1024
+_TRUTH = (
+    "[outcome unknown: KogniTerm was stopped while this command ran; it may have finished, "
+    "failed, or done a part. It was not run again.]"
+)
 
 
 async def recover(session: SessionPorts, front: Front, count: TurnCount) -> None:
     """Settle every unknown outcome before anything else happens in the session."""
     for intent in session.state.unknown:
-        request = next((r for r in session.state.pending if r.id == intent.request_id), None)
-        if request is None:
-            continue
-        partial = partial_output(intent.output_path)
-        wish = "skip"
-        if front.recover is None:
-            count.unknown.append(intent.command)
-        else:
-            wish = await front.recover(intent, partial)
+        partial = session.redact(partial_output(intent.output_path))
         front.sink(
             events.Notice(
                 Text(
@@ -42,14 +40,23 @@ async def recover(session: SessionPorts, front: Front, count: TurnCount) -> None
                 "warning",
             )
         )
-        session.record(_unknown(request, intent, partial, wish), durable=True)
+        wish: Wish = "skip"
+        if front.recover is None:
+            count.unknown.append(intent.command)
+        else:
+            wish = await front.recover(intent, partial)
+        if wish != "again":
+            count.held.add(intent.command)
+        request = next((r for r in session.state.pending if r.id == intent.request_id), None)
+        outcome = Outcome(intent.request_id, "unknown", _message(request, intent, partial, wish))
+        session.record(outcome, durable=True)
 
 
-def _unknown(request: ActionRequest, intent: Intent, partial: str, wish: str) -> Outcome:
-    lines = [
-        "[outcome unknown: KogniTerm was stopped while this command ran; it may have finished, "
-        "failed, or done a part. It was not run again.]"
-    ]
+def _message(
+    request: ActionRequest | None, intent: Intent, partial: str, wish: Wish
+) -> messages.Observed | HumanMessage:
+    """The truth for the model; `request` is None for a command that the person ran themselves."""
+    lines = [_TRUTH]
     if partial:
         lines.append(f"Output up to then:\n{partial}")
     if wish == "again":
@@ -58,8 +65,10 @@ def _unknown(request: ActionRequest, intent: Intent, partial: str, wish: str) ->
         lines.append("The person wants you to check what it did before anything else.")
     else:
         lines.append("Do not run it again without checking what it did.")
-    message = messages.tool_message(request.call_id, request.tool, "\n".join(lines), failed=True)
-    return Outcome(intent.request_id, "unknown", message)
+    text = "\n".join(lines)
+    if request is None:
+        return messages.note(f"I ran this command myself: {intent.command}\n{text}")
+    return messages.tool_message(request.call_id, request.tool, text, failed=True)
 
 
 def partial_output(path: str | None) -> str:

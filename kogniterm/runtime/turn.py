@@ -21,7 +21,7 @@ from kogniterm.agent.graph import think
 from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.runtime import events
-from kogniterm.runtime.conclude import conclude, failed, interrupted, planned
+from kogniterm.runtime.conclude import conclude, failed, interrupted, nothing_open, planned
 from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.plans import plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
@@ -63,6 +63,8 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
         await recover(session, front, count)
         if user_input is not None:
             _begin(session, user_input, front)
+        elif not session.state.open_turn:
+            return nothing_open(front, count)
         while True:
             if session.state.pending:
                 await _settle(session, front, count)
@@ -135,7 +137,7 @@ async def _settle(session: SessionPorts, front: Front, count: TurnCount) -> None
     """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it."""
     for request in session.state.pending:
         report, verdict = _judge(session, request, front)
-        decision, report = await _decide(session, request, report, verdict, front)
+        decision, report = await _decide(session, request, report, verdict, front, count)
         if decision.kind == "reject":
             count.refused.append(decision.reason or request.command)
             _observe(session, request, "refused", messages.refusal_message(request, decision))
@@ -163,6 +165,7 @@ async def _decide(
     report: RiskReport,
     verdict: Verdict,
     front: Front,
+    count: TurnCount,
 ) -> tuple[Decision, RiskReport]:
     """Arrow 9: policy decides what it can, the approver the rest. An edit is judged again."""
     proposed = request
@@ -170,7 +173,7 @@ async def _decide(
         if verdict.kind == "deny":
             reason = "; ".join(str(text) for text in verdict.reasons)
             decision = Decision("reject", request.command, "policy", reason)
-        elif verdict.kind == "allow":
+        elif verdict.kind == "allow" and request.command not in count.held:
             by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
             decision = Decision("approve", request.command, by)
         else:
@@ -204,10 +207,12 @@ async def _act(
         _observe(session, request, "refused", messages.refusal_message(request, refusal))
         return
     session.keep_preimages(request, report)
+    command = request.effect == "command"
+    output = session.executor.next_output if command else None
     session.record(
-        Intent(request.id, decision.command, session.cwd, session.env_hash), durable=True
+        Intent(request.id, decision.command, session.cwd, session.env_hash, output), durable=True
     )
-    if request.effect == "command":
+    if command:
         await _act_command(session, request, decision, front, count)
     else:
         await _act_tool(session, request, front)
@@ -226,18 +231,18 @@ async def _act_command(
     result = session.redact_result(result)
     note = session.policy.after_run(decision.command, result, box)
     count.add_command(result)
-    session.learn_outcome(result)
-    front.sink(events.CommandEnded(request.id, result))
-    plan = None
-    if request.tool == COMPLETE_STEP.name and session.state.plan is not None:
-        previous = session.state.plan
+    plan, previous = None, session.state.plan
+    if request.tool == COMPLETE_STEP.name and previous is not None:
         step = str(request.arguments["step"])
         plan, note = evaluate.settle_check(previous, step, request.id, result)
-        if plan != previous:
-            front.sink(events.PlanChanged(plan, previous))
     message = messages.command_message(request, result, decision, note)
     outcome = Outcome(request.id, _status(result), message, result, plan)
+    # Only what is safe on the disk is told: nobody may see an end that a crash could undo.
     session.record(outcome, durable=True)
+    front.sink(events.CommandEnded(request.id, result))
+    if plan is not None and plan != previous:
+        front.sink(events.PlanChanged(plan, previous))
+    session.learn_outcome(result)
     if cancelled:
         raise asyncio.CancelledError
 
@@ -248,9 +253,9 @@ async def _act_tool(session: SessionPorts, request: ActionRequest, front: Front)
     except ToolError as error:
         observation, failure = str(error), True
     observation = session.redact(observation)
-    front.sink(events.ActionEnded(request.id, request.tool, observation, failure))
     message = messages.action_message(request, observation, failed=failure)
     _observe(session, request, "failed" if failure else "finished", message)
+    front.sink(events.ActionEnded(request.id, request.tool, observation, failure))
 
 
 def _observe(

@@ -215,6 +215,8 @@ def _extended(entry: AuditEntry, record: Record) -> AuditEntry:
                 decision_reason=decision.reason,
             )
         case Intent() as body:
+            if not entry.tool:  # nobody proposed it: a command the person ran themselves
+                entry = replace(entry, tool="!", decision="approve", decided_by="person")
             return replace(
                 entry,
                 command=body.command,

@@ -1,0 +1,68 @@
+"""A command of the person's own (`!command`): nobody is asked, everything else is as durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kogniterm.agent.messages import note, shell_message
+from kogniterm.errors import KognitermError
+from kogniterm.protocols import EventSink, Terminal
+from kogniterm.runtime import events
+from kogniterm.runtime.run_command import LoopSink
+from kogniterm.sessions.records import Intent, Outcome
+from kogniterm.types import CommandResult
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+
+async def run_own_command(
+    session: LiveSession, command: str, *, sink: EventSink, terminal: Terminal | None
+) -> CommandResult:
+    """Run `command` between an intent and its outcome; the model sees it with its next turn."""
+    request_id, executor = session.new_id(), session.executor
+    session.record(
+        Intent(
+            request_id,
+            session.redact(command),
+            session.cwd,
+            session.env_hash,
+            executor.next_output,
+        ),
+        durable=True,
+    )
+    watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
+    sink(events.CommandStarted(request_id, command, session.cwd))
+    attended = terminal is not None
+    run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
+    task = asyncio.ensure_future(asyncio.to_thread(run))
+    try:
+        result = await _result_of(task, executor.stop)
+    except KognitermError as error:
+        failed = note(f"I wanted to run this command myself: {command}\n[not run: {error}]")
+        session.record(Outcome(request_id, "failed", failed), durable=True)
+        raise
+    watcher.flush()
+    result = session.redact_result(result)
+    done = result.ended in ("exited", "signaled", "detached")
+    message = shell_message(result)
+    session.record(
+        Outcome(request_id, "finished" if done else "cancelled", message, result), durable=True
+    )
+    sink(events.CommandEnded(request_id, result))
+    return result
+
+
+async def _result_of(
+    task: asyncio.Future[CommandResult], stop: Callable[[], None]
+) -> CommandResult:
+    """The end of the command; a cancel ends it, however often it comes."""
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            stop()
+    return task.result()
