@@ -29,10 +29,9 @@ def paths_in_use() -> Paths:
 
 def person() -> str:
     """The name a shared database knows the person by: their account on this machine."""
-    import os
-    import pwd
+    from kogniterm.runtime.person import person as account
 
-    return pwd.getpwuid(os.getuid()).pw_name
+    return account()
 
 
 def location_of(args: argparse.Namespace) -> Path | str:

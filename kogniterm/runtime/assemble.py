@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import platform
 import time
@@ -23,11 +22,16 @@ from kogniterm.execution.preimages import PreimageStore
 from kogniterm.execution.store import OutputStore
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
+from kogniterm.memory.project import project_root
+from kogniterm.memory.vectors import vectors_installed
 from kogniterm.paths import Paths
 from kogniterm.protocols import Model
+from kogniterm.runtime.asking import PersonDesk
+from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.keys import KEY_SETTINGS
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.memory_desk import MemoryDesk
+from kogniterm.runtime.person import person
 from kogniterm.runtime.policy_desk import open_policy
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.toolbox import ToolPlaces, session_tools
@@ -78,6 +82,16 @@ def assemble(
     outputs = _outputs(given)
     executor = _executor(given, state)
     opened = next(iter(journal.records())).time
+    memory, asker = _memory(given, journal, model, clock), PersonDesk()
+    places = ToolPlaces(
+        lambda: executor.cwd,
+        state.folder,
+        outputs,
+        is_secret,
+        executor,
+        asker,
+        memory.context.for_tools() if memory is not None else None,
+    )
 
     def release() -> None:
         journal.close()
@@ -87,7 +101,7 @@ def assemble(
         journal=journal,
         chat_model=model,
         executor=executor,
-        tools=session_tools(ToolPlaces(lambda: executor.cwd, state.folder, outputs, is_secret)),
+        tools=session_tools(places),
         policy=policy,
         vault=Redactor(_known_secrets(settings)),
         undo=UndoDesk(
@@ -100,7 +114,9 @@ def assemble(
         command_timeout=settings.command_timeout or None,
         open_model=open_model,
         release=release,
-        memory=_memory(given, journal, model, clock),
+        cabinet=Cabinet(store, journal, paths),
+        asker=asker,
+        memory=memory,
         notices=(*given.notices, *told),
         mode=_kept(settings, "approval_mode", state.mode),
         plan_mode=_kept(settings, "plan", state.plan_mode),
@@ -143,8 +159,9 @@ def _memory(
     shared = settings.database_url
     memory = open_memory(
         shared.get_secret_value() if shared is not None else paths.database,
-        user=getpass.getuser(),
-        project=state.folder,
+        user=person(),
+        project=str(project_root(Path(state.folder))),
+        vectors=vectors_installed(),
         clock=clock,
         redact=redact,
         key_file=paths.data / "memory-key",

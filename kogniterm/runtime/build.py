@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib
 from collections.abc import Mapping
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.runtime.keys import KEY_SETTINGS, URL_SETTINGS
+from kogniterm.runtime.person import person
 from kogniterm.types import Text
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
     shared = settings.database_url
     store, recovery = open_store(
         shared.get_secret_value() if shared is not None else paths.database,
-        user=getpass.getuser(),
+        user=person(),
         version=__version__,
         outputs=paths.outputs,
         fault=armed(settings.faults),
