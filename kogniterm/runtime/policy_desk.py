@@ -59,6 +59,12 @@ class PolicyDesk:
             reason = Text("It uses the network.")
             effect = Effect("network", request.command, outside=True)
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
+        if request.effect == "person":
+            return RiskReport(request.command, "safe_readonly", (Text("It asks you something."),))
+        if request.effect == "keystrokes":
+            reason = Text("It reaches into a command that is running.")
+            effect = Effect("process", str(request.arguments.get("id", "")))
+            return RiskReport(request.command, "needs_approval", (reason,), (effect,))
         text = request.command
         if request.effect != "command":
             path = shlex.quote(str(request.arguments.get("path", "")))
@@ -70,6 +76,9 @@ class PolicyDesk:
         self, request: ActionRequest, report: RiskReport, mode: ApprovalMode, model: ModelInfo
     ) -> Verdict:
         """Policy's word on a request; a lease that allowed it is used once."""
+        if request.effect == "person":
+            # The question is its own approval: nothing happens but that a person reads it.
+            return Verdict("allow", report.reasons)
         circumstances = Circumstances(
             mode=mode,
             sandboxed=self.box is not None and request.effect == "command",

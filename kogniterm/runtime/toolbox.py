@@ -9,8 +9,11 @@ from kogniterm.protocols import Tool
 from kogniterm.tools.edit import FileVersions, edit_file, write_file
 from kogniterm.tools.files import read_file
 from kogniterm.tools.github import github
+from kogniterm.tools.jobs import JobsPort, job_tool
+from kogniterm.tools.memory import MemoryPort, memory_tools
 from kogniterm.tools.net import NetClient
 from kogniterm.tools.output import Outputs, read_output
+from kogniterm.tools.person import PersonPort, ask_person
 from kogniterm.tools.search import find_files, search_text
 from kogniterm.tools.shell import execute_command
 from kogniterm.tools.web import web_fetch, web_search
@@ -18,12 +21,15 @@ from kogniterm.tools.web import web_fetch, web_search
 
 @dataclass(frozen=True, slots=True)
 class ToolPlaces:
-    """What the tools work on: where the shell is now, the workspace, and the kept outputs."""
+    """What the tools work on: the shell's folder, the workspace, outputs, jobs, people, memory."""
 
     cwd: Callable[[], str]
     workspace: str
     outputs: Outputs
     is_secret: Callable[[str], bool]
+    jobs: JobsPort
+    person: PersonPort
+    memory: MemoryPort | None = None
 
 
 def session_tools(
@@ -40,9 +46,13 @@ def session_tools(
         edit_file(places.cwd, versions),
         write_file(places.cwd, versions),
         read_output(places.outputs),
+        job_tool(places.jobs),
+        ask_person(places.person),
         web_fetch(client),
         github(client, github_token),
     ]
+    if places.memory is not None:
+        tools.extend(memory_tools(places.memory))
     if brave_key:
         tools.append(web_search(client, brave_key))
     return {tool.spec.name: tool for tool in tools}

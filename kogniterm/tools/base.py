@@ -87,6 +87,10 @@ class SchemaTool(Generic[A]):
             ) from None
 
 
+_BOUNDS = frozenset({"minLength", "maxLength", "minimum", "maximum"})
+"""Left out of what the model sees: a call beyond them is refused with a sentence that says so."""
+
+
 def compact_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema without titles and defaults that cost tokens and say nothing."""
     schema = model.model_json_schema()
@@ -107,6 +111,8 @@ def _compact(node: Any) -> Any:
         if key == "title" and isinstance(value, str):
             continue
         if key == "additionalProperties" and value is False:
+            continue
+        if key in _BOUNDS:
             continue
         if key == "default" and value in (None, "", False):
             continue

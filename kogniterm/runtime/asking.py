@@ -1,0 +1,27 @@
+"""The person as the model's tools reach them: there while a turn has somebody in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from kogniterm.errors import ToolError
+
+Ask = Callable[[str, Sequence[str]], Awaitable[str]]
+"""Shows a question with answers; the one that was chosen, or "" for own words."""
+
+
+@dataclass(slots=True)
+class PersonDesk:
+    """Asks whoever drives the turn; `ask` is None where nobody does."""
+
+    ask_now: Ask | None = None
+
+    async def ask(self, question: str, answers: Sequence[str]) -> str:
+        """The chosen answer. Raises `ToolError` when nobody is there."""
+        if self.ask_now is None:
+            raise ToolError(
+                "Nobody is there to answer. Decide by what the task says, or end and say what "
+                "has to be known."
+            )
+        return await self.ask_now(question, answers)

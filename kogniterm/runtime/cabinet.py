@@ -1,0 +1,38 @@
+"""What stands behind a live session: its store and its files, for commands about the session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import UsageError
+from kogniterm.runtime.forgetting import forgettables
+
+if TYPE_CHECKING:
+    from kogniterm.memory.forget import Forgetter
+    from kogniterm.paths import Paths
+    from kogniterm.runtime.memory_desk import MemoryDesk
+    from kogniterm.sessions.journal import SessionJournal
+    from kogniterm.sessions.store import SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class Cabinet:
+    """The sessions of the person, the open one's journal, and where the files are."""
+
+    store: SessionStore
+    journal: SessionJournal
+    paths: Paths
+
+    def forgetter(self, memory: MemoryDesk | None) -> Forgetter:
+        """Forgets in memory and in everything else that KogniTerm keeps, this session included.
+
+        Raises `UsageError` when memory is off: its tables hold the proof of what was forgotten.
+        """
+        if memory is None:
+            raise UsageError(
+                "Memory is off in this session; forget from the shell: kogniterm memory forget …"
+            )
+        live = {self.journal.state.session_id: self.journal}
+        others = forgettables(self.paths, self.store, live)
+        return memory.context.memory.forgetter.joined(*others)

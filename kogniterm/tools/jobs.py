@@ -1,0 +1,104 @@
+"""`jobs`: what runs in the background, over a small port; typing and stopping need approval."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, Protocol
+
+from pydantic import Field, model_validator
+
+from kogniterm.errors import ExecutionError, ToolError
+from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.types import EffectClass, Job
+
+LONGEST_WAIT = 120
+
+
+class JobsPort(Protocol):
+    """The jobs of a session. Methods raise `ExecutionError` for a job there is not."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All of them, oldest first."""
+
+    def read_job(self, job_id: str) -> str:
+        """What a job has written, clipped."""
+
+    def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
+        """Wait for its end, at most `timeout` seconds."""
+
+    def stop_job(self, job_id: str) -> Job:
+        """End it."""
+
+    def send_keys(self, job_id: str, text: str) -> None:
+        """Type into it."""
+
+
+class JobArguments(Arguments):
+    """What to do with which job."""
+
+    action: Literal["list", "read", "wait", "stop", "send"]
+    id: str = Field(default="", description="such as j1")
+    seconds: int = Field(default=30, ge=1, le=LONGEST_WAIT)
+    keys: str = Field(default="", max_length=2000, description="to send; \\n is Enter")
+
+    @model_validator(mode="after")
+    def _complete(self) -> JobArguments:
+        if self.action != "list" and not self.id:
+            raise ValueError("id is missing")
+        if (self.action == "send") != bool(self.keys):
+            raise ValueError("keys belong to send, and to nothing else")
+        return self
+
+
+def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
+    """The one tool for background jobs."""
+
+    def act(arguments: JobArguments) -> str:
+        match arguments.action:
+            case "list":
+                return "\n".join(map(_line, jobs.jobs())) or "[no background job]"
+            case "read":
+                return jobs.read_job(arguments.id) or "[nothing written yet]"
+            case "wait":
+                return _line(jobs.wait_job(arguments.id, arguments.seconds))
+            case "stop":
+                return _line(jobs.stop_job(arguments.id))
+            case "send":
+                jobs.send_keys(arguments.id, arguments.keys)
+                return f"[typed into {arguments.id}; read shows what it does with it]"
+
+    async def run(arguments: JobArguments) -> str:
+        try:
+            return await asyncio.to_thread(act, arguments)
+        except ExecutionError as error:
+            raise ToolError(error.text.template, **error.text.values) from error
+
+    def command_of(name: str) -> str:
+        return next((job.command for job in jobs.jobs() if job.id == name), "?")
+
+    def describe(arguments: JobArguments) -> tuple[str, str]:
+        if arguments.action == "send":
+            return (
+                f"type into {arguments.id}: {arguments.keys!r}",
+                f"{arguments.id} is: {command_of(arguments.id)}",
+            )
+        return f"{arguments.action} {arguments.id}: {command_of(arguments.id)}", ""
+
+    return SchemaTool(
+        "jobs",
+        "List, read, wait for, stop or type into what commands left running.",
+        JobArguments,
+        run,
+        describe=describe,
+        effect_of=_effect,
+    )
+
+
+def _effect(arguments: JobArguments) -> EffectClass:
+    """Typing into a program and ending it change the world; looking does not."""
+    return "keystrokes" if arguments.action in ("send", "stop") else "none"
+
+
+def _line(job: Job) -> str:
+    ended = f"ended with {job.exit_code}" if job.state == "ended" else "running"
+    return f"{job.id} {ended}: {job.command}"
