@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -14,7 +12,6 @@ from kogniterm.agent import compaction
 from kogniterm.agent.calls import offered_tools
 from kogniterm.agent.fitting import tools_tokens
 from kogniterm.agent.history import observation_limit
-from kogniterm.agent.messages import shell_message
 from kogniterm.agent.state import ThinkContext
 from kogniterm.approval.leases import Lease, LeaseKind, Offer
 from kogniterm.errors import UsageError
@@ -25,18 +22,20 @@ from kogniterm.models import close_model, preload
 from kogniterm.models.prices import PRICES_DATE, price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
 from kogniterm.runtime import events, plans
+from kogniterm.runtime.asking import Ask, PersonDesk
+from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.compact import compact, has_room
 from kogniterm.runtime.front import Front, Recover
 from kogniterm.runtime.limits import Limits, unknown_price
 from kogniterm.runtime.memory_desk import MemoryDesk
+from kogniterm.runtime.own_command import run_own_command
 from kogniterm.runtime.plan_difference import PlanDifference
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
-from kogniterm.runtime.run_command import LoopSink
 from kogniterm.runtime.turn import run_turn
 from kogniterm.runtime.undo import UndoDesk
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.records import NodeRan, Noted, RecordBody
+from kogniterm.sessions.records import Noted, RecordBody
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -44,7 +43,6 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     ModelInfo,
-    NodeUpdate,
     Plan,
     PlanMode,
     RiskReport,
@@ -77,6 +75,8 @@ class LiveSession:
     command_timeout: float | None
     open_model: Callable[[str], Model]
     release: Callable[[], None]
+    cabinet: Cabinet
+    asker: PersonDesk
     memory: MemoryDesk | None = None
     notices: tuple[Text, ...] = ()
     mode: ApprovalMode = "manual"
@@ -137,6 +137,7 @@ class LiveSession:
         sink: EventSink,
         terminal: Terminal | None = None,
         recover: Recover | None = None,
+        ask: Ask | None = None,
     ) -> Answer:
         """One turn; None goes on with the turn that was open. Cancel the task to stop it.
 
@@ -146,6 +147,7 @@ class LiveSession:
             raise UsageError("The model {model} is too small to plan.", model=self.model.name)
         if self.limits.dollars is not None and self.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
+        self.asker.ask_now = ask
         answer = await run_turn(self, user_input, Front(approver, sink, terminal, recover))
         if self.memory is not None:
             self.memory.turn_ended(answer.text)
@@ -161,24 +163,11 @@ class LiveSession:
         self, command: str, *, sink: EventSink, terminal: Terminal | None = None
     ) -> CommandResult:
         """A command of the person's own: run without asking, journaled, shown to the model."""
-        request_id = self.new_id()
-        watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
-        sink(events.CommandStarted(request_id, command, self.cwd))
-        attended = terminal is not None
-        run = partial(
-            self.executor.run, command, sink=watcher, terminal=terminal, interactive=attended
-        )
-        task = asyncio.ensure_future(asyncio.to_thread(run))
-        try:
-            result = await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self.executor.stop()
-            result = await task
-        watcher.flush()
-        result = self.redact_result(result)
-        self.record(NodeRan(NodeUpdate("shell", (shell_message(result),))), durable=True)
-        sink(events.CommandEnded(request_id, result))
-        return result
+        return await run_own_command(self, command, sink=sink, terminal=terminal)
+
+    def keep_draft(self, text: str) -> None:
+        """Keep what the person has typed and not sent, for whoever resumes the session."""
+        self.cabinet.store.save_draft(self.id, self.redact(text))
 
     def stop_command(self) -> None:
         """End the running command; the turn goes on and the model is told."""
@@ -324,6 +313,8 @@ class LiveSession:
             return
         before = self._tokens
         self.record(await compact(self.state, self.chat_model), durable=True)
+        if self.memory is not None:
+            self.memory.context.history_was_shortened()
         text = Text(
             "History compacted: about {before} tokens became {after}.",
             {"before": before, "after": self._tokens},
