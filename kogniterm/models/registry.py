@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
-from kogniterm.errors import ModelAuthError, ModelError, UsageError
+from kogniterm.errors import ModelAuthError, UsageError
 from kogniterm.models.catalog import PROVIDERS, Provider, provider_called, window_of
 from kogniterm.models.options import ModelOptions
 from kogniterm.protocols import Model
@@ -99,31 +99,6 @@ def installed(provider: str) -> bool:
     """Whether the packages of `provider` are there; imports nothing."""
     entry = provider_called(provider)
     return entry is not None and (entry.package is None or find_spec(entry.package) is not None)
-
-
-def preload(model: Model) -> None:
-    """Import and construct what `model` needs, so that its first call does not.
-
-    For a background thread; does nothing for models that are light. A failure is not raised
-    here: the first call raises it, where somebody can be told.
-    """
-    load: Callable[[], None] | None = getattr(model, "preload", None)
-    if load is not None:
-        try:
-            load()
-        except ModelError:
-            return
-
-
-async def close_model(model: Model) -> None:
-    """Release what `model` holds, on the loop it was used on."""
-    close = getattr(model, "aclose", None)
-    if close is not None:
-        await close()
-        return
-    close = getattr(model, "close", None)
-    if close is not None:
-        close()
 
 
 def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelInfo:

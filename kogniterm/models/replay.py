@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm import errors
 from kogniterm.errors import ModelError, UsageError
+from kogniterm.models.lifetime import close_model, preload
 from kogniterm.protocols import Model
 from kogniterm.types import (
     ModelEvent,
@@ -73,14 +74,10 @@ class RecordingModel:
 
     def preload(self) -> None:
         """Preload the recorded model."""
-        from kogniterm.models.registry import preload
-
         preload(self._model)
 
     async def aclose(self) -> None:
         """Close the recorded model."""
-        from kogniterm.models.registry import close_model
-
         await close_model(self._model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from kogniterm.models.lifetime import close_model, preload
 from kogniterm.protocols import Model
 from kogniterm.types import (
     ModelEvent,
@@ -160,14 +161,10 @@ class TextCallModel:
 
     def preload(self) -> None:
         """Preload the wrapped model."""
-        from kogniterm.models.registry import preload
-
         preload(self._model)
 
     async def aclose(self) -> None:
         """Close the wrapped model."""
-        from kogniterm.models.registry import close_model
-
         await close_model(self._model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
