@@ -45,7 +45,12 @@ GENERAL: tuple[Option, ...] = (
 )
 SESSION: tuple[Option, ...] = (
     Option("--model", "model to use, such as google_genai:NAME or local", "model", "NAME"),
-    Option("--plan", "when to plan: auto, always or never", "plan", "WHEN"),
+    Option(
+        "--plan",
+        "when to plan: auto, always or never; run also takes a plan's file",
+        "plan",
+        "WHEN",
+    ),
     Option(
         "--auto-approve",
         "run what policy does not deny, without asking",

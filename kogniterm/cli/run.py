@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, get_args
 
 from kogniterm.cli import task
 from kogniterm.cli.options import (
@@ -21,12 +22,13 @@ from kogniterm.cli.options import (
     session_wanted,
     settings_of,
 )
-from kogniterm.errors import EXIT_INTERRUPTED
-from kogniterm.types import Answer
+from kogniterm.errors import EXIT_INTERRUPTED, UsageError
+from kogniterm.types import Answer, Plan, PlanMode
 from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
+    from kogniterm.runtime.front import Recover
     from kogniterm.runtime.session import LiveSession
 
 OUTPUTS = ("text", "json", "stream-json")
@@ -44,11 +46,15 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Who watches, and who can be asked: `approver` (of a folder) is None when nobody can."""
+    """Who watches, and who can be asked: `approver` (of a folder) is None when nobody can.
+
+    `recover` asks what becomes of a command that a crash cut off.
+    """
 
     sink: Sink
     approver: Callable[[str], Approver] | None = None
     terminal: Terminal | None = None
+    recover: Recover | None = None
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -71,6 +77,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         choices=OUTPUTS,
         default="text",
         help=_("text for people, one JSON object at the end, or one JSON event a line"),
+    )
+    parser.add_argument(
+        "--plan-only",
+        action="store_true",
+        help=_("make the plan, print it in the form --plan FILE takes, and stop"),
     )
     add_options(parser.add_argument_group(_("session options")), SESSION)
 
@@ -98,18 +109,55 @@ def _failure_told(machine: Sink) -> Iterator[None]:
 
 
 def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
-    user_input = task.read_task(args.task, task.standard_input(), _tell_waiting)
+    plan = _given_plan(args)
+    words = args.task or ([plan.goal] if plan is not None else [])
+    user_input = task.read_task(
+        words, task.standard_input(), _tell_waiting, needed=session_wanted(args) is None
+    )
     folder = folder_of(args)
     settings = settings_of(args)
     from kogniterm.runtime.build import open_session, unattended_approver
 
     session = open_session(settings, folder=folder, session_id=session_wanted(args))
+    session.plan_only, session.given_plan = args.plan_only, plan
     try:
+        if user_input is None and not (session.state.open_turn or session.state.unknown):
+            raise UsageError("The last turn of this session is finished; say what to do next.")
         approver = people.approver(folder) if people.approver else unattended_approver(settings)
-        run = partial(session.run, user_input, approver=approver, terminal=people.terminal)
+        run = partial(
+            session.run,
+            user_input,
+            approver=approver,
+            terminal=people.terminal,
+            recover=people.recover,
+        )
         return asyncio.run(_drive(session, run(sink=sink), sink))
     finally:
         session.close()
+
+
+def _given_plan(args: argparse.Namespace) -> Plan | None:
+    """The plan in the file that `--plan` names, unless it says when to plan.
+
+    Raises `UsageError`.
+    """
+    value: str = getattr(args, "plan", "auto")
+    if value in get_args(PlanMode):
+        return None
+    path = Path(value).expanduser()
+    if not path.is_file():
+        raise UsageError(
+            "--plan takes auto, always, never or the file of a plan; {value} is none of these.",
+            value=value,
+        )
+    if args.plan_only:
+        raise UsageError(
+            "--plan-only makes a plan, and {value} is one; give only one of them.", value=value
+        )
+    from kogniterm.runtime.plans import read_plan
+
+    del args.plan
+    return read_plan(path)
 
 
 async def _drive(
@@ -186,7 +234,7 @@ def _people(args: argparse.Namespace) -> People:
         on_screen = out is not None and out.isatty()
         first = quick(environment(), flags_of(args))
         person = PersonSink(first, sys.stderr, None if on_screen else out, keys)
-        return People(person, person.approver, person.terminal())
+        return People(person, person.approver, person.terminal(), person.recover)
     from kogniterm.cli.plain import TextSink
 
     return People(TextSink(out, sys.stderr))

@@ -1,0 +1,273 @@
+"""Plans in whole turns: only made, given as a file, edited by a person, resumed, and budgets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kogniterm.agent import compaction
+from kogniterm.errors import UsageError
+from kogniterm.runtime import events
+from kogniterm.runtime.plan_difference import difference
+from kogniterm.runtime.plans import plan_as_text, plan_from_text
+from kogniterm.types import ModelRequest
+from tests.cli.conftest import Shell, shell
+from tests.flows.conftest import Flow, MakeFlow
+
+__all__ = ["shell"]
+
+MAKE = """
+  - plan:
+      goal: Make it
+      steps:
+        - id: s1
+          what: Create
+          check: {kind: file, value: made}
+          fallback: Ask
+          inputs: [session.cwd]
+        - {id: s2, what: Look, why: To be sure, substeps: [list it, read it]}
+"""
+WORK = """
+  - run: touch made
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - run: ls
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+  - text: Made and seen.
+"""
+
+
+async def made(flow: Flow) -> str:
+    flow.open().plan_only = True
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("plan_only", 0)
+    return answer.text
+
+
+async def test_only_the_plan_is_made_and_nothing_runs(make_flow: MakeFlow) -> None:
+    flow = make_flow(f"replies:{MAKE}{WORK}")
+    text = await made(flow)
+    assert not flow.results
+    assert plan_from_text(text) == flow.session.plan  # type: ignore[union-attr]
+    assert "Make a plan with make_plan" in flow.shown[0]
+
+
+async def test_calls_beside_the_plan_are_not_run(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: make_plan, arguments: {goal: g, steps: [{id: s1, what: a}]}}
+      - {tool: execute_command, arguments: {command: touch made}}
+  - text: Later.
+"""
+    flow = make_flow(script)
+    await made(flow)
+    assert "only the plan was wanted" in flow.shown[-1]
+    flow.session.plan_only = False  # type: ignore[union-attr]
+    assert (await flow.run("go on")).text == "Later."
+    assert not (flow.folder / "made").exists()
+
+
+async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
+    text = await made(make_flow(f"replies:{MAKE}"))
+    flow = make_flow(f"replies:{WORK}")
+    flow.open().give_plan(text)
+    answer = await flow.run("Make it")
+    assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
+    assert [s.status for s in flow.session.plan.steps] == ["done", "done"]  # type: ignore[union-attr]
+    assert flow.of(events.PlanChanged)[0].plan.goal == "Make it"
+    assert "what: Create" in flow.shown[0]
+
+
+async def test_a_given_plan_cannot_be_answered_away(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Done!}, {text: I did nothing.}]")
+    flow.open().give_plan("{goal: g, steps: [{id: s1, what: a}]}")
+    answer = await flow.run()
+    assert (answer.text, answer.stop) == ("I did nothing.", "not_done")
+
+
+async def test_a_person_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> None:
+    flow = make_flow(f"replies:{MAKE}{WORK}")
+    await made(flow)
+    session = flow.session
+    assert session is not None
+    before = session.plan
+    edited = """
+goal: Make it
+steps:
+  - {id: s3, what: Read the rules}
+  - {id: s1, what: Create, check: {kind: file, value: made}, fallback: Ask, inputs: [session.cwd]}
+"""
+    change = session.edit_plan(edited, sink=flow.tell)
+    assert [step.id for step in change.added] == ["s3"]
+    assert [step.id for step in change.dropped] == ["s2"]
+    assert session.plan is not None
+    assert [(s.id, s.status) for s in session.plan.steps] == [("s3", "active"), ("s1", "pending")]
+    assert flow.of(events.PlanChanged)[-1].previous == before
+    assert "The person changed the plan" in flow.shown[-1]
+    moved = """
+goal: Make it
+steps:
+  - {id: s1, what: Create it}
+  - {id: s3, what: Read the rules, status: skipped}
+"""
+    change = session.edit_plan(moved, sink=flow.tell)
+    assert change.moved == ("s1", "s3")
+    assert [(a.what, b.what) for a, b in change.changed] == [("Create", "Create it")]
+    assert [(a.id, b.status) for a, b in change.closed] == [("s3", "skipped")]
+    assert session.edit_plan(session.plan_as_text(), sink=flow.tell).empty
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("goal: [", "not YAML"),
+        ("just words", "goal and steps"),
+        ("{goal: g, steps: [{id: s1, what: a, status: done}]}", "only evidence makes a step done"),
+        ("{goal: g, steps: [{id: s1, what: a, colour: red}]}", "unknown key 'colour'"),
+        ("{goal: g, steps: [{id: s1, what: a, inputs: [steps.s9.output]}]}", "not an earlier step"),
+        ("{goal: g, step: []}", "unknown key 'step'"),
+        ("{goal: '', steps: [{id: s1, what: a}]}", "goal is empty"),
+    ],
+)
+async def test_what_a_person_gets_wrong_is_named(make_flow: MakeFlow, text: str, part: str) -> None:
+    flow = make_flow()
+    with pytest.raises(UsageError, match=part):
+        flow.open().edit_plan(text, sink=flow.tell)
+    assert flow.session is not None
+    assert flow.session.plan is None
+
+
+async def test_evidence_survives_an_edit_and_comes_back_after_a_restart(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(f"replies:{MAKE}{WORK}", max_steps=3)
+    answer = await flow.run()
+    assert answer.stop == "budget"
+    session = flow.session
+    assert session is not None
+    session.edit_plan(
+        session.plan_as_text().replace("what: Look", "what: Look well"), sink=flow.tell
+    )
+    kept = session.id
+    flow.close()
+    plan = flow.open(kept).plan
+    assert plan is not None
+    assert (plan.steps[0].status, plan.steps[1].what) == ("done", "Look well")
+    assert plan.steps[0].evidence[0].exit_code == 0
+
+
+async def test_a_bigger_budget_lets_the_open_plan_go_on(make_flow: MakeFlow) -> None:
+    flow = make_flow(f"replies:{MAKE}{WORK}", max_steps=3)
+    first = await flow.run()
+    assert (first.stop, first.exit_code) == ("budget", 4)
+    assert "Done:\n- s1 Create" in first.text
+    session = flow.session
+    assert session is not None
+    session.use_limits(replace(session.limits, steps=50))
+    second = await flow.run("Go on.")
+    assert (second.text, second.exit_code) == ("Made and seen.", 0)
+    assert any("A plan is open: Make it. Now s2: Look" in text for text in flow.shown)
+
+
+async def test_a_change_keeps_what_is_done_and_says_why(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:{MAKE}
+  - run: touch made
+  - calls: [{{tool: complete_step, arguments: {{step: s1}}}}]
+  - plan: {{goal: Make it, reason: nothing to see, steps: [{{id: s9, what: Read it}}]}}
+  - run: cat made
+  - calls: [{{tool: complete_step, arguments: {{step: s9}}}}]
+  - text: Done.
+"""
+    flow = make_flow(script)
+    assert (await flow.run()).exit_code == 0
+    changes = [difference(e.previous, e.plan) for e in flow.of(events.PlanChanged)]
+    (change,) = [c for c in changes if c.dropped]
+    assert [s.id for s in change.dropped] == ["s2"]
+    assert [s.id for s in change.added] == ["s9"]
+    assert change.reason == "nothing to see"
+
+
+async def test_many_large_results_inside_the_graph_never_exceed_the_window(
+    make_flow: MakeFlow,
+) -> None:
+    reads = "\n".join(
+        f"      - {{tool: read_file, arguments: {{path: big{n}.txt}}}}" for n in range(12)
+    )
+    rounds = f"  - calls:\n{reads}\n" * 6
+    script = f"""
+model: {{context_window: 16000, max_output: 1000}}
+replies:
+  - {{when: {{purpose: compact}}, text: It read., repeat: forever}}
+{rounds}  - text: Done.
+"""
+    flow = make_flow(script)
+    for number in range(12):
+        (flow.folder / f"big{number}.txt").write_text(f"{number} 7319 lines\n" * 4_000)
+    sizes = watch(flow)
+    assert (await flow.run()).text == "Done."
+    assert len(sizes) >= 7
+    assert max(sizes) <= 15_000
+
+
+def watch(flow: Flow) -> list[int]:
+    """The estimated size of each request the session makes from now on."""
+    sizes: list[int] = []
+    session = flow.session or flow.open()
+    model = session.chat_model
+
+    class Watched:
+        info = model.info
+
+        def stream(self, request: ModelRequest):  # type: ignore[no-untyped-def]
+            sizes.append(compaction.estimate_tokens(request.messages))
+            return model.stream(request)
+
+    session.chat_model = Watched()
+    return sizes
+
+
+async def test_secrets_in_files_reach_neither_journal_nor_model(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    flow = make_flow(
+        "replies: [{calls: [{tool: read_file, arguments: {path: notes.txt}}]}, {text: ok}]"
+    )
+    (flow.folder / "notes.txt").write_text(f"token = {secret}\n")
+    await flow.run()
+    assert any("[secret:" in text for text in flow.shown)
+    flow.close()
+    for file in (tmp_path / "data").rglob("*"):
+        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
+
+
+# --- from the command line -------------------------------------------------------------------
+
+
+def test_plan_only_prints_what_plan_runs(shell: Shell) -> None:
+    only = shell.run("run", "make it", "--plan-only", "--model", shell.script(f"replies:{MAKE}"))
+    assert only.returncode == 0, only.stderr
+    file = shell.project / "plan.yaml"
+    file.write_text(only.stdout)
+    model = shell.script(f"replies:{WORK}")
+    done = shell.run("run", "--plan", "plan.yaml", "--model", model, "-y", "--no-sandbox")
+    assert (done.returncode, done.stdout) == (0, "Made and seen.\n"), done.stderr
+    assert (shell.project / "made").is_file()
+
+
+def test_a_plan_that_is_no_plan_is_wrong_use(shell: Shell) -> None:
+    model = shell.script("replies: [{text: never}]")
+    missing = shell.run("run", "--plan", "nowhere.yaml", "--model", model)
+    assert (missing.returncode, "nowhere.yaml is none of these" in missing.stderr) == (2, True)
+    (shell.project / "p.yaml").write_text("goal: x")
+    broken = shell.run("run", "--plan", "p.yaml", "--model", model)
+    assert (broken.returncode, "steps must be a list" in broken.stderr) == (2, True)
+
+
+def test_plans_read_back_as_they_were_written() -> None:
+    text = "{goal: g, steps: [{id: s1, what: 'a: b', check: {kind: pattern, value: '^x'}}]}"
+    plan = plan_from_text(text)
+    assert plan_from_text(plan_as_text(plan)) == plan
