@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.cli.prompt import preferences_of
 from kogniterm.protocols import Approver, Terminal
@@ -18,6 +18,7 @@ from kogniterm.settings import QuickSettings
 from kogniterm.types import Answer
 from kogniterm.ui.ask import LineAsker
 from kogniterm.ui.attention import Attention
+from kogniterm.ui.choice import unknown_outcome
 from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
 from kogniterm.ui.paint import Painter
@@ -25,6 +26,10 @@ from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
 from kogniterm.ui.terminal_io import drop_typed_ahead
 from kogniterm.ui.theme import background_from_colorfgbg, choose
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.front import Wish
+    from kogniterm.sessions.records import Intent
 
 
 class PersonSink:
@@ -88,6 +93,21 @@ class PersonSink:
             folder=lambda request: self._sink.folders.get(request.id, folder),
             notify=lambda: self._attention.call(_("KogniTerm: a question waits for you")),
         )
+
+    async def recover(self, intent: Intent, output: str) -> Wish:
+        """Ask what becomes of a command whose outcome is unknown; no answer leaves it be."""
+        title, body, options = unknown_outcome(intent.command, output)
+        self._attention.call(_("KogniTerm: a question waits for you"))
+        drop_typed_ahead(self._keys)
+        menu = ", ".join(f"{option.key} = {option.words}" for option in options)
+        self._surface.commit("\n".join([title, *body, menu]) + "\n")
+        values: dict[str, Wish] = {"c": "check", "a": "again", "g": "skip"}
+        while True:
+            reply = await self._read_line(f"{_('Your decision')}: ", "")
+            if reply is None:
+                return "skip"
+            if reply.strip().lower() in values:
+                return values[reply.strip().lower()]
 
     def terminal(self) -> Terminal:
         """The terminal, to lend to a command that needs a keyboard."""

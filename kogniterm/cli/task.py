@@ -24,16 +24,23 @@ PATIENCE = 2.0
 
 
 def read_task(
-    words: Sequence[str], stdin: BinaryIO | None, tell_waiting: Callable[[], None]
-) -> UserInput:
+    words: Sequence[str],
+    stdin: BinaryIO | None,
+    tell_waiting: Callable[[], None],
+    *,
+    needed: bool = True,
+) -> UserInput | None:
     """The task in `words`, with standard input as its data; without words, or with a lone "-",
     standard input is the task.
 
-    `stdin` is None when it is a terminal. Raises `UsageError` for a task that is
+    `stdin` is None when it is a terminal. A task that is not `needed` and not there is None:
+    a resumed session may have one. Raises `UsageError` for a task that is
     missing, empty, too long or not text, and for data that is too long or not text.
     """
     from_stdin = not words or list(words) == ["-"]
     piped = "" if stdin is None else _decode(_read(stdin, tell_waiting))
+    if from_stdin and not needed and not piped.strip():
+        return None
     if from_stdin and stdin is None:
         raise UsageError('There is no task; give one: kogniterm run "…", or pipe it in.')
     text = piped if from_stdin else _argument(" ".join(words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,7 +97,7 @@ def assemble(
         journal.close()
         store.close()
 
-    return LiveSession(
+    session = LiveSession(
         journal=journal,
         chat_model=model,
         executor=executor,
@@ -117,10 +117,35 @@ def assemble(
         cabinet=Cabinet(store, journal, paths),
         asker=asker,
         memory=memory,
-        notices=(*given.notices, *told),
+        notices=(*given.notices, *_found(journal), *told),
         mode=_kept(settings, "approval_mode", state.mode),
         plan_mode=_kept(settings, "plan", state.plan_mode),
     )
+    # What a flag or the settings changed holds for whoever resumes the session, too.
+    if session.mode != state.mode:
+        session.use_mode(session.mode)
+    if session.plan_mode != state.plan_mode:
+        session.use_plan_mode(session.plan_mode)
+    return session
+
+
+def _found(journal: SessionJournal) -> Iterator[Text]:
+    """What a resumed session has to say about how it was found."""
+    if journal.taken_from is not None:
+        dead = journal.taken_from
+        yield Text(
+            "This session was open in a process that ended without closing it ({process} on "
+            "{host}); it was taken over.",
+            {"process": dead.pid, "host": dead.host},
+        )
+    if journal.damaged:
+        yield Text(
+            "{count} records of this session were damaged and are left out: {numbers}.",
+            {
+                "count": len(journal.damaged),
+                "numbers": ", ".join(map(str, journal.damaged[:10])),
+            },
+        )
 
 
 def _kept(settings: Settings, name: str, before: str) -> Any:

@@ -34,6 +34,9 @@ class Front(Surface, Protocol):
     def restore(self, text: str) -> None:
         """Give text back to the input line."""
 
+    def draft(self) -> str:
+        """What stands on the input line and was not sent."""
+
     def restyle(self, theme: Theme) -> None:
         """Use another theme."""
 

@@ -99,6 +99,10 @@ class PlainFront(LineSurface):
         if text:
             self.commit(_("Not sent: {text}").format(text=text) + "\n")
 
+    def draft(self) -> str:
+        """Only the terminal knows what stands on the line."""
+        return ""
+
     def restyle(self, theme: Theme) -> None:
         """Plain lines have no colours."""
 

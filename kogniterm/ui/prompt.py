@@ -202,6 +202,10 @@ class PromptFront:
             self.buffer.document = Document(whole, len(whole))
             self.refresh()
 
+    def draft(self) -> str:
+        """What stands on the input line."""
+        return self.buffer.text
+
     def say_below(self, note: str) -> None:
         """A short note in the toolbar's place until the next key."""
         self.note = note

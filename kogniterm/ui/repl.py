@@ -8,13 +8,14 @@ waits in the queue.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, StorageError, UsageError
 from kogniterm.types import Text, UserInput
 from kogniterm.ui.choice import unknown_outcome
 from kogniterm.ui.commands.basic import MODES
@@ -35,6 +36,8 @@ __all__ = ["OpenSession", "Opened", "Repl", "Wiring", "run_repl"]
 
 Wish = Literal["check", "again", "skip"]
 log = logging.getLogger(__name__)
+DRAFT_SECONDS = 2.0
+"""How long what is being typed may be out of date on the disk."""
 BROKEN = Text("Something went wrong inside KogniTerm; the log file has the details.")
 
 
@@ -76,6 +79,8 @@ class Repl(Desk):
         self._open_session = open_session
         self._approver: Approver | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._kept_draft = ""
+        self._keeping: asyncio.Future[None] | None = None
         self.front = front(self)
         self._stopping = Stopping(
             self.turns,
@@ -113,6 +118,7 @@ class Repl(Desk):
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
             await self.reopen(self.wiring.session_id)
+            self._keeping = asyncio.ensure_future(self._keep_drafts())
         except KognitermError as error:
             self.say(error.text, "error")
             self.front.exit(error.exit_code)
@@ -133,8 +139,13 @@ class Repl(Desk):
         if opened.hooks is not None:
             self.front.use_hooks(opened.hooks)
         self._greet(opened)
-        if opened.session.state.open_turn:
+        state = opened.session.state
+        if state.draft and not self.front.draft():
+            self.front.restore(state.draft)
+        self._kept_draft = state.draft
+        if state.open_turn:
             self.say(Text("The last turn of this session was not finished; going on with it."))
+        if state.open_turn or state.unknown:
             self.turns.queue.insert(0, Work())
         self.turns.begin()
         self._refresh()
@@ -204,6 +215,7 @@ class Repl(Desk):
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""
         screen = self._screen
         self._stopping.new_work()
+        self._keep_draft(self.front.draft())
         if work.text:
             self.front.echo(work.text)
         await self._guarded(self._run(work))
@@ -279,6 +291,9 @@ class Repl(Desk):
 
     async def _quit(self, status: int) -> None:
         self.turns.pause()
+        self._keep_draft("\n".join([*self.queued(), self.front.draft()]).strip("\n"))
+        if self._keeping is not None:
+            self._keeping.cancel()
         self.turns.queue.clear()
         self.turns.cancel()
         await self.turns.settle()
@@ -293,6 +308,18 @@ class Repl(Desk):
             session, self._session = self._session, None
             await session.finish()
             await asyncio.to_thread(session.close)
+
+    async def _keep_drafts(self) -> None:
+        """Keep what is being typed, so that it outlives even a kill."""
+        while True:
+            await asyncio.sleep(DRAFT_SECONDS)
+            self._keep_draft(self.front.draft())
+
+    def _keep_draft(self, text: str) -> None:
+        if self._session is not None and text != self._kept_draft:
+            with contextlib.suppress(StorageError):
+                self._session.keep_draft(text)
+                self._kept_draft = text
 
     def _refresh(self) -> None:
         self.front.refresh()

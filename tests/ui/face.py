@@ -44,6 +44,8 @@ class PlayedExecutor:
 @dataclass
 class PlayedState:
     open_turn: bool = False
+    unknown: tuple[object, ...] = ()
+    draft: str = ""
 
 
 @dataclass
@@ -92,6 +94,9 @@ class PlayedSession:
     async def run_shell(self, command: str, *, sink: Any, **_: Any) -> CommandResult:
         self.shells.append(command)
         return show_command(sink, command, b"mine\n")
+
+    def keep_draft(self, text: str) -> None:
+        self.state.draft = text
 
     def stop_command(self) -> None:
         self.command_stopped.set()
