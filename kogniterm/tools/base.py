@@ -87,7 +87,7 @@ class SchemaTool(Generic[A]):
             ) from None
 
 
-_BOUNDS = frozenset({"minLength", "maxLength", "minimum", "maximum"})
+_BOUNDS = frozenset({"minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"})
 """Left out of what the model sees: a call beyond them is refused with a sentence that says so."""
 
 
@@ -114,7 +114,7 @@ def _compact(node: Any) -> Any:
             continue
         if key in _BOUNDS:
             continue
-        if key == "default" and value in (None, "", False):
+        if key == "default" and not isinstance(value, dict):
             continue
         if key == "properties":
             kept[key] = {name: _compact(item) for name, item in value.items()}

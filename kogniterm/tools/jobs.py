@@ -11,7 +11,7 @@ from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.types import EffectClass, Job
 
-LONGEST_WAIT = 120
+LONGEST_WAIT = 60
 
 
 class JobsPort(Protocol):
@@ -38,7 +38,6 @@ class JobArguments(Arguments):
 
     action: Literal["list", "read", "wait", "stop", "send"]
     id: str = Field(default="", description="such as j1")
-    seconds: int = Field(default=30, ge=1, le=LONGEST_WAIT)
     keys: str = Field(default="", max_length=2000, description="to send; \\n is Enter")
 
     @model_validator(mode="after")
@@ -60,7 +59,7 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
             case "read":
                 return jobs.read_job(arguments.id) or "[nothing written yet]"
             case "wait":
-                return _line(jobs.wait_job(arguments.id, arguments.seconds))
+                return _line(jobs.wait_job(arguments.id, LONGEST_WAIT))
             case "stop":
                 return _line(jobs.stop_job(arguments.id))
             case "send":
@@ -86,7 +85,7 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
 
     return SchemaTool(
         "jobs",
-        "List, read, wait for, stop or type into what commands left running.",
+        "List, read, wait for (60 s), stop or type into what commands left running.",
         JobArguments,
         run,
         describe=describe,

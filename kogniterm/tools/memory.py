@@ -10,9 +10,7 @@ from pydantic import Field
 from kogniterm.protocols import Tool
 from kogniterm.tools.base import Arguments, SchemaTool
 
-Category = Literal[
-    "preference", "requirement", "constraint", "feedback", "project", "learning", "fact"
-]
+Category = Literal["preference", "requirement", "constraint", "fact"]
 
 
 class MemoryPort(Protocol):

@@ -37,7 +37,7 @@ def ask_person(person: PersonPort) -> SchemaTool[QuestionArguments]:
 
     return SchemaTool(
         "ask_person",
-        "Ask the person to choose, when only they can decide and a wrong guess would cost.",
+        "Ask the person to choose what only they can decide.",
         QuestionArguments,
         run,
         effect="person",
