@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from kogniterm.agent.messages import note, shell_message
 from kogniterm.errors import KognitermError
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime import events
-from kogniterm.runtime.run_command import LoopSink
+from kogniterm.runtime.run_command import LoopSink, until_done
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import CommandResult
 
@@ -40,7 +39,8 @@ async def run_own_command(
     run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
     task = asyncio.ensure_future(asyncio.to_thread(run))
     try:
-        result = await _result_of(task, executor.stop)
+        await until_done(task, executor.stop)
+        result = task.result()
     except KognitermError as error:
         failed = note(f"I wanted to run this command myself: {command}\n[not run: {error}]")
         session.record(Outcome(request_id, "failed", failed), durable=True)
@@ -54,15 +54,3 @@ async def run_own_command(
     )
     sink(events.CommandEnded(request_id, result))
     return result
-
-
-async def _result_of(
-    task: asyncio.Future[CommandResult], stop: Callable[[], None]
-) -> CommandResult:
-    """The end of the command; a cancel ends it, however often it comes."""
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            stop()
-    return task.result()

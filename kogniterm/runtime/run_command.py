@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from functools import partial
 
 from kogniterm.errors import ExecutionError
@@ -15,6 +16,7 @@ from kogniterm.runtime.ports import SessionPorts
 from kogniterm.types import ActionRequest, CommandResult, Waiting
 
 FLUSH_SECONDS = 0.03
+STOP_AGAIN = 0.1
 MAX_WAITING_BYTES = 256 * 1024
 """What may wait for the loop at once. A flood beyond it is not shown; the file has it all."""
 
@@ -33,14 +35,7 @@ async def run_command(
         terminal=front.terminal,
     )
     task = asyncio.ensure_future(asyncio.to_thread(run))
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            # A second cancel must not abandon the thread: the outcome has to be recorded.
-            cancelled = True
-            session.executor.stop()
+    cancelled = await until_done(task, session.executor.stop)
     watcher.flush()
     try:
         return task.result(), cancelled
@@ -48,6 +43,23 @@ async def run_command(
         # The intent stands in the journal, so this needs an outcome like any other end.
         failed = CommandResult(command, "not_started", None, str(error), 0.0, session.cwd)
         return failed, cancelled
+
+
+async def until_done(task: asyncio.Future[CommandResult], stop: Callable[[], None]) -> bool:
+    """Wait for a command's thread whatever happens; True when the turn was cancelled meanwhile.
+
+    No number of cancels abandons the thread: the outcome has to be recorded. A stop is asked
+    for again until it is heard, because the command may not have started when it came.
+    """
+    cancelled = False
+    while not task.done():
+        if cancelled:
+            stop()
+        try:
+            await asyncio.wait({task}, timeout=STOP_AGAIN if cancelled else None)
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled
 
 
 class LoopSink:
