@@ -71,11 +71,12 @@ def assemble(
     journal: SessionJournal,
     store: SessionStore,
     open_model: Callable[[str], Model],
+    model: Model | None = None,
 ) -> LiveSession:
-    """The session of `journal`, ready for a turn."""
+    """The session of `journal`, ready for a turn; with the model it names, unless one is given."""
     settings, paths, state = given.settings, given.paths, journal.state
     clock, workspace = SystemClock(), Path(state.folder)
-    model = open_model(state.model)
+    model = model or open_model(state.model)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
     rules = {file.name: file.text for file in project if file.kind == "policy"}
     policy = open_policy(settings, paths, state.folder, now=clock.now, project_rules=rules)

@@ -54,25 +54,29 @@ def open_session(
     open_model = partial(_open_model, options=options)
     store, notices = open_person_store(settings, paths)
     try:
-        journal = _open_journal(store, session_id, folder, settings, options)
-        return assemble(Given(settings, paths, environ, notices), journal, store, open_model)
+        # A model that cannot be opened must not leave an empty session behind.
+        name = settings.model or (None if session_id else _default_model(options))
+        model = open_model(name) if name else None
+        journal = _open_journal(store, session_id, folder, name)
+        try:
+            given = Given(settings, paths, environ, notices)
+            return assemble(given, journal, store, open_model, model)
+        except BaseException:
+            journal.close()
+            raise
     except BaseException:
         store.close()
         raise
 
 
 def _open_journal(
-    store: SessionStore,
-    session_id: str | None,
-    folder: str,
-    settings: Settings,
-    options: ModelOptions,
+    store: SessionStore, session_id: str | None, folder: str, model: str | None
 ) -> SessionJournal:
     if session_id is None:
-        return store.create(folder=folder, model=settings.model or _default_model(options))
+        return store.create(folder=folder, model=model or "")
     if session_id == "last":
         session_id = store.find("last", folder=folder).id
-    return store.open(session_id, model=settings.model)
+    return store.open(session_id, model=model)
 
 
 def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Text, ...]]:
