@@ -1,0 +1,292 @@
+"""After a kill: what is known is told, nothing runs twice, and the session goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kogniterm.runtime import events
+from kogniterm.runtime.front import Wish
+from kogniterm.sessions.records import Intent, Outcome
+from kogniterm.types import Answer
+from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.support.forge import Forge, Started, until
+
+COUNTED = "replies: [{run: 'echo ran >>count; echo shown', purpose: Count}, {text: Done.}]"
+ANSWER = "replies: [{text: Told.}]"
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    forge = Forge()
+    yield forge
+    forge.close()
+
+
+@dataclass(frozen=True)
+class Program:
+    """Starts the real program in a flow's folders, with nobody in front of it."""
+
+    forge: Forge
+    scratch: Path
+
+    def start(self, flow: Flow, *words: str, faults: str = "") -> Started:
+        model = str(flow.flags["model"])
+        environ = {**flow.environ, **({"KOGNITERM_FAULTS": faults} if faults else {})}
+        return self.forge.start(
+            ["run", "--no-sandbox", "--model", model, *words],
+            environ=environ,
+            folder=flow.folder,
+            scratch=self.scratch,
+        )
+
+    def kill(self, flow: Flow, faults: str, *words: str) -> None:
+        """A task that a fault kills in the middle."""
+        started = self.start(flow, *(words or ("-y",)), "count", faults=faults)
+        assert started.wait() == -signal.SIGKILL, started.said
+
+
+@pytest.fixture
+def program(forge: Forge, tmp_path: Path) -> Program:
+    return Program(forge, tmp_path)
+
+
+def count(flow: Flow) -> int:
+    file = flow.folder / "count"
+    return len(file.read_text().split()) if file.exists() else 0
+
+
+async def resumed(flow: Flow, wish: Wish | None = None) -> tuple[Answer, list[tuple[Intent, str]]]:
+    """Go on with the open turn; `wish` answers for the person, None means that nobody is there."""
+    asked: list[tuple[Intent, str]] = []
+
+    async def recover(intent: Intent, output: str) -> Wish:
+        asked.append((intent, output))
+        assert wish is not None
+        return wish
+
+    session = flow.session or flow.open("last")
+    approver = flow.person
+    if approver is None:
+        from kogniterm.approval import Unattended
+
+        answer = await session.run(None, approver=Unattended(), sink=flow.tell)
+    else:
+        answer = await session.run(None, approver=approver, sink=flow.tell, recover=recover)
+    return answer, asked
+
+
+def notices(flow: Flow) -> str:
+    return " ".join(str(notice.text) for notice in flow.of(events.Notice))
+
+
+async def test_an_intent_without_an_end_is_unknown_and_never_run_again(
+    make_flow: MakeFlow,
+    program: Program,
+) -> None:
+    program.kill(make_flow(COUNTED), "kill:after-intent")
+    flow = make_flow(ANSWER)
+    answer, _ = await resumed(flow)
+    assert (answer.stop, answer.exit_code, answer.text) == ("unknown", 3, "Told.")
+    assert count(flow) == 0
+    assert "outcome is unknown" in notices(flow)
+    assert "[outcome unknown" in flow.shown[2]
+    assert "It was not run again" in flow.shown[2]
+
+
+async def test_unattended_the_same_command_is_not_run_even_if_the_model_asks(
+    make_flow: MakeFlow,
+    program: Program,
+) -> None:
+    program.kill(make_flow(COUNTED), "kill:after-intent")
+    flow = make_flow(COUNTED)
+    answer, _ = await resumed(flow)
+    assert answer.exit_code == 3
+    assert count(flow) == 0
+
+
+async def test_a_finished_command_is_fed_to_the_model_without_running_again(
+    make_flow: MakeFlow,
+    program: Program,
+) -> None:
+    program.kill(make_flow(COUNTED), "kill:after-outcome")
+    flow = make_flow("replies: [{when: {last_contains: shown}, text: Told.}]")
+    answer, _ = await resumed(flow)
+    assert (answer.stop, answer.text, count(flow)) == ("done", "Told.", 1)
+
+
+async def test_a_pending_approval_is_asked_again(make_flow: MakeFlow, program: Program) -> None:
+    program.kill(make_flow(COUNTED), "kill:before-decision", "--plan=never")
+    flow = make_flow(ANSWER, decisions=[yes])
+    answer, _ = await resumed(flow, "skip")
+    assert (answer.text, count(flow)) == ("Told.", 1)
+    assert flow.person is not None
+    assert [request.command for request, *_ in flow.person.asked] == [
+        "echo ran >>count; echo shown"
+    ]
+
+
+async def test_what_was_decided_and_not_started_is_asked_again(
+    make_flow: MakeFlow, program: Program
+) -> None:
+    program.kill(make_flow(COUNTED), "kill:before-intent")
+    flow = make_flow(ANSWER, decisions=[yes], approval_mode="manual")
+    await resumed(flow, "skip")
+    assert count(flow) == 1
+    assert flow.person is not None
+    assert len(flow.person.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ("check", "wants you to check"),
+        ("again", "propose it again"),
+        ("skip", "Do not run it again"),
+    ],
+)
+async def test_a_person_says_what_becomes_of_an_unknown_command(
+    make_flow: MakeFlow, program: Program, wish: Wish, told: str
+) -> None:
+    program.kill(make_flow(COUNTED), "kill:before-outcome")
+    flow = make_flow(COUNTED, decisions=[yes], approval_mode="auto")
+    _, asked = await resumed(flow, wish)
+    assert [(intent.command, output) for intent, output in asked] == [
+        ("echo ran >>count; echo shown", "shown")
+    ]
+    assert told in flow.shown[2]
+    assert "Output up to then:\nshown" in flow.shown[2]
+    assert flow.person is not None
+    # Auto mode must not run again by itself what the person did not want run again.
+    assert len(flow.person.asked) == (0 if wish == "again" else 1)
+    assert count(flow) == 2
+
+
+async def test_the_output_up_to_a_real_kill_is_shown(make_flow: MakeFlow, program: Program) -> None:
+    flow = make_flow("replies: [{run: 'echo first; mkfifo go; cat go', purpose: Wait}]")
+    started = program.start(flow, "-y", "wait")
+    until(lambda: "first" in outputs(flow))
+    started.send(signal.SIGKILL)
+    assert started.wait() == -signal.SIGKILL
+    after = make_flow(ANSWER)
+    await resumed(after)
+    assert "Output up to then:\nfirst" in after.shown[2]
+
+
+def outputs(flow: Flow) -> str:
+    """All command output that reached the disk."""
+    folder = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "outputs"
+    return "".join(file.read_text() for file in folder.rglob("*.log"))
+
+
+async def test_an_own_command_of_the_person_is_settled_too(
+    make_flow: MakeFlow, program: Program
+) -> None:
+    flow = make_flow(ANSWER)
+    code = """
+    import asyncio, sys
+    from kogniterm import settings
+    from kogniterm.runtime.build import open_session
+    given = {"model": sys.argv[1], "faults": sys.argv[2]}
+    loaded = settings.load(given, environ=settings.environment())
+    session = open_session(loaded, folder=sys.argv[3])
+    asyncio.run(session.run_shell("echo mine >>count", sink=lambda event: None))
+    """
+    words = [str(flow.flags["model"]), "kill:after-intent", str(flow.folder)]
+    done = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(code), *words, env=flow.environ
+    )
+    assert await done.wait() == -signal.SIGKILL
+    session = flow.open("last")
+    assert [intent.command for intent in session.state.unknown] == ["echo mine >>count"]
+    answer, _ = await resumed(flow)
+    assert (answer.stop, answer.exit_code) == ("unknown", 3)
+    assert not session.state.unknown
+    assert "I ran this command myself: echo mine >>count\n[outcome unknown" in flow.shown[-1]
+    answer = await flow.run("and now?")
+    assert answer.text == "Told."
+
+
+async def test_an_own_command_is_between_an_intent_and_its_outcome(
+    make_flow: MakeFlow, program: Program
+) -> None:
+    flow = make_flow(ANSWER)
+    session = flow.open()
+    await session.run_shell("echo mine", sink=flow.tell)
+    bodies = [record.body for record in session.journal.records()]
+    (intent,) = (body for body in bodies if isinstance(body, Intent))
+    (outcome,) = (body for body in bodies if isinstance(body, Outcome))
+    assert intent.output_path == outcome.result.output_path
+    assert (intent.command, outcome.status) == ("echo mine", "finished")
+    assert flow.shown == ["I ran this command myself: echo mine\nmine\n[exit 0]"]
+
+
+async def test_mode_plan_mode_folder_model_and_draft_are_there_again(
+    make_flow: MakeFlow, program: Program
+) -> None:
+    flow = make_flow(
+        "replies: [{run: 'mkdir sub; cd sub', purpose: Go}, {text: There.}]",
+        plan="never",
+    )
+    await flow.run()
+    assert flow.session is not None
+    flow.session.keep_draft("half a thou")
+    flow.close()
+    again = make_flow(ANSWER)
+    del again.flags["approval_mode"]
+    session = again.open("last")
+    assert session.mode == "auto"
+    assert session.plan_mode == "never"
+    assert session.cwd == str(flow.folder / "sub")
+    assert session.state.draft == "half a thou"
+
+
+async def test_a_takeover_after_a_crash_is_told(make_flow: MakeFlow, program: Program) -> None:
+    program.kill(make_flow(COUNTED), "kill:after-intent")
+    session = make_flow(ANSWER).open("last")
+    assert any("ended without closing it" in str(notice) for notice in session.notices)
+
+
+def test_the_command_line_goes_on_with_an_open_turn(make_flow: MakeFlow, program: Program) -> None:
+    program.kill(make_flow(COUNTED), "kill:after-intent")
+    flow = make_flow(ANSWER)
+    started = program.start(flow, "--resume=last")
+    assert started.wait() == 3
+    assert "outcome is unknown: echo ran" in started.said
+    assert "Told." in started.said
+    started = program.start(flow, "--resume=last")
+    assert started.wait() == 2
+    assert "say what to do next" in started.said
+    assert count(flow) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_ends_the_tree_and_closes_the_journal(
+    make_flow: MakeFlow, program: Program, number: signal.Signals
+) -> None:
+    flow = make_flow("replies: [{run: '(sleep 600)& echo $! >pid; mkfifo go; cat go'}]")
+    started = program.start(flow, "-y", "wait")
+    until((flow.folder / "go").exists)
+    child = int((flow.folder / "pid").read_text())
+    started.send(number)
+    assert started.wait() == 128 + number, started.said
+    assert not is_alive(child)
+    session = make_flow(ANSWER).open("last")
+    assert not session.state.unknown
+    assert not session.state.open_turn
+    assert not any("ended without closing" in str(notice) for notice in session.notices)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,173 @@
+"""Starts the real program many times for the price of one: imports are made once, then forked.
+
+`Forge` runs this file as a server of its own. For each start it forks a child that becomes
+`kogniterm WORDS` with an environment, a folder and output files of its own, in a process group
+of its own, and tells its number and, in the end, its exit status (-N for a signal). The child
+runs the same `main` as the console script; only the time for imports is saved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+PRELOADED = (
+    "kogniterm.__main__",
+    "kogniterm.cli.main",
+    "kogniterm.cli.run",
+    "kogniterm.cli.output",
+    "kogniterm.cli.plain",
+    "kogniterm.runtime.assemble",
+    "kogniterm.runtime.build",
+    "kogniterm.agent.graph",
+    "kogniterm.models.scripted",
+    "kogniterm.models.registry",
+    "kogniterm.sessions.opening",
+    "langchain_core.messages",
+)
+
+
+@dataclass
+class Started:
+    """A running program; `out` and `err` are the files that hold what it said."""
+
+    pid: int
+    out: Path
+    err: Path
+    forge: Forge
+
+    def wait(self) -> int:
+        """Its exit status once it has ended; -N when signal N ended it."""
+        return int(self.forge.answer()["status"])
+
+    def send(self, number: int) -> None:
+        """Send it a signal; nothing happens when it has just ended."""
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended; `wait` still has to be called."""
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return True
+        return state.rpartition(")")[2].split()[0] == "Z"
+
+    @property
+    def said(self) -> str:
+        return self.out.read_text() + self.err.read_text()
+
+
+class Forge:
+    """One server; one program at a time."""
+
+    def __init__(self) -> None:
+        root = Path(__file__).parents[2]
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root)},
+        )
+        self._count = 0
+        self.answer()  # it is ready
+
+    def start(
+        self, words: list[str], *, environ: Mapping[str, str], folder: Path, scratch: Path
+    ) -> Started:
+        """Start `kogniterm WORDS`; its output goes to files in `scratch`."""
+        self._count += 1
+        out, err = (scratch / f"{kind}-{self._count}" for kind in ("out", "err"))
+        order = {"words": words, "environ": dict(environ), "folder": str(folder)}
+        self._tell({**order, "out": str(out), "err": str(err)})
+        return Started(int(self.answer()["pid"]), out, err, self)
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        return dict(json.loads(self._process.stdout.readline()))
+
+    def _tell(self, order: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def _serve() -> None:
+    import importlib
+
+    for module in PRELOADED:
+        importlib.import_module(module)
+    _say({"ready": True})
+    for line in sys.stdin:
+        order = json.loads(line)
+        for name in ("out", "err"):  # whoever waits may look at them at once
+            Path(order[name]).touch()
+        child = os.fork()
+        if child == 0:
+            _become(order)
+        _say({"pid": child})
+        _, status = os.waitpid(child, 0)
+        _say({"status": os.waitstatus_to_exitcode(status)})
+
+
+def _say(answer: object) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def _become(order: dict[str, Any]) -> NoReturn:
+    """The forked child: the program, as if it had been started from a shell."""
+    status = 70
+    try:
+        os.setpgid(0, 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(order["out"], os.O_WRONLY | os.O_APPEND), 1)
+        os.dup2(os.open(order["err"], os.O_WRONLY | os.O_APPEND), 2)
+        sys.stdin = os.fdopen(0, "r", closefd=False)
+        sys.stdout = os.fdopen(1, "w", closefd=False, buffering=1)
+        sys.stderr = os.fdopen(2, "w", closefd=False, buffering=1)
+        os.environ.clear()
+        os.environ.update(order["environ"])
+        os.chdir(order["folder"])
+        sys.argv = ["kogniterm", *order["words"]]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        from kogniterm.__main__ import main
+
+        status = main()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that another process does to the disk; nothing else tells of it."""
+    deadline = time.monotonic() + 60  # a guard against hanging, not a measure
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError("what was waited for did not happen")
+        time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    _serve()
