@@ -311,15 +311,20 @@ class LiveSession:
         window = self.model.context_window - self.model.max_output
         if not compaction.needs_compaction(self._tokens, fixed, window):
             return
+        before, after = await self.compact_now()
+        text = Text(
+            "History compacted: about {before} tokens became {after}.",
+            {"before": before, "after": after},
+        )
+        front.sink(events.Notice(text))
+
+    async def compact_now(self) -> tuple[int, int]:
+        """Compact the history, needed or not; how many tokens it had and has, about."""
         before = self._tokens
         self.record(await compact(self.state, self.chat_model), durable=True)
         if self.memory is not None:
             self.memory.context.history_was_shortened()
-        text = Text(
-            "History compacted: about {before} tokens became {after}.",
-            {"before": before, "after": self._tokens},
-        )
-        front.sink(events.Notice(text))
+        return before, self._tokens
 
     def think_context(self, count: TurnCount) -> ThinkContext:
         """The ports of one graph invocation."""

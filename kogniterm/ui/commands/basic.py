@@ -7,7 +7,13 @@ from typing import TypeVar, get_args
 
 from kogniterm.errors import UsageError
 from kogniterm.types import ApprovalMode, PlanMode, Text
+from kogniterm.ui.commands.budget import BUDGET
 from kogniterm.ui.commands.changes import CHANGES
+from kogniterm.ui.commands.copies import COPIES
+from kogniterm.ui.commands.jobs import JOBS
+from kogniterm.ui.commands.memory import MEMORY
+from kogniterm.ui.commands.policy import POLICY
+from kogniterm.ui.commands.project import PROJECT
 from kogniterm.ui.commands.registry import Command, Registry
 from kogniterm.ui.context import ReplContext
 from kogniterm.ui.keys import table as key_table
@@ -127,39 +133,6 @@ def lang(context: ReplContext, argument: str) -> None:
     context.say(Text("Language: English."))
 
 
-def cost(context: ReplContext, argument: str) -> None:
-    """/cost."""
-    from kogniterm.ui.format import tokens
-
-    usage = context.session.usage
-    dollars = context.session.price(usage)
-    context.say(
-        Text(
-            "This session: {calls} model calls, {input} tokens in ({cached} from the cache), "
-            "{output} out.",
-            {
-                "calls": usage.calls,
-                "input": tokens(usage.input),
-                "cached": tokens(usage.cached),
-                "output": tokens(usage.output),
-            },
-        )
-    )
-    if dollars is not None:
-        context.say(Text("About {dollars} US dollars.", {"dollars": f"{dollars:.4f}"}))
-
-
-def jobs(context: ReplContext, argument: str) -> None:
-    """/jobs."""
-    running = context.session.executor.jobs()
-    if not running:
-        context.say(Text("No command is running in the background."))
-    for job in running:
-        state = Text("running") if job.state == "running" else Text("ended")
-        values = {"id": job.id, "state": state, "command": job.command}
-        context.say(Text("{id}  {state}  {command}", values))
-
-
 async def output(context: ReplContext, argument: str) -> None:
     """/output [N]."""
     finished = context.finished
@@ -208,10 +181,8 @@ BASIC = (
     Command("plan", Text("show the plan, or say when plans are made"), plan, "[auto|always|never]",
             choices=lambda context: PLAN_MODES),
     Command("new", Text("start a new session"), new, while_running=False, aliases=("clear",)),
-    Command("jobs", Text("list what commands left running"), jobs),
     Command("output", Text("open a command's whole output in the pager"), output, "[N]",
             choices=_numbers),
-    Command("cost", Text("show the tokens this session has used"), cost),
     Command("theme", Text("show or change the colours"), theme, "[auto|dark|light|plain]",
             needs_session=False,
             choices=lambda context: THEMES),
@@ -225,6 +196,10 @@ BASIC = (
 )  # fmt: skip
 
 
+PRODUCT = (*JOBS, *CHANGES, *MEMORY, *POLICY, *BUDGET, *COPIES, *PROJECT)
+"""What stands behind a session: its jobs, changes, memory, permissions, budget and copies."""
+
+
 def basic_registry(extra: Sequence[Command] = ()) -> Registry:
-    """The basic commands, with `extra` before the last one."""
-    return Registry([*BASIC[:-1], *CHANGES, *extra, BASIC[-1]])
+    """Every command, with `extra` before the last one."""
+    return Registry([*BASIC[:-1], *PRODUCT, *extra, BASIC[-1]])
