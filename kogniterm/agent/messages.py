@@ -29,6 +29,11 @@ def note(text: str) -> HumanMessage:
     return HumanMessage(text, additional_kwargs={NOTE: True})
 
 
+def steered(text: str) -> HumanMessage:
+    """What the person said while the turn ran; it steers the turn and begins none."""
+    return note(f"(Meanwhile the person says; take it into account from here on:)\n{text}")
+
+
 def is_input(message: BaseMessage) -> bool:
     """Whether this is an input of the person, which begins a turn."""
     return isinstance(message, HumanMessage) and NOTE not in message.additional_kwargs

@@ -19,7 +19,14 @@ from kogniterm.agent.loops import (
     malformed_rounds,
     repeated,
 )
-from kogniterm.agent.messages import PLAN_FIRST, last_ai, note, tool_message, unanswered_calls
+from kogniterm.agent.messages import (
+    PLAN_FIRST,
+    last_ai,
+    note,
+    steered,
+    tool_message,
+    unanswered_calls,
+)
 from kogniterm.agent.plan import MAKE_PLAN
 from kogniterm.agent.state import GraphState, ThinkContext
 from kogniterm.errors import LoopError, ModelReplyError, ToolError
@@ -83,6 +90,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     _stop_endless_loops(state["messages"])
     nudge = hint(state["messages"])
     added: list[BaseMessage] = [nudge] if nudge is not None else []
+    added.extend(steered(text) for text in context.said_meanwhile())
     usage = Usage()
     for attempt in range(1, MAX_UNUSABLE + 1):
         stop = context.may_continue()

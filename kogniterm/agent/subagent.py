@@ -159,6 +159,7 @@ class SubAgent:
             plan_only=False,
             delegates=False,
             has_room=lambda _: True,
+            said_meanwhile=tuple,
         )
 
     def _may_continue(self) -> Text | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -23,6 +24,7 @@ from kogniterm.models.prices import PRICES_DATE, price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
 from kogniterm.runtime import events, plans
 from kogniterm.runtime.asking import Ask, PersonDesk
+from kogniterm.runtime.attachments import attached
 from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.compact import compact, has_room
 from kogniterm.runtime.front import Front, Recover
@@ -32,10 +34,11 @@ from kogniterm.runtime.own_command import run_own_command
 from kogniterm.runtime.plan_difference import PlanDifference
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.steering import Steering
 from kogniterm.runtime.turn import run_turn
 from kogniterm.runtime.undo import UndoDesk
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.records import Noted, RecordBody
+from kogniterm.sessions.records import NodeRan, Noted, RecordBody
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -83,6 +86,7 @@ class LiveSession:
     plan_mode: PlanMode = "auto"
     plan_only: bool = False
     given_plan: Plan | None = None
+    steering: Steering = field(default_factory=Steering)
     _tokens: int = 0
     _ids: int = 0
     _closed: bool = field(default=False)
@@ -123,6 +127,11 @@ class LiveSession:
     def plan(self) -> Plan | None:
         """The current plan."""
         return self.state.plan
+
+    @property
+    def context_tokens(self) -> int:
+        """About how many tokens of the model's window the next call takes at least."""
+        return self._tokens + compaction.message_tokens(self.system)
 
     @property
     def usage(self) -> Usage:
@@ -168,6 +177,10 @@ class LiveSession:
     def keep_draft(self, text: str) -> None:
         """Keep what the person has typed and not sent, for whoever resumes the session."""
         self.cabinet.store.save_draft(self.id, self.redact(text))
+
+    def steer(self, text: str) -> None:
+        """Say something to the running turn; the model has it with its next call."""
+        self.steering.add(self.redact(text))
 
     def stop_command(self) -> None:
         """End the running command; the turn goes on and the model is told."""
@@ -253,6 +266,8 @@ class LiveSession:
         """Append to the journal and advance the state by the same record."""
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
+        if isinstance(body, NodeRan):
+            self.steering.journaled()
         if len(self.state.messages) >= before:
             self._tokens += compaction.estimate_tokens(self.state.messages[before:])
         else:
@@ -297,8 +312,11 @@ class LiveSession:
             self.memory.record_outcome(result)
 
     def recall(self, user_input: UserInput) -> str:
-        """What memory adds to this input."""
-        return self.memory.recall(user_input) if self.memory is not None else ""
+        """What the files named in this input hold, and what memory adds to it."""
+        limit = observation_limit(self.model.context_window)
+        files = attached(user_input.attachments, Path(self.folder), limit, self.redact)
+        remembered = self.memory.recall(user_input) if self.memory is not None else ""
+        return "\n\n".join(filter(None, (files, remembered)))
 
     def price(self, usage: Usage) -> float | None:
         """What a model call cost in US dollars; None when the price is not known."""
@@ -342,6 +360,7 @@ class LiveSession:
             has_room=self._has_room,
             plan_only=self.plan_only,
             delegates=True,
+            said_meanwhile=self.steering.take,
         )
 
     def _clean(self, text: str) -> str:
