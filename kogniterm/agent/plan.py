@@ -36,7 +36,7 @@ MAKE_PLAN = ToolSpec(
         "type": "object",
         "properties": {
             "goal": {"type": "string"},
-            "reason": {"type": "string", "description": "why the plan under way is changed"},
+            "reason": {"type": "string"},
             "steps": {
                 "type": "array",
                 "items": {

@@ -225,11 +225,22 @@ def _bad_references(text: str, where: str, recipe: Recipe, ids: list[str]) -> It
 
 
 def _quoted_reference(command: str) -> bool:
-    return any(
-        command[match.start() - 1 : match.start()] in ("'", '"')
-        for match in REFERENCE.finditer(command)
-        if match.start()
-    )
+    """Whether a reference stands inside quotes, where a quoted value would end them."""
+    starts = {match.start() for match in REFERENCE.finditer(command)}
+    quote = ""
+    escaped = False
+    for position, character in enumerate(command):
+        if quote and position in starts:
+            return True
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+    return False
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -88,12 +88,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Do the task; returns the exit status."""
+    return with_people(args, partial(_do, args))
+
+
+def with_people(args: argparse.Namespace, do: Callable[[People, Sink], int]) -> int:
+    """Do something for whoever watches, with the output that `--output` asks for."""
     people = _people(args)
     if args.output == "text":
-        return _do(args, people, people.sink)
+        return do(people, people.sink)
     machine = _json_sink(args.output)
     with _failure_told(machine):
-        return _do(args, people, Both(people.sink, machine))
+        return do(people, Both(people.sink, machine))
 
 
 @contextlib.contextmanager
@@ -131,7 +136,7 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
             terminal=people.terminal,
             recover=people.recover,
         )
-        return asyncio.run(_drive(session, run(sink=sink), sink))
+        return asyncio.run(drive(session, run(sink=sink), sink))
     finally:
         session.close()
 
@@ -160,7 +165,7 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
     return read_plan(path)
 
 
-async def _drive(
+async def drive(
     session: LiveSession, running: Coroutine[object, object, Answer], sink: Sink
 ) -> int:
     """Run the turn; INT, TERM and HUP stop it cleanly, and the status says which one did.

@@ -23,6 +23,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("resume", "kogniterm.cli.resume", "go on with a session"),
     Verb("sessions", "kogniterm.cli.sessions", "find, read, copy and delete sessions"),
     Verb("memory", "kogniterm.cli.memory", "see, correct and forget what is remembered"),
+    Verb("recipe", "kogniterm.cli.recipe", "keep, show and run recipes"),
     Verb("models", "kogniterm.cli.models", "fetch or remove the embedded local model"),
     Verb("policy", "kogniterm.cli.policy", "explain and try out the approval rules"),
     Verb("trust", "kogniterm.cli.trust", "let a project folder's files have an effect"),

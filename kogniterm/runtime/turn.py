@@ -67,20 +67,20 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
             return nothing_open(front, count)
         while True:
             if session.state.pending:
-                await _settle(session, front, count)
+                await settle(session, front, count)
             end = await _think(session, front, count)
             if session.plan_only and session.state.plan != count.plan_before:
-                _cancel_open(session, "[not run: only the plan was wanted]")
+                cancel_open(session, "[not run: only the plan was wanted]")
                 answer = planned(session.state, count)
                 break
             if not session.state.pending and not _left_for_room(end):
                 answer = conclude(session.state, count, end)
                 break
     except asyncio.CancelledError:
-        _cancel_open(session, "[not run: the person stopped the turn]")
+        cancel_open(session, "[not run: the person stopped the turn]")
         answer = interrupted(count)
     except KognitermError as error:
-        _cancel_open(session, "[not run: the turn ended early]")
+        cancel_open(session, "[not run: the turn ended early]")
         answer = failed(error, count)
     session.record(
         TurnEnded(session.state.turn, answer.stop, answer.exit_code, answer.text), durable=True
@@ -91,7 +91,7 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
 
 def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
     """Arrow 2: what the person said becomes a record and the message the model sees."""
-    _cancel_open(session, "[not run: the person went on with something else]")
+    cancel_open(session, "[not run: the person went on with something else]")
     clean = session.redact_input(user_input)
     given, before = session.take_plan(), session.state.plan
     context = [session.recall(clean), plan_context(given, before)]
@@ -133,7 +133,7 @@ def _left_for_room(end: NodeUpdate | None) -> bool:
     return end is not None and end.node == "execute_tool"
 
 
-async def _settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
+async def settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
     """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it."""
     for request in session.state.pending:
         report, verdict = _judge(session, request, front)
@@ -141,7 +141,7 @@ async def _settle(session: SessionPorts, front: Front, count: TurnCount) -> None
         if decision.kind == "reject":
             count.refused.append(decision.reason or request.command)
             _observe(session, request, "refused", messages.refusal_message(request, decision))
-            _cancel_open(session, "[not run: an earlier action was refused]")
+            cancel_open(session, "[not run: an earlier action was refused]")
             return
         await _act(session, request, decision, report, front, count)
 
@@ -271,7 +271,7 @@ def _status(result: CommandResult) -> OutcomeStatus:
     return "failed" if result.ended == "not_started" else "cancelled"
 
 
-def _cancel_open(session: SessionPorts, text: str) -> None:
+def cancel_open(session: SessionPorts, text: str) -> None:
     """Answer everything that waits, so that the history stays valid whatever happened."""
     for request in session.state.pending:
         message = messages.tool_message(request.call_id, request.tool, text, failed=True)

@@ -1,0 +1,214 @@
+"""Runs a recipe in a session: a turn of its own, through the same approval, executor and journal.
+
+Every command and every tool with effects becomes a tool call in the history and an action
+request, so that a crash, a refusal and an undo are what they are in any other turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+
+from kogniterm.agent import messages
+from kogniterm.agent.compaction import clip
+from kogniterm.agent.fitting import fitted, room
+from kogniterm.agent.recipe import Recipe
+from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
+from kogniterm.agent.subagent import SubAgent, parse_task
+from kogniterm.errors import BudgetError, KognitermError, RefusedError, ToolError, UsageError
+from kogniterm.protocols import Tool
+from kogniterm.runtime import events
+from kogniterm.runtime.conclude import failed, interrupted
+from kogniterm.runtime.front import Front, relay
+from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.turn import cancel_open, settle
+from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
+from kogniterm.tools.calculator import calculator
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    EffectClass,
+    ModelRequest,
+    NodeUpdate,
+    Reply,
+    ToolSpec,
+    UserInput,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+COMMAND = "execute_command"
+SYSTEM = "You are one step of a recipe. Answer with what is asked for, and nothing else."
+
+
+async def run_in_session(
+    session: LiveSession, recipe: Recipe, inputs: Mapping[str, Any], front: Front
+) -> Answer:
+    """One turn that runs `recipe`. Cancel the task to stop it.
+
+    Raises `UsageError` for wrong inputs, before anything is recorded.
+    """
+    values = checked_inputs(recipe, inputs)
+    count = TurnCount(session.limits, session.clock, session.price, plan_before=session.state.plan)
+    _begin(session, recipe, values, front)
+    ports = SessionRecipePorts(session, front, count)
+    try:
+        outputs = await run_recipe(recipe, values, ports)
+        answer = Answer(_shown(outputs), usage=count.usage)
+    except asyncio.CancelledError:
+        cancel_open(session, "[not run: the person stopped the recipe]")
+        answer = interrupted(count)
+    except KognitermError as error:
+        cancel_open(session, "[not run: the recipe ended early]")
+        answer = failed(error, count)
+    said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
+    session.record(NodeRan(NodeUpdate("recipe", (said,), answer=answer.text)))
+    session.record(
+        TurnEnded(session.state.turn, answer.stop, answer.exit_code, answer.text), durable=True
+    )
+    front.sink(events.TurnEnded(answer))
+    return answer
+
+
+def _begin(session: LiveSession, recipe: Recipe, values: Mapping[str, Any], front: Front) -> None:
+    given = " ".join(f"{name}={value}" for name, value in values.items())
+    text = f"Run the recipe {recipe.name} {given}".strip()
+    clean = session.redact_input(UserInput(text, source="run"))
+    turn = session.state.turn + 1
+    session.record(InputReceived(turn, clean, messages.human_message(clean, "never")), durable=True)
+    front.sink(events.TurnStarted(session.id, turn, session.chat_model.info.name, session.cwd))
+
+
+def _shown(outputs: Mapping[str, Any]) -> str:
+    """The outputs for people: one alone as it is, several by name."""
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in outputs.items()
+    }
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return "\n".join(f"{name}: {text}" for name, text in texts.items())
+
+
+@dataclass(slots=True)
+class SessionRecipePorts:
+    """How a recipe acts in a session; see `agent.recipe_graph.RecipePorts`."""
+
+    session: LiveSession
+    front: Front
+    count: TurnCount
+    extra: Mapping[str, Tool] = field(
+        default_factory=lambda: {tool.spec.name: tool for tool in (calculator(),)}
+    )
+
+    async def command(self, command: str, purpose: str) -> NodeResult:
+        """Run a command that policy or a person approved."""
+        return await self._act(
+            COMMAND, {"command": command, "purpose": purpose}, command, purpose, "command"
+        )
+
+    async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
+        """Call a tool; what it cannot do is a failure of the node."""
+        if name == COMMAND:
+            raise UsageError("A recipe runs commands in command nodes.")
+        tool = self.session.tools.get(name) or self.extra.get(name)
+        if tool is None:
+            raise UsageError("The recipe uses the tool {name}, which is not here.", name=name)
+        try:
+            checked = tool.check(arguments)
+            effect = tool.effect_of(checked)
+            if effect != "none":
+                line, purpose = tool.describe(checked)
+                return await self._act(name, checked, line, purpose, effect, tool.detail(checked))
+            self._may_continue()
+            text, code = self.session.redact(await tool.run(checked)), 0
+        except ToolError as error:
+            text, code = str(error), 1
+        shown = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+        self.front.sink(events.ToolRan(name, self.session.redact(shown), text, code != 0))
+        return NodeResult(text, code)
+
+    async def ask(self, history: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]) -> Reply:
+        """Ask the session's model; counted and told like any other call."""
+        self._may_continue()
+        model = self.session.chat_model
+        system = SystemMessage(SYSTEM)
+        request = ModelRequest(
+            fitted(system, history, room(model.info, tools)), tools, "decide_action"
+        )
+        relay(request.purpose, self.front.sink, self.count)
+        reply: Reply | None = None
+        async for event in model.stream(request):
+            if isinstance(event, Reply):
+                reply = event
+                relay(event, self.front.sink, self.count)
+        assert reply is not None
+        self.session.record(NodeRan(NodeUpdate("recipe", usage=reply.usage)))
+        return reply
+
+    async def agent(self, task: str, tools: str, tokens: int) -> NodeResult:
+        """Let a sub-agent find something out."""
+        self._may_continue()
+        wish = parse_task({"task": task, "tools": tools, "tokens": tokens})
+        context = self.session.think_context(self.count)
+        result = await SubAgent(
+            wish, context, lambda item: relay(item, self.front.sink, self.count)
+        ).run()
+        if result.failed:
+            raise KognitermError("{why}", why=result.text)
+        return NodeResult(result.text)
+
+    def _may_continue(self) -> None:
+        stop = self.count.may_continue()
+        if stop is not None:
+            raise BudgetError(stop.template, **dict(stop.values))
+
+    async def _act(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        line: str,
+        purpose: str,
+        effect: EffectClass,
+        detail: str = "",
+    ) -> NodeResult:
+        """Ask for an action as a model would, let it be judged and run, and read its outcome."""
+        self._may_continue()
+        session, call_id = self.session, f"recipe_{uuid4().hex[:12]}"
+        call = {"name": tool, "args": dict(arguments), "id": call_id, "type": "tool_call"}
+        request = ActionRequest(
+            session.new_id(), call_id, tool, line, purpose, dict(arguments), effect, detail
+        )
+        message = AIMessage("", tool_calls=[call])
+        session.record(NodeRan(NodeUpdate("recipe", (message,), pending=(request,))))
+        watched = _Watched(self.front)
+        await settle(session, watched.front, self.count)
+        if self.count.refused:
+            raise RefusedError("An action was refused: {why}", why=self.count.refused[-1])
+        if watched.text is not None:
+            return NodeResult(watched.text, watched.exit_code)
+        observed = session.state.messages[-1]
+        failed_ = isinstance(observed, ToolMessage) and observed.status == "error"
+        return NodeResult(clip(observed.text, 100_000), 1 if failed_ else 0)
+
+
+class _Watched:
+    """A front that also keeps how the command ended, without what is told the model beside it."""
+
+    def __init__(self, front: Front) -> None:
+        self.text: str | None = None
+        self.exit_code: int | None = None
+        self._sink = front.sink
+        self.front = Front(front.approver, self._tell, front.terminal, front.recover)
+
+    def _tell(self, event: object) -> None:
+        if isinstance(event, events.CommandEnded):
+            self.text, self.exit_code = event.result.text, event.result.exit_code
+        self._sink(event)

@@ -1,0 +1,73 @@
+"""A calculator for recipes: arithmetic on numbers, and nothing a formula could reach beyond."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+from pydantic import Field
+
+from kogniterm.errors import ToolError
+from kogniterm.tools.base import Arguments, SchemaTool
+
+MAX_FORMULA = 1_000
+MAX_BITS = 4_096
+"""Powers beyond this many bits are refused: they would take the machine with them."""
+
+_TWO: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_ONE: Mapping[type[ast.unaryop], Callable[[float], float]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+
+
+class Formula(Arguments):
+    """What to work out."""
+
+    formula: str = Field(max_length=MAX_FORMULA, description="numbers, + - * / // % ** and ( )")
+
+
+async def _calculate(arguments: Formula) -> str:
+    try:
+        value = _value(ast.parse(arguments.formula.strip(), mode="eval").body)
+        return str(value)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ToolError("This is no formula: {formula}", formula=arguments.formula) from error
+    except ArithmeticError as error:
+        raise ToolError("The formula has no value: {why}.", why=error) from error
+
+
+def _value(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _ONE:
+            return _ONE[type(sign)](_value(operand))
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _TWO:
+            first, second = _value(left), _value(right)
+            if isinstance(sign, ast.Pow):
+                _refuse_huge(first, second)
+            result = _TWO[type(sign)](first, second)
+            if isinstance(result, complex):
+                raise ToolError("The formula has no real value.")
+            return result
+    raise ToolError("A formula has numbers, + - * / // % ** and ( ) only.")
+
+
+def _refuse_huge(base: float, exponent: float) -> None:
+    if isinstance(base, int) and base.bit_length() * abs(exponent) > MAX_BITS:
+        raise ToolError("The power is too large.")
+
+
+def calculator() -> SchemaTool[Formula]:
+    """`calculate`: for recipes, whose models must not do sums in their heads."""
+    return SchemaTool("calculate", "Work out a formula exactly.", Formula, _calculate)

@@ -1,0 +1,278 @@
+"""Recipes: checked before anything runs, run through the same approval, executor and journal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kogniterm.agent.recipe import read_recipe, recipe_text
+from kogniterm.errors import ToolError, UsageError
+from kogniterm.runtime import events
+from kogniterm.runtime.build import unattended_approver
+from kogniterm.runtime.front import Front
+from kogniterm.runtime.recipes import run_in_session
+from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
+from kogniterm.tools.calculator import calculator
+from kogniterm.types import Answer
+from tests.cli.conftest import Shell, shell
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+
+__all__ = ["shell"]
+
+
+async def cook(flow: Flow, text: str, **inputs: Any) -> Answer:
+    from kogniterm import settings
+
+    session = flow.session or flow.open()
+    approver = flow.person or unattended_approver(settings.load({}, environ=flow.environ))
+    return await run_in_session(session, read_recipe(text), inputs, Front(approver, flow.tell))
+
+
+COUNT = """
+name: count
+description: Count the lines of files
+inputs:
+  ending: {default: txt}
+nodes:
+  - {id: files, command: "printf '%s\\n' *.{{inputs.ending}}"}
+  - {id: each, map: {over: "{{nodes.files.lines}}", do: lines}}
+  - {id: lines, command: "wc -l < {{item}}"}
+  - {id: many, condition: {value: "{{nodes.files.lines}}", contains: b}, then: yes_many, else: end}
+  - {id: yes_many, command: echo several}
+outputs:
+  counts: "{{nodes.each.value}}"
+  said: "{{nodes.yes_many.text}}"
+"""
+
+
+async def test_commands_maps_and_conditions(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: unused}]")
+    (flow.folder / "a.txt").write_text("1\n2\n")
+    (flow.folder / "b c; touch hacked.txt").write_text("1\n")
+    answer = await cook(flow, COUNT)
+    assert (answer.stop, answer.exit_code) == ("done", 0)
+    assert answer.text == 'counts: ["2", "1"]\nsaid: several'
+    assert [r.command for r in flow.results][1:3] == [
+        "wc -l < a.txt",
+        "wc -l < 'b c; touch hacked.txt'",
+    ]
+    assert not (flow.folder / "hacked.txt").exists()
+
+
+async def test_every_command_is_judged_decided_and_journaled(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Later.}]", decisions=[yes])
+    await cook(flow, "{name: r, nodes: [{id: a, command: echo hi, purpose: Greet}]}")
+    assert flow.person is not None
+    ((request, _, _),) = flow.person.asked
+    assert (request.command, request.purpose) == ("echo hi", "Greet")
+    assert flow.session is not None
+    kinds = [type(record.body) for record in flow.session.journal.records()]
+    start = kinds.index(Requested)
+    assert kinds[start : start + 5] == [Requested, Judged, Decided, Intent, Outcome]
+    assert kinds[-1] is TurnEnded
+    assert (await flow.run("and now?")).text == "Later."
+
+
+async def test_a_refusal_ends_the_recipe(make_flow: MakeFlow) -> None:
+    flow = make_flow(decisions=[no("not today")])
+    answer = await cook(
+        flow, "{name: r, nodes: [{id: a, command: touch x}, {id: b, command: 'true'}]}"
+    )
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert not (flow.folder / "x").exists()
+
+
+async def test_a_failing_command_stops_it_unless_it_may_fail(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    failing = "{name: r, nodes: [{id: a, command: exit 3%s}, {id: b, command: echo on}]}"
+    answer = await cook(flow, failing % "")
+    assert (answer.exit_code, str(answer.reason)) == (
+        1,
+        "The recipe stopped at a: it ended with exit 3.",
+    )
+    assert (await cook(flow, failing % ", may_fail: true")).text == "on"
+
+
+SUM = """
+name: sum
+inputs: {first: {type: integer}, second: {type: integer}}
+nodes:
+  - id: ask
+    model: Add {{inputs.first}} and {{inputs.second}} with calculate, and say the sum.
+    tools: [calculate]
+  - id: calculate
+    purpose: Add two numbers
+    tool: calculate
+    arguments: {formula: "{{arguments.a}} + {{arguments.b}}"}
+    parameters: {a: {type: integer}, b: {type: integer}}
+"""
+ADD = """
+replies:
+  - expect: {offers: calculate, last_contains: Add 123456789 and 987654321}
+    calls: [{tool: calculate, arguments: {a: 123456789, b: "987654321"}}]
+  - {when: {last_contains: "1111111110"}, text: The sum is 1111111110.}
+"""
+
+
+async def test_a_model_node_gets_the_right_sum_from_its_calculator(make_flow: MakeFlow) -> None:
+    flow = make_flow(ADD)
+    answer = await cook(flow, SUM, first="123456789", second=987654321)
+    assert answer.text == "The sum is 1111111110."
+    assert answer.usage.calls == 2
+    (ran,) = flow.of(events.ToolRan)
+    assert (ran.name, ran.observation) == ("calculate", "1111111110")
+
+
+async def test_a_command_node_as_a_tool_is_asked_for(make_flow: MakeFlow) -> None:
+    recipe = """
+name: r
+nodes:
+  - {id: ask, model: Greet., tools: [greet]}
+  - {id: greet, command: "echo hello {{arguments.who}}", parameters: {who: {}}}
+"""
+    script = """
+replies:
+  - calls: [{tool: greet, arguments: {whom: x}}]
+  - calls: [{tool: greet, arguments: {who: "$(id); x"}}]
+  - {when: {last_contains: "hello $(id); x"}, text: Greeted.}
+"""
+    flow = make_flow(script, decisions=[yes])
+    assert (await cook(flow, recipe)).text == "Greeted."
+    assert flow.results[0].command == "echo hello '$(id); x'"
+
+
+async def test_a_sub_agent_node_reads_and_reports(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls: [{tool: read_file, arguments: {path: a.txt}}]
+  - {when: {last_contains: blue}, text: It is blue.}
+"""
+    flow = make_flow(script)
+    (flow.folder / "a.txt").write_text("blue\n")
+    answer = await cook(flow, "{name: r, nodes: [{id: look, agent: Say the colour.}]}")
+    assert answer.text == "It is blue."
+
+
+async def test_budgets_hold(make_flow: MakeFlow) -> None:
+    flow = make_flow(max_commands=1)
+    recipe = "{name: r, nodes: [{id: a, command: 'true'}, {id: b, command: touch x}]}"
+    answer = await cook(flow, recipe)
+    assert (answer.stop, answer.exit_code) == ("budget", 4)
+    assert not (flow.folder / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "part"),
+    [
+        ("[]", "at least 1 item"),
+        ("[{id: a}]", "exactly one of command"),
+        ("[{id: a, command: x, tool: y}]", "exactly one of command"),
+        ("[{id: a, command: x}, {id: a, command: y}]", "used twice"),
+        ("[{id: a, command: 'x {{inputs.no}}'}]", "the input no, which does not exist"),
+        ("[{id: a, command: 'x {{nodes.no.text}}'}]", "the node no, which does not exist"),
+        ("[{id: a, command: \"echo 'x {{inputs.i}}'\"}]", "leave out the quotes"),
+        ("[{id: a, command: x}, {id: b, command: y, next: a}]", "only goes forward"),
+        ("[{id: a, command: x, next: nowhere}]", "not in the main line"),
+        ("[{id: a, map: {over: x, do: b}}]", "uses b, which does not exist"),
+        ("[{id: a, model: x, tools: [a]}]", "no node is in the main line"),
+        ("[{id: a, condition: {value: x}, then: end}]", "needs one of equals"),
+        ("[{id: a, condition: {value: x, matches: '('}, then: end}]", "cannot be used"),
+        ("[{id: a, command: x, colour: red}]", "colour"),
+        ("[{id: a, agent: x, tools: [b]}, {id: b, command: y}]", "read or search"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_with_the_reason(nodes: str, part: str) -> None:
+    with pytest.raises(UsageError, match=part):
+        read_recipe(f"{{name: r, inputs: {{i: {{}}}}, nodes: {nodes}}}")
+
+
+async def test_wrong_inputs_are_named_before_anything_runs(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    with pytest.raises(UsageError, match="needs second"):
+        await cook(flow, SUM, first="1")
+    with pytest.raises(UsageError, match="first must be of type integer"):
+        await cook(flow, SUM, first="one", second="2")
+    with pytest.raises(UsageError, match="no input third"):
+        await cook(flow, SUM, third="3")
+    assert not flow.events
+
+
+def test_a_recipe_reads_back_as_it_was_written() -> None:
+    for text in (COUNT, SUM):
+        assert read_recipe(recipe_text(read_recipe(text))) == read_recipe(text)
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [("1 + 2 * 3", "7"), ("(1 + 2) * -3", "-9"), ("7 // 2 + 2 ** 10", "1027"), ("1 / 4", "0.25")],
+)
+async def test_the_calculator_calculates(formula: str, value: str) -> None:
+    assert await calculator().run({"formula": formula}) == value
+
+
+@pytest.mark.parametrize(
+    "formula", ["", "x", "().__class__", "9**9**9", "1/0", "(-8)**0.5", "'a'*9", "True"]
+)
+async def test_the_calculator_does_nothing_else(formula: str) -> None:
+    with pytest.raises(ToolError):
+        await calculator().run({"formula": formula})
+
+
+# --- from the command line -------------------------------------------------------------------
+
+PLANNED = """
+replies:
+  - plan:
+      goal: Greet in a file
+      steps: [{id: s1, what: Write it, check: {kind: command, value: grep -q Ann greeting.txt}}]
+  - run: echo 'wrong' >&2; false
+  - run: printf '%s\\n' hello Ann > greeting.txt
+    purpose: Write the greeting
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - text: Written.
+"""
+
+
+def test_a_plan_that_worked_is_kept_and_run_with_another_input(shell: Shell) -> None:
+    free = ("-y", "--no-sandbox")
+    script = shell.script(PLANNED)
+    first = shell.run("run", "greet Ann", "--model", script, *free)
+    assert first.returncode == 0, first.stderr
+    saved = shell.run("recipe", "save", "greet", "who=Ann")
+    assert saved.returncode == 0, saved.stderr
+    again = shell.run("recipe", "save", "greet", "who=Ann")
+    assert (again.returncode, "greet already" in again.stderr) == (2, True)
+    listed = shell.run("recipe", "list")
+    assert listed.stdout.split() == ["greet", "who", "Greet", "in", "a", "file"]
+    shown = shell.run("recipe", "show", "greet")
+    assert "hello {{inputs.who}} > greeting.txt" in shown.stdout
+    assert "false" not in shown.stdout
+    done = shell.run("recipe", "run", "greet", "who=Bob Rossi", "--model", script, *free)
+    assert done.returncode == 0, done.stderr
+    assert (shell.project / "greeting.txt").read_text() == "hello\nBob Rossi\n"
+    final = json.loads(
+        shell.run("recipe", "run", "greet", "--model", script, *free, "--output", "json").stdout
+    )
+    assert (final["stop"], len(final["commands"])) == ("done", 2)
+
+
+def test_nobody_to_ask_means_refused(shell: Shell) -> None:
+    (shell.project / "r.yaml").write_text("{name: r, nodes: [{id: a, command: touch x}]}")
+    model = shell.script("replies: [{text: unused}]")
+    result = shell.run("recipe", "run", "r.yaml", "--model", model)
+    assert result.returncode == 3
+    assert not (shell.project / "x").exists()
+
+
+def test_wrong_use_of_recipes_is_said(shell: Shell) -> None:
+    for words, part in (
+        (("show", "nothing"), "There is no recipe nothing"),
+        (("show", "../evil"), "no name for a recipe"),
+        (("save", "x"), "There is no session yet"),
+        (("run", "nothing", "a"), "not of the form"),
+    ):
+        result = shell.run("recipe", *words)
+        assert (result.returncode, part in result.stderr) == (2, True), result.stderr
+    assert '"nodes"' in shell.run("recipe", "show", "--schema").stdout
