@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.forgetting import forgettables
+from kogniterm.runtime.trust import TrustStore, trusted_files
 
 if TYPE_CHECKING:
     from kogniterm.memory.forget import Forgetter
@@ -23,6 +25,12 @@ class Cabinet:
     store: SessionStore
     journal: SessionJournal
     paths: Paths
+
+    def project_commands(self) -> tuple[tuple[str, str], ...]:
+        """Name and text of the own commands that the session's folder brings, if it is trusted."""
+        store = TrustStore(self.paths.trust_file)
+        files, _told = trusted_files(store, Path(self.journal.state.folder))
+        return tuple((file.name, file.text) for file in files if file.kind == "command")
 
     def forgetter(self, memory: MemoryDesk | None) -> Forgetter:
         """Forgets in memory and in everything else that KogniTerm keeps, this session included.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, StorageError, UsageError
 from kogniterm.types import Text, UserInput
 from kogniterm.ui.choice import unknown_outcome
-from kogniterm.ui.commands.basic import MODES
+from kogniterm.ui.commands.basic import MODES, basic_registry
 from kogniterm.ui.commands.registry import split_line
 from kogniterm.ui.desk import Desk
 from kogniterm.ui.front import Front, open_front
@@ -134,6 +134,7 @@ class Repl(Desk):
         self._is_open.clear()
         opened = await self._open_session(session_id)
         self._session = opened.session
+        self.registry = basic_registry((*self.wiring.commands, *opened.commands))
         self._is_open.set()
         self.front.history_redact(opened.redact)
         if opened.hooks is not None:

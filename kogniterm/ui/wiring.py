@@ -20,7 +20,7 @@ class Opened:
     """An open session, and what the person should be told about it once.
 
     `model_reason` says why this model; `hooks` add to questions; `redact` finds secrets that
-    the input history must not keep.
+    the input history must not keep. `commands` are the person's and the project's own.
     """
 
     session: LiveSession
@@ -29,6 +29,7 @@ class Opened:
     notices: tuple[Text, ...] = ()
     hooks: AskHooks | None = None
     redact: Callable[[str], str] | None = None
+    commands: tuple[Command, ...] = ()
 
 
 OpenSession = Callable[[str | None], Awaitable[Opened]]

@@ -15,6 +15,7 @@ from kogniterm.ui.commands.memory import MEMORY
 from kogniterm.ui.commands.policy import POLICY
 from kogniterm.ui.commands.project import PROJECT
 from kogniterm.ui.commands.registry import Command, Registry
+from kogniterm.ui.commands.sessions import SESSIONS
 from kogniterm.ui.context import ReplContext
 from kogniterm.ui.keys import table as key_table
 from kogniterm.ui.locale import LANGUAGES, _, translate
@@ -196,10 +197,12 @@ BASIC = (
 )  # fmt: skip
 
 
-PRODUCT = (*JOBS, *CHANGES, *MEMORY, *POLICY, *BUDGET, *COPIES, *PROJECT)
+PRODUCT = (*JOBS, *CHANGES, *MEMORY, *POLICY, *BUDGET, *SESSIONS, *COPIES, *PROJECT)
 """What stands behind a session: its jobs, changes, memory, permissions, budget and copies."""
 
 
 def basic_registry(extra: Sequence[Command] = ()) -> Registry:
-    """Every command, with `extra` before the last one."""
-    return Registry([*BASIC[:-1], *PRODUCT, *extra, BASIC[-1]])
+    """Every command, with `extra` before the last one; an extra one replaces its namesake."""
+    names = {command.name for command in extra}
+    kept = [command for command in (*BASIC[:-1], *PRODUCT) if command.name not in names]
+    return Registry([*kept, *extra, BASIC[-1]])

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Text
+from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.registry import Command
+from kogniterm.ui.commands.shown import local_time
 from kogniterm.ui.context import ReplContext
+from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo
 
 SHOWN = 20
+PICKED = 9
+NONE = ""
 
 
-def session_commands(saved: Callable[[], Sequence[SessionInfo]]) -> tuple[Command, ...]:
-    """The commands; `saved` lists the sessions, the last used first."""
+def session_commands(
+    saved: Callable[[], Sequence[SessionInfo]] | None = None,
+) -> tuple[Command, ...]:
+    """The commands; `saved` lists the sessions in place of the open session's store."""
+
+    def known(context: ReplContext) -> Sequence[SessionInfo]:
+        return saved() if saved is not None else context.session.cabinet.store.sessions()
 
     def show(context: ReplContext, argument: str) -> None:
         """/sessions."""
@@ -28,12 +37,11 @@ def session_commands(saved: Callable[[], Sequence[SessionInfo]]) -> tuple[Comman
         from kogniterm.ui.clean import one_line
 
         rows = Table.grid(padding=(0, 2))
-        for info in list(saved())[:SHOWN]:
-            when = datetime.fromtimestamp(info.updated, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+        for info in known(context)[:SHOWN]:
             own = "accent" if info.id == context.session.id else "muted"
             rows.add_row(
                 RichText(info.id[:8], own),
-                RichText(when, "muted"),
+                RichText(local_time(info.updated), "muted"),
                 RichText(one_line(info.title, 60)),
                 RichText(one_line(info.folder, 60), "muted"),
             )
@@ -41,8 +49,11 @@ def session_commands(saved: Callable[[], Sequence[SessionInfo]]) -> tuple[Comman
         context.say(Text("/resume ID goes on with one of them."))
 
     async def resume(context: ReplContext, argument: str) -> None:
-        """/resume ID."""
-        found = [info for info in saved() if argument and info.id.startswith(argument)]
+        """/resume [ID]."""
+        wanted = argument or await _pick(context, known(context))
+        if not wanted:
+            return
+        found = [info for info in known(context) if info.id.startswith(wanted)]
         if len(found) != 1:
             raise UsageError("Give the id of a session, or its beginning; /sessions lists them.")
         if found[0].id == context.session.id:
@@ -51,7 +62,7 @@ def session_commands(saved: Callable[[], Sequence[SessionInfo]]) -> tuple[Comman
         context.say(Text("Session: {title}", {"title": context.session.title or found[0].id}))
 
     def ids(context: ReplContext) -> Iterable[str]:
-        return [info.id[:8] for info in saved() if info.id != context.session.id]
+        return [info.id[:8] for info in known(context) if info.id != context.session.id]
 
     return (
         Command("sessions", Text("list the saved sessions"), show),
@@ -59,8 +70,27 @@ def session_commands(saved: Callable[[], Sequence[SessionInfo]]) -> tuple[Comman
             "resume",
             Text("go on with another session"),
             resume,
-            "ID",
+            "[ID]",
             choices=ids,
             while_running=False,
         ),
     )
+
+
+async def _pick(context: ReplContext, infos: Sequence[SessionInfo]) -> str:
+    """The id of the session that is chosen from the last few others."""
+    from kogniterm.ui.clean import one_line
+
+    others = [info for info in infos if info.id != context.session.id][:PICKED]
+    if not others:
+        raise UsageError("There is no other session yet.")
+    options = [
+        Option(str(number), f"{one_line(info.title, 50)} ({local_time(info.updated)})", info.id)
+        for number, info in enumerate(others, 1)
+    ]
+    return await context.choose(
+        _("Which session?"), [], [*options, Option("n", _("none of them"), NONE)]
+    )
+
+
+SESSIONS = session_commands()
