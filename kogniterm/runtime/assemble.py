@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import SystemMessage
+from pydantic import SecretStr
 
 from kogniterm import prompts
 from kogniterm.approval.places import is_secret
@@ -28,7 +29,6 @@ from kogniterm.paths import Paths
 from kogniterm.protocols import Model
 from kogniterm.runtime.asking import PersonDesk
 from kogniterm.runtime.cabinet import Cabinet
-from kogniterm.runtime.keys import KEY_SETTINGS
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.person import person
@@ -102,7 +102,11 @@ def assemble(
         journal=journal,
         chat_model=model,
         executor=executor,
-        tools=session_tools(places),
+        tools=session_tools(
+            places,
+            brave_key=_secret(settings.brave_api_key),
+            github_token=_secret(settings.github_token),
+        ),
         policy=policy,
         vault=Redactor(_known_secrets(settings)),
         undo=UndoDesk(
@@ -223,11 +227,16 @@ def system_text(folder: str, opened: float, instructions: str = "") -> str:
     return f"{text}\n\n{instructions}" if instructions else text
 
 
+def _secret(value: SecretStr | None) -> str | None:
+    return value.get_secret_value() if value is not None else None
+
+
 def _known_secrets(settings: Settings) -> tuple[str, ...]:
+    """Every secret among the settings: none of them may reach journal, log or model."""
     return tuple(
-        secret.get_secret_value()
-        for field in KEY_SETTINGS.values()
-        if (secret := getattr(settings, field)) is not None
+        value.get_secret_value()
+        for name in type(settings).model_fields
+        if isinstance(value := getattr(settings, name), SecretStr)
     )
 
 

@@ -134,6 +134,15 @@ class Settings(BaseSettings):
         names=("OLLAMA_HOST",),
         example="http://127.0.0.1:11434",
     )
+    brave_api_key: SecretStr | None = _setting(
+        None, "Key for web searches with Brave.", names=("BRAVE_API_KEY",), example="BSA…"
+    )
+    github_token: SecretStr | None = _setting(
+        None,
+        "Token for reading GitHub; without one it allows 60 requests an hour.",
+        names=("GITHUB_TOKEN",),
+        example="github_pat_…",
+    )
     local_weights: str | None = _setting(
         None,
         "GGUF file for the embedded local model, instead of the pulled one.",

@@ -28,7 +28,7 @@ class WriteArguments(Arguments):
 
     path: str
     content: str
-    purpose: str = Field(default="", description="one sentence for the person")
+    purpose: str = ""
 
 
 class EditArguments(Arguments):
@@ -38,7 +38,7 @@ class EditArguments(Arguments):
     old: str = Field(min_length=1, description="exact text, unique in the file")
     new: str
     every: bool = Field(default=False, description="replace every occurrence")
-    purpose: str = Field(default="", description="one sentence for the person")
+    purpose: str = ""
 
 
 class FileVersions:

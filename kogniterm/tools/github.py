@@ -30,10 +30,10 @@ class GithubArguments(Arguments):
 
     action: Literal["tree", "file", "issues", "issue"]
     repo: str = Field(description="owner/name")
-    path: str = Field(default="", description="file, or folder to list the tree below")
-    ref: str = Field(default="HEAD", description="branch, tag or commit")
-    number: int | None = Field(default=None, ge=1, description="of an issue or pull request")
-    purpose: str = Field(default="", description="one sentence for the person")
+    path: str = ""
+    ref: str = "HEAD"
+    number: int | None = Field(default=None, ge=1)
+    purpose: str = ""
 
     @field_validator("repo")
     @classmethod
@@ -77,7 +77,7 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
 
     return SchemaTool(
         "github",
-        "Read a GitHub repository: tree, file, issues, issue.",
+        "Read a GitHub repository: tree (below path), file, issues, issue (number).",
         GithubArguments,
         run,
         effect="network",

@@ -23,7 +23,7 @@ class FetchArguments(Arguments):
 
     url: str
     start: int = Field(default=0, ge=0, description="character to go on from")
-    purpose: str = Field(default="", description="one sentence for the person")
+    purpose: str = ""
 
 
 class SearchArguments(Arguments):
@@ -31,7 +31,7 @@ class SearchArguments(Arguments):
 
     query: str = Field(min_length=1, max_length=400)
     count: int = Field(default=5, ge=1, le=20)
-    purpose: str = Field(default="", description="one sentence for the person")
+    purpose: str = ""
 
 
 def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:

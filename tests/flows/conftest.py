@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -106,7 +106,7 @@ MakeFlow = Callable[..., Flow]
 
 
 @pytest.fixture
-def make_flow(tmp_path: Path) -> Iterator[MakeFlow]:
+async def make_flow(tmp_path: Path) -> AsyncIterator[MakeFlow]:
     """Make flows that share one state folder; `decisions` put a person in front."""
     made: list[Flow] = []
     work = tmp_path / "work"
@@ -132,4 +132,6 @@ def make_flow(tmp_path: Path) -> Iterator[MakeFlow]:
 
     yield make
     for flow in made:
+        if flow.session is not None:
+            await flow.session.finish()
         flow.close()

@@ -1,0 +1,108 @@
+"""Whole turns with the real Gemini client against a server on this machine."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from kogniterm.runtime import events
+from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.support.fake_gemini import FakeGemini
+
+
+@pytest.fixture
+def gemini(make_flow: MakeFlow, fake_gemini: FakeGemini) -> Flow:
+    return make_flow(
+        decisions=[yes, yes, yes],
+        model="google_genai:gemini-2.5-flash",
+        google_api_key="a-key-of-the-person",
+        google_base_url=fake_gemini.url,
+        model_retries=1,
+    )
+
+
+def run(command: str) -> tuple[str, dict[str, str]]:
+    return "execute_command", {"command": command, "purpose": "Look"}
+
+
+async def test_a_turn_streams_acts_and_answers(gemini: Flow, fake_gemini: FakeGemini) -> None:
+    fake_gemini.call(run("echo hello"))
+    fake_gemini.say("It says ", "hello.")
+    answer = await gemini.run("what does it say?")
+    assert answer.text == "It says hello."
+    assert [e.text for e in gemini.of(events.AnswerDelta)][-2:] == ["It says ", "hello."]
+    assert answer.usage.calls == 2
+    assert answer.usage.input > 0
+    result = fake_gemini.requests[1].contents[-1]["parts"][0]["functionResponse"]
+    assert "hello" in str(result["response"])
+
+
+async def test_every_request_begins_with_the_one_before(
+    gemini: Flow, fake_gemini: FakeGemini
+) -> None:
+    for n in range(3):
+        fake_gemini.call(run(f"echo {n}"))
+    fake_gemini.say("Done.")
+    await gemini.run("count")
+    contents = [seen.contents for seen in fake_gemini.requests]
+    for before, after in pairwise(contents):
+        assert after[: len(before)] == before
+    assert len({str(seen.body["systemInstruction"]) for seen in fake_gemini.requests}) == 1
+    assert len({str(seen.body["tools"]) for seen in fake_gemini.requests}) == 1
+    assert len(fake_gemini.requests[0].raw) < 8_192
+
+
+async def test_several_calls_at_once_are_answered_in_order(
+    gemini: Flow, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.call(run("echo one"), run("echo two"))
+    fake_gemini.say("Both.")
+    await gemini.run("both")
+    parts = [
+        part["functionResponse"]["response"]
+        for content in fake_gemini.requests[1].contents
+        for part in content["parts"]
+        if "functionResponse" in part
+    ]
+    assert ["one" in str(parts[0]), "two" in str(parts[1])] == [True, True]
+
+
+async def test_a_cut_stream_runs_nothing_and_is_tried_again_in_view(
+    gemini: Flow, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.cut(1, "I will now ", "delete everything")
+    fake_gemini.say("Fine.")
+    answer = await gemini.run("go")
+    assert answer.text == "Fine."
+    assert not gemini.results
+    (retried,) = gemini.of(events.ModelRetried)
+    assert retried.attempt == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(400, ""), (403, ""), (404, ""), (429, ""), (500, ""), (503, "")]
+)
+async def test_a_failing_provider_is_one_clear_sentence(
+    gemini: Flow, fake_gemini: FakeGemini, status: int, words: str
+) -> None:
+    for _ in range(3):
+        fake_gemini.fail(status, retry_after=0)
+    answer = await gemini.run("go")
+    assert (answer.stop, answer.exit_code) == ("model_failed", 5)
+    assert answer.reason is not None
+    text = str(answer.reason)
+    assert "Traceback" not in text
+    assert "a-key-of-the-person" not in text
+    assert len(text) < 400
+
+
+async def test_the_key_reaches_no_child_and_no_file(
+    gemini: Flow, fake_gemini: FakeGemini, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    gemini.environ["GOOGLE_API_KEY"] = "a-key-of-the-person"
+    fake_gemini.call(run("env; echo $GOOGLE_API_KEY"))
+    fake_gemini.say("Done.")
+    await gemini.run("show the environment")
+    assert "a-key-of-the-person" not in gemini.results[0].text
+    assert "a-key-of-the-person" not in str(fake_gemini.requests[1].body)
