@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,11 +92,18 @@ async def run_side_by_side(
     calls: Sequence[Mapping[str, Any]], context: ThinkContext
 ) -> list[Result]:
     """One result a call, in order; a failing sub-agent does not disturb the others."""
-    write = get_stream_writer()
+    outer, tell = contextvars.copy_context(), get_stream_writer()
+
+    def write(item: object) -> None:
+        # The writer finds its stream through the context of the node it was made in.
+        outer.run(tell, item)
+
     return list(await asyncio.gather(*(_run(call, context, write) for call in calls)))
 
 
-async def _run(arguments: Mapping[str, Any], context: ThinkContext, write: Any) -> Result:
+async def _run(
+    arguments: Mapping[str, Any], context: ThinkContext, write: Callable[[object], None]
+) -> Result:
     try:
         agent = SubAgent(parse_task(arguments), context, write)
     except ToolError as error:
@@ -118,7 +125,7 @@ class SubAgent:
 
     task: Task
     context: ThinkContext
-    write: Any
+    write: Callable[[object], None]
     usage: Usage = field(default_factory=Usage)
     rounds: int = 0
     messages: list[BaseMessage] = field(default_factory=list)
