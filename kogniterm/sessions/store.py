@@ -104,9 +104,9 @@ class SessionStore:
         """
         info = self.find(reference)
         journal = self.hold(info.id)
-        journal.append(
-            SessionOpened(info.id, journal.state.folder, self.version, model or journal.state.model)
-        )
+        # A session that was killed before its first record has nothing but its row.
+        folder, before = journal.state.folder or info.folder, journal.state.model or info.model
+        journal.append(SessionOpened(info.id, folder, self.version, model or before))
         return journal
 
     def hold(self, session_id: str) -> SessionJournal:
