@@ -94,7 +94,7 @@ async def run_side_by_side(
     """One result a call, in order; a failing sub-agent does not disturb the others."""
     outer, tell = contextvars.copy_context(), get_stream_writer()
 
-    def write(item: object) -> None:
+    def write(item: Any) -> None:
         # The writer finds its stream through the context of the node it was made in.
         outer.run(tell, item)
 
@@ -102,7 +102,7 @@ async def run_side_by_side(
 
 
 async def _run(
-    arguments: Mapping[str, Any], context: ThinkContext, write: Callable[[object], None]
+    arguments: Mapping[str, Any], context: ThinkContext, write: Callable[[Any], None]
 ) -> Result:
     try:
         agent = SubAgent(parse_task(arguments), context, write)
@@ -125,7 +125,7 @@ class SubAgent:
 
     task: Task
     context: ThinkContext
-    write: Callable[[object], None]
+    write: Callable[[Any], None]
     usage: Usage = field(default_factory=Usage)
     rounds: int = 0
     messages: list[BaseMessage] = field(default_factory=list)

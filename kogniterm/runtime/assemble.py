@@ -29,6 +29,7 @@ from kogniterm.paths import Paths
 from kogniterm.protocols import Model
 from kogniterm.runtime.asking import PersonDesk
 from kogniterm.runtime.cabinet import Cabinet
+from kogniterm.runtime.history_desk import HistoryDesk
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.person import person
@@ -92,6 +93,7 @@ def assemble(
         executor,
         asker,
         memory.context.for_tools() if memory is not None else None,
+        HistoryDesk(journal.records),
     )
 
     def release() -> None:

@@ -9,6 +9,7 @@ from kogniterm.protocols import Tool
 from kogniterm.tools.edit import FileVersions, edit_file, write_file
 from kogniterm.tools.files import read_file
 from kogniterm.tools.github import github
+from kogniterm.tools.history import HistoryPort, recall_history
 from kogniterm.tools.jobs import JobsPort, job_tool
 from kogniterm.tools.memory import MemoryPort, memory_tools
 from kogniterm.tools.net import NetClient
@@ -21,7 +22,7 @@ from kogniterm.tools.web import web_fetch, web_search
 
 @dataclass(frozen=True, slots=True)
 class ToolPlaces:
-    """What the tools work on: the shell's folder, the workspace, outputs, jobs, people, memory."""
+    """What the tools work on: the shell's folder, the workspace, outputs, jobs, people, past."""
 
     cwd: Callable[[], str]
     workspace: str
@@ -30,6 +31,7 @@ class ToolPlaces:
     jobs: JobsPort
     person: PersonPort
     memory: MemoryPort | None = None
+    history: HistoryPort | None = None
 
 
 def session_tools(
@@ -51,6 +53,8 @@ def session_tools(
         web_fetch(client),
         github(client, github_token),
     ]
+    if places.history is not None:
+        tools.append(recall_history(places.history))
     if places.memory is not None:
         tools.extend(memory_tools(places.memory))
     if brave_key:

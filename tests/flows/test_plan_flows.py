@@ -244,6 +244,28 @@ async def test_secrets_in_files_reach_neither_journal_nor_model(
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
+async def test_what_was_compacted_can_be_looked_up(make_flow: MakeFlow) -> None:
+    runs = "".join(f"  - run: 'echo word-{n}-$((7 * {n})); seq 400'\n" for n in range(30))
+    script = f"""
+model: {{context_window: 12000, max_output: 1000}}
+replies:
+  - {{when: {{purpose: compact}}, text: It counted., repeat: forever}}
+{runs}
+  - calls: [{{tool: recall_history, arguments: {{words: Word-3-21}}}}]
+  - calls: [{{tool: recall_history, arguments: {{entry: 99999}}}}]
+  - text: Done.
+"""
+    flow = make_flow(script, max_steps=100)
+    assert (await flow.run()).text == "Done."
+    found = [e.observation for e in flow.of(events.ToolRan) if e.name == "recall_history"]
+    assert "execute_command: word-3-21 1 2 3" in found[0]
+    assert not any("word-3-21 1" in text for text in flow.shown if text != found[0])
+    assert "There is no entry 99999" in found[1]
+    number = int(found[0].partition(" ")[0].removeprefix("#"))
+    entry = await flow.session.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
+    assert entry.startswith("execute_command: word-3-21\n1\n2\n")
+
+
 # --- from the command line -------------------------------------------------------------------
 
 
