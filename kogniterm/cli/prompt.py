@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import __version__
+from kogniterm.cli.first_run import model_reason
 from kogniterm.cli.options import flags_of, folder_of, session_wanted, settings_of
 from kogniterm.errors import UsageError
 from kogniterm.settings import QuickSettings, environment, quick
@@ -150,6 +151,7 @@ class Opener:
         commands, refused = own_commands(session)
         return Opened(
             session,
+            model_reason=model_reason(settings, session.model) if first_run else None,
             first_run=first_run,
             notices=(*session.notices, *refused),
             commands=commands,

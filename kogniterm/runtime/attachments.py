@@ -71,4 +71,14 @@ def _file(path: Path, limit: int) -> str:
     text = data.decode("utf-8", "replace")
     if len(text) <= limit and len(data) >= size:
         return text.rstrip("\n") or "[empty]"
-    return f"{text[:limit]}\n[cut here: the file has {size} bytes; read_file shows the rest]"
+    return _both_ends(path, text, size, limit)
+
+
+def _both_ends(path: Path, start: str, size: int, limit: int) -> str:
+    """The first and the last characters: a log's news stand at its end."""
+    half = limit // 2
+    with path.open("rb") as file:
+        file.seek(max(size - half * READ_FACTOR, 0))
+        end = file.read(half * READ_FACTOR).decode("utf-8", "replace")
+    cut = f"[cut here: the file has {size} bytes; read_file shows the rest]"
+    return f"{start[:half]}\n{cut}\n{end[len(end) - half :]}"

@@ -48,12 +48,7 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
             buffer.delete_before_cursor(1)
             buffer.newline(copy_margin=False)
             return
-        text = front.pastes.expand(buffer.text)
-        buffer.append_to_history()
-        buffer.reset()
-        front.pastes.clear()
-        front.typed()
-        conversation.submit(text)
+        conversation.submit(front.take_line())
 
     def interrupt(event: KeyPressEvent) -> None:
         if front.buffer.text:
@@ -86,6 +81,7 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
         "escape": lambda event: conversation.escape(),
         "leave": lambda event: conversation.leave(),
         "send_now": lambda event: conversation.send_now(),
+        "steer": lambda event: conversation.say_now(front.take_line()),
         "take_back": take_back,
         "complete": complete,
         "mode": lambda event: conversation.switch_mode(),

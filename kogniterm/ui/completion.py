@@ -8,7 +8,9 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from kogniterm.errors import KognitermError
+from kogniterm.ui.clean import one_line
 from kogniterm.ui.context import ReplContext
+from kogniterm.ui.inputs import JOB, JOBS
 from kogniterm.ui.locale import translate
 
 MOST = 60
@@ -29,10 +31,22 @@ class LineCompleter(Completer):
         """Candidates, best first."""
         before = document.text_before_cursor
         word = before.rpartition(" ")[2].rpartition("\n")[2]
-        if word.startswith("@") and self._files is not None:
-            yield from _file_completions(word[1:], self._files())
+        if word.startswith("@"):
+            yield from self._job_completions(word[1:])
+            if self._files is not None:
+                yield from _file_completions(word[1:], self._files())
         elif before.startswith("/") and "\n" not in before:
             yield from self._command_completions(before)
+
+    def _job_completions(self, typed: str) -> Iterable[Completion]:
+        jobs = self._context.jobs()
+        if jobs and JOBS.startswith(typed):
+            yield Completion(f"@{JOBS}", start_position=-len(typed) - 1)
+        for job in jobs:
+            name = f"{JOB}{job.id}"
+            if name.startswith(typed):
+                meta = one_line(job.command, 40)
+                yield Completion(f"@{name}", start_position=-len(typed) - 1, display_meta=meta)
 
     def _command_completions(self, before: str) -> Iterable[Completion]:
         name, space, argument = before[1:].partition(" ")

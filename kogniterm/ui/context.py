@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from kogniterm.types import Text, UserInput
+from kogniterm.types import Job, Text, UserInput
 from kogniterm.ui.preferences import Preferences
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class ReplContext(Protocol):
     def model_names(self) -> Callable[[], Sequence[str]] | None:
         """Lists the models that can be used now, where the front knows how."""
 
+    def jobs(self) -> Sequence[Job]:
+        """What commands left running; nothing while the session is being opened."""
+
     def write(self, renderable: RenderableType) -> None:
         """Write something into the scrollback."""
 
@@ -54,6 +57,9 @@ class ReplContext(Protocol):
 
     def ask_model(self, user_input: UserInput) -> None:
         """Queue an input for the model."""
+
+    def steer(self, text: str) -> None:
+        """Say something to the running turn."""
 
     async def reopen(self, session_id: str | None) -> None:
         """Close this session and open another one (None: a new one)."""

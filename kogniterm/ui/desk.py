@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.types import ActionRequest, Text, UserInput
+from kogniterm.types import ActionRequest, ApprovalMode, Job, Text, UserInput
 from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.basic import basic_registry
 from kogniterm.ui.front import Front
@@ -83,6 +83,10 @@ class Desk:
         """Lists the workspace's files for @ completion."""
         return self.wiring.files
 
+    def jobs(self) -> Sequence[Job]:
+        """What commands left running; nothing while the session is being opened."""
+        return self._session.executor.jobs() if self._session is not None else ()
+
     def write(self, renderable: RenderableType) -> None:
         """Write something into the scrollback."""
         if self._screen is not None:
@@ -103,6 +107,15 @@ class Desk:
         if self.wiring.save_preference is not None:
             for name, value in changes.items():
                 self.wiring.save_preference(name, value)
+
+    def steer(self, text: str) -> None:
+        """Say something to the running turn; queued like any input while none runs."""
+        running = self.turns.current
+        if self._session is None or running is None or running.shell is not None:
+            self.ask_model(UserInput(text))
+            return
+        self._session.steer(text)
+        self.front.say_below(_("The running turn has it with its next step."))
 
     def ask_model(self, user_input: UserInput) -> None:
         """Queue an input for the model."""
@@ -143,6 +156,8 @@ class Desk:
             session=session.id[:8],
             folder=short_folder(session.cwd, self._home),
             tokens=usage.input + usage.output,
+            context=min(100 * session.context_tokens // session.model.context_window, 100),
+            dollars=session.price(usage),
             jobs=sum(job.state == "running" for job in session.executor.jobs()),
         )
 
@@ -169,7 +184,8 @@ class Desk:
     def _greet(self, opened: Opened) -> None:
         values: dict[str, object] = {"name": opened.session.model.name}
         if opened.first_run:
-            self.say(Text("Say what you want done. Every command is shown to you before it runs."))
+            self.say(Text("Say what you want done."))
+            self.say(_how_approval_works(opened.session.mode))
         if opened.model_reason is not None:
             values["why"] = opened.model_reason
             self.say(Text("Model: {name}. {why}", values))
@@ -184,3 +200,14 @@ class Desk:
         self.look.redraw()
         self.front.restyle(self.theme)
         self.front.refresh()
+
+
+def _how_approval_works(mode: ApprovalMode) -> Text:
+    if mode == "auto":
+        return Text(
+            "Approval mode auto: what the policy does not refuse runs without asking; "
+            "Shift-Tab switches to being asked."
+        )
+    return Text(
+        "Every command is shown to you before it runs: y approves it, n rejects it, x explains it."
+    )

@@ -39,6 +39,17 @@ def diff(unified: str, *, limit: int | None = None) -> Text:
     return text
 
 
+def relative(unified: str, folder: str) -> str:
+    """`unified` with the files below `folder` named from there."""
+    start = folder.rstrip("/") + "/"
+    lines = unified.split("\n")
+    for index, line in enumerate(lines[:2]):
+        for sign in ("--- ", "+++ "):
+            if line.startswith(sign + start):
+                lines[index] = sign + line[len(sign) + len(start) :]
+    return "\n".join(lines)
+
+
 def summary(unified: str) -> str:
     """How many lines a diff adds and takes away."""
     lines = unified.split("\n")

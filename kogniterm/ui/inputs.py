@@ -1,14 +1,42 @@
-"""What a sent line is: a slash command, or words that may name files."""
+"""What a sent line is: a slash command, or words that may name files and background jobs."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kogniterm.types import Job
+
+_NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
+_AROUND = "\"'.,;:()"
+JOBS = "jobs"
+JOB = "job:"
+IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"})
 
 
-def mentions(line: str) -> tuple[str, ...]:
-    """The files named with @ in `line` that exist."""
-    words = (word[1:].strip("\"'.,;:()") for word in line.split() if word.startswith("@"))
-    return tuple(word for word in words if word and Path(word).exists())
+def mentions(line: str, folder: str = "") -> tuple[str, ...]:
+    """The files named with @ in `line` that exist, seen from `folder` (or from where we are)."""
+    found = (quoted or word.strip(_AROUND) for quoted, word in _NAMED.findall(line))
+    names = (name for name in found if name and (Path(folder) / Path(name).expanduser()).exists())
+    return tuple(dict.fromkeys(names))
+
+
+def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
+    """The outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
+    words = {word.strip(_AROUND) for _quoted, word in _NAMED.findall(line)}
+    return tuple(
+        job.output_path
+        for job in jobs
+        if job.output_path and (JOBS in words or f"{JOB}{job.id}" in words)
+    )
+
+
+def images(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of images among `names`."""
+    return tuple(name for name in names if Path(name).suffix.lower() in IMAGES)
 
 
 def is_slash_command(line: str) -> bool:

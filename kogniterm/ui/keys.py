@@ -49,6 +49,12 @@ KEYS = (
         Text("stop the turn and send what waits in the queue at once"),
     ),
     Key(
+        "steer",
+        (("c-s",),),
+        "Ctrl-S",
+        Text("say the line to the running turn; on an empty line, what waits in the queue"),
+    ),
+    Key(
         "take_back",
         (("escape", "up"),),
         "Alt-Up",

@@ -51,6 +51,9 @@ class Conversation(Protocol):
     def leave(self) -> None:
         """Ctrl-D on an empty line."""
 
+    def say_now(self, text: str) -> None:
+        """Say a line, or what is queued, to the running turn."""
+
     def send_now(self) -> None:
         """Stop the turn and send the queue."""
 
@@ -205,6 +208,15 @@ class PromptFront:
     def draft(self) -> str:
         """What stands on the input line."""
         return self.buffer.text
+
+    def take_line(self) -> str:
+        """What stands on the line, pastes and all, which is empty and in the history then."""
+        text = self.pastes.expand(self.buffer.text)
+        self.buffer.append_to_history()
+        self.buffer.reset()
+        self.pastes.clear()
+        self.typed()
+        return text
 
     def say_below(self, note: str) -> None:
         """A short note in the toolbar's place until the next key."""

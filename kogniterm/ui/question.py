@@ -15,7 +15,7 @@ from kogniterm.types import ActionRequest, Decision, Effect, RiskReport, Verdict
 from kogniterm.types import Text as Message
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.command_text import command_lines
-from kogniterm.ui.diffs import diff, summary, words
+from kogniterm.ui.diffs import diff, relative, summary, words
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import Painter
 
@@ -143,9 +143,9 @@ class Question:
         return command_lines(self.request.command, painter, width, dollar=self.editable)
 
     def _diff(self) -> str | None:
-        if self.hooks.diff is not None:
-            return self.hooks.diff(self.request)
-        return self.request.detail or None
+        hook = self.hooks.diff
+        change = hook(self.request) if hook is not None else self.request.detail
+        return relative(change, self.cwd) if change else None
 
     def _warnings(self, painter: Painter) -> list[Text]:
         from kogniterm.approval.display import warnings
@@ -163,9 +163,9 @@ class Question:
             facts.append(_fact(_("Purpose"), one_line(self.request.purpose, 400)))
         facts.append(_fact(_("Folder"), self.cwd))
         said = (*self.report.reasons, *self.verdict.reasons)
-        reasons = [translate(text).removesuffix(".") for text in said]
+        reasons = list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
         if reasons:
-            facts.append(_fact(_("Why asked"), "; ".join(dict.fromkeys(reasons))))
+            facts.append(_fact(_("Why asked"), "; ".join(reasons)))
         effects = "; ".join(effect_text(effect) for effect in self.report.effects)
         if effects:
             facts.append(_fact(_("Effects"), effects))

@@ -14,8 +14,9 @@ HEAD = """# Keys and commands
 
 <!-- Written by `python -m kogniterm.ui.reference`; do not edit by hand. -->
 
-KogniTerm keeps its prompt alive while a turn runs: what you type is queued and shown, and
-Ctrl-T sends it at once. `/keys vi` switches to vi keys; the table holds in both.
+KogniTerm keeps its prompt alive while a turn runs: Enter queues what you type, Ctrl-S says it
+to the running turn before its next step, Ctrl-T stops the turn and sends it at once. `/keys vi`
+switches to vi keys; the table holds in both.
 """
 
 
@@ -29,7 +30,11 @@ def reference() -> str:
     )
     parts += [_keys("question"), "## Slash commands\n", _commands()]
     parts.append("`!COMMAND` runs a command of your own; the model sees it at its next turn.\n")
-    parts.append("`@FILE` names a file, with completion.\n")
+    parts.append(
+        "`@FILE` names a file, with completion: the model gets its text, without secrets and "
+        "shortened in the middle when it is long; of an image it gets the name only. `@jobs` "
+        "gives it what the background jobs printed, `@job:ID` what one of them did.\n"
+    )
     return "\n".join(parts)
 
 

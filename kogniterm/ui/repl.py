@@ -16,13 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, StorageError, UsageError
-from kogniterm.types import Text, UserInput
+from kogniterm.types import Answer, Text, UserInput
 from kogniterm.ui.choice import unknown_outcome
 from kogniterm.ui.commands.basic import MODES, basic_registry
 from kogniterm.ui.commands.registry import split_line
 from kogniterm.ui.desk import Desk
 from kogniterm.ui.front import Front, open_front
-from kogniterm.ui.inputs import is_slash_command, mentions
+from kogniterm.ui.inputs import images, is_slash_command, job_outputs, mentions
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.stopping import Stopping
 from kogniterm.ui.turns import Turns, Work
@@ -163,7 +163,17 @@ class Repl(Desk):
         elif line.startswith("!") and line[1:].strip():
             self.turns.add(Work(shell=line[1:].strip()))
         else:
-            self.ask_model(UserInput(line, attachments=mentions(line)))
+            self.ask_model(UserInput(line, attachments=self._attachments(line)))
+
+    def say_now(self, text: str) -> None:
+        """Say a line, or what is queued when it is empty, to the running turn."""
+        line = text.strip()
+        if is_slash_command(line) or line.startswith("!") or (line and not self.turns.running):
+            self.submit(text)
+            return
+        for words in [line] if line else self.turns.take_inputs():
+            self.front.echo(words)
+            self.steer(words)
 
     def interrupt(self) -> None:
         """Ctrl-C on an empty line."""
@@ -232,15 +242,35 @@ class Repl(Desk):
         if work.shell is not None:
             await session.run_shell(work.shell, sink=screen, terminal=terminal)
             return
-        await session.run(
+        answer = await session.run(
             work.input,
             approver=approver,
             sink=screen,
             terminal=terminal,
             recover=self._recover,
+            ask=self.ask_person,
         )
+        self._take_unheard(answer)
         if self.look.attention is not None and session.title:
             self.look.attention.title(session.title)
+
+    def _take_unheard(self, answer: Answer) -> None:
+        """What was said too late for the turn becomes the next one, or comes back to the line."""
+        unheard = self.session.steering.unheard()
+        if answer.stop == "interrupted":
+            self.front.restore("\n".join(unheard))
+        else:
+            self.turns.queue[:0] = [Work(input=UserInput(text)) for text in unheard]
+
+    def _attachments(self, line: str) -> tuple[str, ...]:
+        """The files and job outputs that `line` names."""
+        session = self._session
+        if session is None:
+            return mentions(line, self._folder)
+        names = mentions(line, session.folder)
+        for name in images(names):
+            self.say(Text("{name} is an image; the model gets its name only.", {"name": name}))
+        return names + job_outputs(line, session.executor.jobs())
 
     async def _recover(self, intent: Intent, output: str) -> Wish:
         """Ask what to do about a command whose outcome is unknown."""

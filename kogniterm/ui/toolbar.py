@@ -14,7 +14,11 @@ from kogniterm.ui.locale import _, plural
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the toolbar may tell. Empty strings and zeros are left out."""
+    """What the toolbar may tell. Empty strings and zeros are left out.
+
+    `context` is how much of the model's window is taken, in percent; `dollars` what the session
+    cost, None where the price is not known.
+    """
 
     model: str = ""
     mode: str = ""
@@ -23,9 +27,13 @@ class Facts:
     folder: str = ""
     tokens: int = 0
     context: int = 0
+    dollars: float | None = None
     jobs: int = 0
     note: str = ""
 
+
+CONTEXT_WARNS = 60
+"""Percent of the window from which on a compaction is near."""
 
 Part = tuple[int, str, str]
 
@@ -37,16 +45,21 @@ def parts(facts: Facts) -> list[Part]:
         style = "warn" if facts.mode == "auto" else ""
         found.append((1, style, mode_text(facts.mode)))
     if facts.plan_mode and facts.plan_mode != "auto":
-        found.append((4, "", _("plan: {mode}").format(mode=plan_text(facts.plan_mode))))
+        found.append((3, "", _("plan: {mode}").format(mode=plan_text(facts.plan_mode))))
     if facts.jobs:
         found.append((2, "warn", plural("{count} job", "{count} jobs", facts.jobs)))
     if facts.tokens:
         used = _("{count} tokens").format(count=tokens(facts.tokens))
-        found.append((5, "", used))
+        found.append((7, "", used))
+    if facts.context:
+        style = "warn" if facts.context >= CONTEXT_WARNS else ""
+        found.append((5, style, _("context {percent} %").format(percent=facts.context)))
+    if facts.dollars:
+        found.append((6, "", f"${facts.dollars:.2f}" if facts.dollars >= 0.01 else "<$0.01"))
     if facts.session:
-        found.append((6, "", facts.session))
+        found.append((8, "", facts.session))
     if facts.folder:
-        found.append((3, "", facts.folder))
+        found.append((4, "", facts.folder))
     return found
 
 

@@ -68,6 +68,13 @@ class Turns:
         self._changed()
         return work.text
 
+    def take_inputs(self) -> list[str]:
+        """The texts of the queued inputs, queued no longer; what is no input stays."""
+        texts = [work.input.text for work in self.queue if work.input is not None]
+        self.queue = [work for work in self.queue if work.input is None]
+        self._changed()
+        return texts
+
     def stop(self) -> str:
         """Stop the running entry and empty the queue.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kogniterm.runtime import events as ev
+from kogniterm.runtime.steering import Steering
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -72,6 +73,8 @@ class PlayedSession:
     stopped: int = 0
     closed: bool = False
     undo: Any = None
+    context_tokens: int = 0
+    steering: Steering = field(default_factory=Steering)
 
     @property
     def cwd(self) -> str:
@@ -97,6 +100,9 @@ class PlayedSession:
 
     def keep_draft(self, text: str) -> None:
         self.state.draft = text
+
+    def steer(self, text: str) -> None:
+        self.steering.add(text)
 
     def stop_command(self) -> None:
         self.command_stopped.set()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from kogniterm.ui.diffs import diff, summary, words
+from kogniterm.ui.diffs import diff, relative, summary, words
 
 UNIFIED = """--- a/f.py
 +++ b/f.py
@@ -47,3 +47,12 @@ def test_the_summary_counts_lines_not_headers() -> None:
 def test_words_of_both_sides_are_kept() -> None:
     before, after = words("a b c", "a x c")
     assert (before.plain, after.plain) == ("a b c", "a x c")
+
+
+def test_files_are_named_from_the_folder_and_content_is_left_alone() -> None:
+    change = "--- /w/a/x.py\n+++ /w/a/x.py\n@@ -1 +1 @@\n--- /w/a/y\n+++ /w/a/z"
+    assert relative(change, "/w/a").split("\n") == [
+        "--- x.py", "+++ x.py", "@@ -1 +1 @@", "--- /w/a/y", "+++ /w/a/z",
+    ]  # fmt: skip
+    assert relative(change, "/w/b") == change
+    assert relative("--- /dev/null\n+++ /w/a/n", "/w/a/") == "--- /dev/null\n+++ n"

@@ -14,6 +14,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from kogniterm.runtime import events as ev
+from kogniterm.types import Job
 from kogniterm.ui.commands.basic import basic_registry
 from kogniterm.ui.completion import LineCompleter, fuzzy
 from kogniterm.ui.file_index import FileIndex
@@ -157,6 +158,9 @@ def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
     class Context:
         registry = basic_registry()
 
+        def jobs(self) -> tuple[Job, ...]:
+            return (Job("7", "make all", "running", (1,), 0.0, output_path="/tmp/out"),)
+
     files = ["my file.txt", "other.txt"]
     completer = LineCompleter(Context(), lambda: files)  # type: ignore[arg-type]  # enough of it
 
@@ -169,6 +173,8 @@ def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
     assert complete("/theme d") == ["dark"]
     assert complete("/nonsense x") == []
     assert complete("the") == []
+    assert complete("what says @jo") == ["@jobs", "@job:7"]
+    assert complete("what says @job:") == ["@job:7"]
 
 
 def test_the_file_index_answers_at_once_and_lists_behind() -> None:

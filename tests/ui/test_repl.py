@@ -82,6 +82,48 @@ async def test_typing_while_a_turn_runs_is_queued_shown_and_sent(keys: PipeInput
     await live.leave()
 
 
+async def test_what_is_typed_can_steer_the_running_turn(keys: PipeInput) -> None:
+    go = asyncio.Event()
+
+    async def play(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+        sink(ev.AnswerDelta("On my way."))
+        await go.wait()
+
+    live, session = live_repl(keys, play)
+    live.press("one\r")
+    await live.until("On my way.")
+    live.press("only the tests\x13")
+    await live.until("The running turn has it with its next step.")
+    assert "› only the tests" in live.terminal.text
+    assert session.steering.take() == ("only the tests",)
+    session.steering.journaled()
+    live.press("queued\r")
+    await live.until("queued: queued")
+    live.press("\x13")
+    await live.until(lambda: not live.repl.turns.queue)
+    # The turn ends without another step: what it did not hear becomes the next one.
+    go.set()
+    await live.until(lambda: len(session.inputs) == 2)
+    assert session.inputs[1] == UserInput("queued")
+    await live.until(lambda: not live.repl.turns.running)
+    await live.leave()
+
+
+async def test_steering_that_was_not_heard_comes_back_when_the_turn_is_stopped(
+    keys: PipeInput,
+) -> None:
+    live, session = live_repl(keys, wait_for_ever)
+    live.press("one\r")
+    await live.until("On my way.")
+    live.press("wait\x13")
+    await live.until("The running turn has it")
+    live.press("\x03")
+    await live.until(lambda: session.stopped == 1)
+    await live.until(lambda: "wait" in live.repl.front.buffer.text)
+    live.press("\x03")
+    await live.leave()
+
+
 async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeInput) -> None:
     live, session = live_repl(keys, wait_for_ever)
     live.press("a long task\r")
@@ -251,7 +293,7 @@ async def test_the_first_run_explains_itself_in_a_few_lines(keys: PipeInput) -> 
     live, _session = live_repl(keys, say_hello, opened=opened, columns=60)
     await live.until("No key is set")
     await live.until("Every command is shown to you")
-    assert "\n  before it runs." in live.terminal.text
+    assert any(line.startswith("  ") and "explains it." in line for line in live.terminal.shown)
     assert len(live.terminal.shown) < 16
     assert all(len(line) <= 60 for line in live.terminal.shown)
     await live.leave()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Text
+from kogniterm.types import Job, Text
 from kogniterm.ui.bindings import prompt_actions
 from kogniterm.ui.commands import Command, Registry, split_line
 from kogniterm.ui.commands.basic import basic_registry
-from kogniterm.ui.inputs import is_slash_command, mentions
+from kogniterm.ui.inputs import images, is_slash_command, job_outputs, mentions
 from kogniterm.ui.keys import BUILT_IN, KEYS
 from kogniterm.ui.reference import reference
 
@@ -67,6 +67,24 @@ def test_lines_are_split_and_told_apart() -> None:
     assert is_slash_command("/help")
     assert not is_slash_command("/etc/hosts")
     assert not is_slash_command("/help\nmore")
+
+
+def test_mentions_are_seen_from_the_workspace_quoted_or_not(tmp_path: Path) -> None:
+    for name in ("a.txt", "my file.txt", "shot.PNG"):
+        (tmp_path / name).write_text("x")
+    found = mentions('see @a.txt, @"my file.txt" @a.txt (@no) @shot.PNG', str(tmp_path))
+    assert found == ("a.txt", "my file.txt", "shot.PNG")
+    assert images(found) == ("shot.PNG",)
+
+
+def test_jobs_are_named_one_by_one_or_all() -> None:
+    jobs = [
+        Job(name, "make", "running", (1,), 0.0, output_path=path)
+        for name, path in (("1", "/o/1"), ("2", "/o/2"), ("3", None))
+    ]
+    assert job_outputs("look at @jobs.", jobs) == ("/o/1", "/o/2")
+    assert job_outputs("why is @job:2 slow?", jobs) == ("/o/2",)
+    assert job_outputs("mail me@jobs or @job:9", jobs) == ()
 
 
 def test_mentions_are_files_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

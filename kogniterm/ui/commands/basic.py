@@ -46,7 +46,8 @@ def show_help(context: ReplContext, argument: str) -> None:
         rows.add_row(name, RichText(translate(command.help), "muted"))
     for sign, words in (
         ("!" + _("COMMAND"), _("run a command of your own; the model sees it")),
-        ("@" + _("FILE"), _("name a file, with completion")),
+        ("@" + _("FILE"), _("name a file, with completion; the model gets its text")),
+        ("@jobs", _("give the model what the background jobs printed; @job:ID only one's")),
     ):
         rows.add_row(RichText(f" {sign}", "command"), RichText(words, "muted"))
     context.write(rows)
@@ -113,6 +114,13 @@ def plan(context: ReplContext, argument: str) -> None:
 async def new(context: ReplContext, argument: str) -> None:
     """/new."""
     await context.reopen(None)
+
+
+def steer(context: ReplContext, argument: str) -> None:
+    """/steer TEXT."""
+    if not argument.strip():
+        raise UsageError("Say what the running turn should know: /steer TEXT.")
+    context.steer(argument.strip())
 
 
 def leave(context: ReplContext, argument: str) -> None:
@@ -182,6 +190,7 @@ BASIC = (
     Command("plan", Text("show the plan, or say when plans are made"), plan, "[auto|always|never]",
             choices=lambda context: PLAN_MODES),
     Command("new", Text("start a new session"), new, while_running=False, aliases=("clear",)),
+    Command("steer", Text("say something to the running turn"), steer, "TEXT"),
     Command("output", Text("open a command's whole output in the pager"), output, "[N]",
             choices=_numbers),
     Command("theme", Text("show or change the colours"), theme, "[auto|dark|light|plain]",

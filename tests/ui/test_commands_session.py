@@ -1,0 +1,255 @@
+"""Copies of a session, its permissions and budget, jobs, the project file, own commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kogniterm.cli.prompt import own_commands
+from kogniterm.errors import UsageError
+from kogniterm.runtime.trust import TrustStore, discover
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.report import read_report
+from kogniterm.types import Decision
+from kogniterm.ui.commands.own import parse
+from tests.flows.conftest import MakeFlow, make_flow, yes
+from tests.ui.commanded import Commanded
+
+__all__ = ["make_flow"]
+
+HELLO = "replies: [{run: 'echo hello', purpose: Greet}, {text: Done.}, {text: Again.}]"
+
+
+# --- copies -----------------------------------------------------------------------------------
+
+
+async def test_a_session_is_exported_renamed_and_reported(make_flow: MakeFlow) -> None:
+    flow = make_flow(HELLO, decisions=[yes])
+    await flow.run("greet me; my key is sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789")
+    session = flow.session
+    assert session is not None
+    repl = Commanded(session)
+    assert "Session: Greetings" in await repl.type("/rename Greetings")
+    await repl.type("/export out.md")
+    assert "echo hello" in (flow.folder / "out.md").read_text()
+    await repl.type("/export jsonl copy.jsonl")
+    assert json.loads((flow.folder / "copy.jsonl").read_text().splitlines()[0])
+    with pytest.raises(UsageError, match="exists already"):
+        await repl.type("/export out.md")
+    session.cabinet.paths.log_file.parent.mkdir(parents=True, exist_ok=True)
+    session.cabinet.paths.log_file.write_text("INFO opened\n")
+    told = await repl.type("/bug")
+    name = f"kogniterm-report-{session.id[:8]}.jsonl"
+    assert name in told
+    report = read_report((flow.folder / name).read_text().splitlines())
+    assert report.attachments["log"] == ("INFO opened",)
+    assert report.about["model"] == session.model.name
+    for file in flow.folder.iterdir():
+        assert "sk-ant-api03" not in file.read_text()
+        assert file.stat().st_mode & 0o077 == 0
+
+
+async def test_a_fork_is_opened_and_holds_what_was_said(make_flow: MakeFlow) -> None:
+    flow = make_flow(HELLO, decisions=[yes])
+    await flow.run("greet me")
+    assert flow.session is not None
+    repl = Commanded(flow.session)
+    # Reopening closes the session in the program; here only which one is asked for counts.
+    await repl.type("/fork 1")
+    (made,) = repl.reopened
+    info = flow.session.cabinet.store.find(str(made))
+    assert info.parent == flow.session.id
+    assert verify(flow.session.cabinet.store.backend, info.id).intact
+    with pytest.raises(UsageError, match="number of the turn"):
+        await repl.type("/fork one")
+
+
+async def test_resume_lets_one_pick_from_the_others(make_flow: MakeFlow) -> None:
+    first = make_flow(HELLO, decisions=[yes])
+    await first.run("greet me")
+    first_id = first.session.id  # type: ignore[union-attr]
+    first.close()
+    session = make_flow().open()
+    repl = Commanded(session, answers=[first_id])
+    assert first_id[:8] in await repl.type("/sessions")
+    await repl.type("/resume")
+    assert repl.reopened == [first_id]
+
+
+async def test_compacting_makes_the_history_smaller(make_flow: MakeFlow) -> None:
+    script = "replies: [{text: One.}, {text: Two.}, {text: Three.}, {text: Four.}, {text: Five.}]"
+    flow = make_flow(script)
+    for n in range(4):
+        await flow.run(f"question {n} " + "with many words " * 2000)
+    assert flow.session is not None
+    before = sum(map(len, flow.shown))
+    assert "History compacted" in await Commanded(flow.session).type("/compact")
+    assert sum(map(len, flow.shown)) < before
+
+
+# --- permissions, budget and cost --------------------------------------------------------------
+
+
+async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -> None:
+    script = "replies: [{run: touch a}, {run: touch b}, {text: Done.}]"
+    flow = make_flow(script, decisions=[yes, yes])
+    session = flow.open()
+    repl = Commanded(session)
+    assert "There is no lease" in await repl.type("/leases")
+    person = flow.person
+    assert person is not None
+
+    def granting(request: object) -> Decision:
+        _request, report, _verdict = person.asked[-1]
+        session.grant(report, "exact")
+        return Decision("approve", report.command, "person")
+
+    person.decisions[0] = granting
+    await flow.run()
+    told = await repl.type("/leases")
+    assert "exactly this command: touch a" in told
+    assert "You were asked about touch b: lease l1 did not hold" in told
+    assert "Taken back" in await repl.type("/leases revoke all")
+    assert not session.policy.leases
+    with pytest.raises(UsageError, match="There is no lease l7"):
+        await repl.type("/leases revoke l7")
+
+
+async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    repl = Commanded(flow.open(), answers=["no", "yes"])
+    assert "brings nothing" in await repl.type("/trust")
+    (flow.folder / "AGENTS.md").write_text("Use tabs.\n")
+    assert "not trusted" in await repl.type("/trust show")
+    assert "Nothing was changed." in await repl.type("/trust")
+    assert "next session" in await repl.type("/trust")
+    assert "is trusted" in await repl.type("/trust show")
+    (flow.folder / "AGENTS.md").write_text("Use spaces.\n")
+    assert "not trusted" in await repl.type("/trust show")
+    assert "no longer" in await repl.type("/trust revoke")
+
+
+async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: echo 1}, {run: echo 2}, {run: echo 3}, {text: Done.}]")
+    repl = Commanded(flow.open())
+    assert "no limit" in await repl.type("/budget tokens off")
+    assert "at most 2" in await repl.type("/budget commands 2")
+    answer = await flow.run()
+    assert answer.stop == "budget"
+    for line in ("/budget commands -1", "/budget commands nan", "/budget dollars inf"):
+        with pytest.raises(UsageError, match="above 0"):
+            await repl.type(line)
+    with pytest.raises(UsageError, match="none of"):
+        await repl.type("/budget hope 3")
+
+
+async def test_cost_names_the_date_of_its_prices(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Hi.}]")
+    await flow.run()
+    assert flow.session is not None
+    told = await Commanded(flow.session).type("/cost")
+    assert "1 model calls" in told
+    assert "list prices of 20" in told
+
+
+# --- jobs and the project file -------------------------------------------------------------------
+
+
+async def test_jobs_are_listed_read_and_stopped(make_flow: MakeFlow) -> None:
+    script = "replies: [{run: 'sleep 600 &'}, {text: Started.}]"
+    flow = make_flow(script, decisions=[yes])
+    await flow.run()
+    assert flow.session is not None
+    repl = Commanded(flow.session)
+    assert "j1  running  sleep 600 &" in await repl.type("/jobs")
+    await repl.type("/jobs output j1")
+    assert len(repl.files) == 1
+    assert "Stopped: j1" in await repl.type("/jobs stop j1")
+    assert "j1  ended" in await repl.type("/jobs")
+    with pytest.raises(UsageError, match="/jobs can"):
+        await repl.type("/jobs start j1")
+
+
+async def test_init_proposes_a_file_keeps_ones_own_words_and_can_be_undone(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow()
+    (flow.folder / "package.json").write_text('{"scripts": {"test": "vitest"}}')
+    (flow.folder / "main.py").write_text("print(1)\n")
+    repl = Commanded(flow.open(), answers=["no", "yes", "yes", "yes"])
+    file = flow.folder / "KOGNITERM.md"
+    told = await repl.type("/init")
+    assert "Python" in told
+    assert not file.exists()
+    await repl.type("/init")
+    assert "`npm test`" in file.read_text()
+    assert "says all of it already" in await repl.type("/init")
+    file.write_text(f"{file.read_text()}\nNever deploy on Fridays.\n")
+    (flow.folder / "lib.rs").write_text("fn main() {}\n")
+    await repl.type("/init")
+    assert "Rust" in file.read_text()
+    assert "Never deploy on Fridays." in file.read_text()
+    await repl.type("/undo")
+    assert "Rust" not in file.read_text()
+
+
+# --- own commands ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "argument", "expected"),
+    [
+        ("Review $1 against $2.", "'a b' main", "Review a b against main."),
+        ("Look at $ARGUMENTS now", "x y", "Look at x y now"),
+        ("Only $1 and $3", "one", "Only one and"),
+        ("Say hello.", "to Ana", "Say hello.\n\nto Ana"),
+        ("It's $1", "it's fine", "It's it's"),
+        ("$10 and $ARGUMENTSX", "a", "a0 and $ARGUMENTSX"),
+    ],
+)
+def test_placeholders_are_filled_in(body: str, argument: str, expected: str) -> None:
+    command = parse("x", body)
+    assert command is not None
+    assert command.expanded(argument) == expected
+
+
+def test_front_matter_describes_and_is_not_sent() -> None:
+    command = parse(
+        "review", "---\ndescription: Review a branch\narguments: BRANCH\n---\nLook: $1\n"
+    )
+    assert command is not None
+    assert (command.description, command.arguments) == ("Review a branch", "BRANCH")
+    assert command.expanded("main") == "Look: main"
+    assert parse("No Name", "x") is None
+    plain = parse("plain", "# A heading\nText\x1b[2J")
+    assert plain is not None
+    assert plain.description == "A heading"
+    assert "\x1b" not in plain.body
+
+
+async def test_own_commands_come_from_the_person_and_from_a_trusted_project(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow()
+    mine = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "commands"
+    mine.mkdir(parents=True)
+    (mine / "review.md").write_text("Review $ARGUMENTS")
+    (mine / "help.md").write_text("Mine")
+    theirs = flow.folder / ".kogniterm" / "commands"
+    theirs.mkdir(parents=True)
+    (theirs / "deploy.md").write_text("Deploy")
+    session = flow.open()
+    made, told = own_commands(session)
+    assert [one.name for one in made] == ["review"]
+    assert [str(one) for one in told] == [
+        "An own command cannot be called /help: the name is taken."
+    ]
+    store = TrustStore(session.cabinet.paths.trust_file)
+    store.trust(flow.folder, discover(flow.folder))
+    made, _told = own_commands(session)
+    assert [one.name for one in made] == ["review", "deploy"]
+    repl = Commanded(session)
+    made[0].run(repl, "the diff")  # type: ignore[arg-type]  # the REPL's face
+    assert [one.text for one in repl.inputs] == ["Review the diff"]
