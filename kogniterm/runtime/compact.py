@@ -25,9 +25,14 @@ def has_room(messages: Sequence[BaseMessage], fixed: int, model: ModelInfo) -> b
     return not compaction.needs_compaction(tokens, fixed, window)
 
 
-async def compact(state: SessionState, model: Model) -> Compacted:
-    """The record that replaces the history by a summary and its last rounds."""
+async def compact(state: SessionState, model: Model, *, asked: bool = False) -> Compacted:
+    """The record that replaces the history by a summary and its last rounds.
+
+    `asked`: a person wants it smaller now, so it is cut by its own size and not by the window's.
+    """
     window = model.info.context_window
+    if asked:
+        window = min(window, compaction.estimate_tokens(state.messages))
     older, kept = compaction.split(state.messages, window)
     kept = compaction.shorten_results(kept, window)
     summary = await _summary(older, model) if older else ""

@@ -65,7 +65,7 @@ async def compact(context: ReplContext, argument: str) -> None:
     """/compact."""
     if context.session.state.open_turn:
         raise UsageError("A turn is under way; compact when it has ended.")
-    before, after = await context.session.compact_now()
+    before, after = await context.session.compact_now(asked=True)
     values: dict[str, object] = {"before": before, "after": after}
     context.say(Text("History compacted: about {before} tokens became {after}.", values))
 

@@ -1,0 +1,71 @@
+"""A REPL's face for its commands over a real session: what is said is kept, answers are given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kogniterm.runtime.session import LiveSession
+from kogniterm.types import Text, UserInput
+from kogniterm.ui.choice import Option
+from kogniterm.ui.commands.basic import basic_registry
+from kogniterm.ui.commands.registry import Registry, split_line
+from kogniterm.ui.locale import translate
+from kogniterm.ui.look import Look
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.preferences import Preferences
+
+
+@dataclass
+class Commanded:
+    """Runs slash commands on `session`; `answers` are the values chosen, in order."""
+
+    session: LiveSession
+    answers: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    asked: list[tuple[str, list[str]]] = field(default_factory=list)
+    inputs: list[UserInput] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    reopened: list[str | None] = field(default_factory=list)
+    registry: Registry = field(default_factory=basic_registry)
+    preferences: Preferences = field(
+        default_factory=lambda: Preferences(screen_reader=True, color=False)
+    )
+    finished: Sequence[Any] = ()
+    model_names: Callable[[], Sequence[str]] | None = None
+
+    @property
+    def painter(self) -> Painter:
+        return Look(self.preferences).painter()
+
+    async def type(self, line: str) -> str:
+        """Run a command; what it said, one sentence a line."""
+        name, argument = split_line(line)
+        before = len(self.said)
+        done = self.registry.find(name).run(self, argument)  # type: ignore[arg-type]  # its face
+        if inspect.isawaitable(done):
+            await done
+        return "\n".join(self.said[before:])
+
+    def write(self, renderable: Any) -> None:
+        self.said.append(self.painter.paint(renderable, 200).rstrip())
+
+    def say(self, text: Text, level: str = "info") -> None:
+        self.said.append(translate(text))
+
+    def ask_model(self, user_input: UserInput) -> None:
+        self.inputs.append(user_input)
+
+    async def reopen(self, session_id: str | None) -> None:
+        self.reopened.append(session_id)
+
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+        self.asked.append((title, list(body)))
+        answer = self.answers.pop(0)
+        assert answer in {option.value for option in options}
+        return answer
+
+    async def show_file(self, path: str) -> None:
+        self.files.append(path)
