@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import SystemMessage
 
 from kogniterm.agent import compaction
 from kogniterm.agent.calls import offered_tools
@@ -90,6 +90,9 @@ class LiveSession:
     _tokens: int = 0
     _ids: int = 0
     _closed: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        self._tokens = compaction.estimate_tokens(self.state.messages)
 
     # --- what the user interface sees ---------------------------------------------------------
 
@@ -357,7 +360,7 @@ class LiveSession:
             may_continue=may_continue,
             new_id=self.new_id,
             clean=self._clean,
-            has_room=self._has_room,
+            has_room=lambda messages: has_room(messages, self._fixed_tokens(), self.model),
             plan_only=self.plan_only,
             delegates=True,
             said_meanwhile=self.steering.take,
@@ -371,9 +374,6 @@ class LiveSession:
         """What every request takes besides the history."""
         specs = offered_tools(self._context(lambda: None))
         return compaction.message_tokens(self.system) + tools_tokens(specs)
-
-    def _has_room(self, messages: Sequence[BaseMessage]) -> bool:
-        return has_room(messages, self._fixed_tokens(), self.model)
 
     def assess(self, request: ActionRequest) -> RiskReport:
         """Facts about a request."""
