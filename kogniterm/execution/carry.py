@@ -7,22 +7,24 @@ this touches the command's output. A dump counts only when it is complete, so a 
 killed leaves the last good state in place.
 
 Carried: folder and folder stack, variables with all attributes, functions, aliases, shell
-options, umask, traps, positional parameters, `$?` and `$_`. Not carried: descriptors opened
-with `exec`, and variables that bash itself maintains.
+options, umask, traps, positional parameters, `$?`, PIPESTATUS, `$_` and the count of SECONDS.
+Not carried: descriptors opened with `exec`, and other variables that bash itself maintains.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kogniterm.execution import continuity
 from kogniterm.execution.processes import process_state
 
-LEAVE_SCRIPT = rb"""__kt_status=$? __kt_flags=$- __kt_last=$_
+LEAVE_SCRIPT = rb"""__kt_flags=$-
 \builtin set +eux
-\builtin printf '\0begin\0%s\0%s\0%s\0%s\0' "$__kt_status" "$__kt_flags" "$__kt_last" "$PWD"
+\builtin printf '\0begin\0%s\0%s\0%s\0%s\0%s\0%s\0' "$__kt_status" "$__kt_pipe" \
+  "$__kt_flags" "$__kt_last" "$PWD" "$SECONDS"
 \builtin umask; \builtin printf '\0'
 \builtin ulimit -Sa; \builtin printf '\0'; \builtin ulimit -Ha; \builtin printf '\0'
 \builtin shopt -p; \builtin printf '\0'
@@ -56,11 +58,17 @@ if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
 """
 
 _FIELDS = (
-    *("status", "letters", "last", "cwd", "umask", "soft", "hard", "shopts", "options"),
+    *("status", "pipe", "letters", "last", "cwd", "seconds", "umask", "soft", "hard"),
+    *("shopts", "options"),
     *("functions", "flags", "variables", "aliases", "traps", "positional", "local", "folders"),
     *("exit_action", "children", "background"),
 )
 """What the leave file writes, in its order, each ended by a NUL."""
+
+_LEAVE = rb"""{ __kt_status=$? __kt_pipe="${PIPESTATUS[@]}" __kt_last=$_
+\builtin trap -p DEBUG; \. %s; } 2>/dev/null >|%s"""
+"""What our EXIT trap does: into the dump goes the DEBUG trap, which a sourced file does not see,
+then what the leave file writes. The first line is for what any command would change."""
 
 _VALUE = rb"""(?:"(?:[^"\\]|\\.)*+"|\$?'(?:[^'\\]|\\.)*+'|\\.|[^"'\\\n])*+"""
 _VARIABLE = re.compile(
@@ -73,11 +81,12 @@ _OPTION = re.compile(rb"set ([-+])o (\S+)\n")
 
 _KEPT_BY_BASH = frozenset(
     b"""BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND
-    BASH_ENV BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_REMATCH BASH_SOURCE
+    BASH_ENV BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_SOURCE
     BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS COMP_CWORD COMP_KEY COMP_LINE
     COMP_POINT COMP_TYPE DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD HOSTTYPE
     LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID _
-    __kt_status __kt_flags __kt_last __kt_exit __kt_before __kt_fire __kt_action""".split()
+    __kt_status __kt_pipe __kt_flags __kt_last __kt_exit __kt_before __kt_fire
+    __kt_action""".split()
 )
 _OPTIONS_NOT_CARRIED = frozenset({b"noexec", b"onecmd", b"privileged", b"history", b"histexpand"})
 _OPTIONS_ON_AT_START = frozenset({b"braceexpand", b"hashall", b"interactive-comments"})
@@ -103,6 +112,10 @@ class ShellState:
     limits: tuple[bytes, bytes] = (b"", b"")
     """Soft and hard resource limits, as `ulimit -a` prints them."""
     status: int = 0
+    pipe: tuple[int, ...] = ()
+    """PIPESTATUS."""
+    clock: float | None = None
+    """The moment (`time.monotonic`) at which SECONDS was 0."""
     last_argument: bytes = b""
     cwd: str = "/"
     exit_action: bytes = b""
@@ -135,7 +148,10 @@ def first_state(env: Mapping[str, str], cwd: str) -> ShellState:
 
 
 def encode(text: str) -> bytes:
-    """Text to the bytes a shell gets; undecodable bytes survive the round trip."""
+    """Text to the bytes a shell gets; undecodable bytes survive the round trip.
+
+    Raises UnicodeEncodeError for halves of characters (lone surrogates).
+    """
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -177,14 +193,21 @@ def enter_scripts(
         *(b"\\builtin pushd -n " + quoted(f) + b" >/dev/null\n" for f in state.folders[:0:-1]),
         b"\\builtin set --" + state.positional + b"\n",
         _resource_limits(state.limits),
-        state.functions,
+        continuity.with_last_background(state.functions, state.background),
         state.function_flags,
     ]
+    if state.clock is not None:
+        restore.append(b"SECONDS=%d\n" % (time.monotonic() - state.clock))
     if state.children:
         restore.append(continuity.wait_prelude(files.statuses, state.children))
-    trap = b"{ . " + quoted(files.leave) + b"; } 2>/dev/null >|" + quoted(files.dump)
+    trap = leave_trap(files.leave, files.dump)
     if state.exit_action or continuity.sets_exit_trap(command, state.functions):
-        restore.append(continuity.exit_trap_prelude(command, state.exit_action))
+        restore.append(
+            continuity.exit_trap_prelude(
+                command,
+                continuity.actions_with_last_background(state.exit_action, state.background),
+            )
+        )
         action = b'\\builtin eval "${__kt_action-}"'
         # The branches keep `$?`, and `set -e` does not end the trap before the action.
         trap = b"if " + trap + b"; then " + action + b"; else " + action + b"; fi"
@@ -199,17 +222,26 @@ def enter_scripts(
     return b"".join(enter), b"".join(restore)
 
 
+def leave_trap(leave: bytes, dump: bytes) -> bytes:
+    """The text of the EXIT trap that writes `dump` by the file `leave`."""
+    return _LEAVE % (quoted(leave), quoted(dump))
+
+
 def _last_words(state: ShellState, command: str) -> bytes:
     """Options, `$_`, `$?` and traps, in an order in which none of them disturbs the others."""
     last = b"\\builtin : " + quoted(state.last_argument) + b"\n"
     fires = any(name in state.traps for name in (b" DEBUG\n", b" ERR\n", b" RETURN\n"))
-    words = [b"{\n", b"" if fires else state.traps, _set_options(state.options), last]
+    traps = continuity.actions_with_last_background(state.traps, state.background)
+    words = [b"{\n", b"" if fires else traps, _set_options(state.options), last]
     # `$?` is restored only for a command that looks at it: bash reports some syntax errors with
     # the status it had before.
     dies_of_status = b"set -o errexit\n" in state.options
-    if state.status and _READS_STATUS.search(command) and not dies_of_status and not fires:
-        words.append(b"(\\builtin exit %d)\n" % state.status)
-    words += [state.traps if fires else b"", b"} 2>/dev/null\n"]
+    if _READS_STATUS.search(command) and not (state.status and dies_of_status) and not fires:
+        codes = state.pipe if "PIPESTATUS" in command else ()
+        if state.status or any(codes):
+            exits = [b"(\\builtin exit %d)" % code for code in codes or (state.status,)]
+            words.append(b" | ".join(exits) + b"\n")
+    words += [traps if fires else b"", b"} 2>/dev/null\n"]
     return b"".join(words)
 
 
@@ -265,20 +297,26 @@ def read_dump(
     background = field["background"]
     return ShellState(
         variables=_restored(table, previous.variables, overlay, hidden or {}),
-        functions=_without_ours(field["functions"]),
+        functions=continuity.without_last_background(
+            _without_ours(field["functions"]), previous.background
+        ),
         function_flags=_function_flags(field["flags"]),
         shell_options=field["shopts"],
         options=_with_flags(field["options"], field["letters"]),
         limits=(field["soft"], field["hard"]),
         aliases=field["aliases"],
-        traps=_traps(field["traps"]),
+        traps=continuity.without_last_background(
+            _traps(dump[:begin]) + _traps(field["traps"]), previous.background
+        ),
         positional=previous.positional if inside else field["positional"],
         folders=tuple(field["folders"].rstrip(b"\n").split(b"\n")),
         umask=field["umask"].strip(),
         status=int(field["status"] or 0),
+        pipe=tuple(int(code) for code in field["pipe"].split()),
+        clock=time.monotonic() - int(field["seconds"]) if field["seconds"].isdigit() else None,
         last_argument=field["last"],
         cwd=decode(field["cwd"]) or previous.cwd,
-        exit_action=field["exit_action"],
+        exit_action=continuity.without_last_background(field["exit_action"], previous.background),
         background=int(background) if background.isdigit() else previous.background,
         children=_known_children(previous, field["children"], background),
         overridden=frozenset(name for name in overlay if table.get(name) != overlay[name]),

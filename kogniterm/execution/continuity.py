@@ -9,7 +9,8 @@ Two builtins are stood in for by functions, and only in commands where it matter
 * `wait`, while background processes of earlier commands are known: they are not this shell's
   children any more, but their exit codes were noted where `wait` can read them.
 
-`$!` of an earlier command is put into the text as a number, as the shell would expand it.
+`$!` cannot be set in a shell that has not started the process itself. After a command that left
+one it is replaced by `${!:-PID}`, in the next command's text and in carried functions and traps.
 """
 
 from __future__ import annotations
@@ -84,34 +85,78 @@ def wait_prelude(folder: bytes, pids: tuple[int, ...]) -> bytes:
 
 
 _PIECE = re.compile(
-    r"\\.|'[^']*'|\$'(?:[^'\\]|\\.)*'|(?<![^\s;&|(])#[^\n]*|\$!|\$\{!\}|&&|[<>]&|&>|&", re.DOTALL
+    r"""(?P<plain>\\. | '[^']*' | \$'(?:[^'\\]|\\.)*' | (?<![^\s;&|(])\#[^\n]* | <<<)
+    | (?P<here><<-?[ \t]*(?P<end>(?:\\.|'[^']*'|"[^"]*"|[^\s;&|()<>'"\\])+))
+    | (?P<line>\n)
+    | (?P<quoted>"(?:[^"\\]|\\.)*")
+    | (?P<last>\$!|\$\{!\})""",
+    re.DOTALL | re.VERBOSE,
 )
-_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LAST = re.compile(r"(\\.)|\$!|\$\{!\}", re.DOTALL)
 
 
 def expand_last_background(command: str, pid: int | None) -> str:
-    """`command` with `$!` replaced by `pid`, as far as it means an earlier command's job.
+    """`command` with `$!` replaced by `${!:-pid}`: an earlier command's job until it has its own.
 
-    Quoted text is left alone, and everything after the command starts a job of its own.
+    Text that the shell would not expand (quoted, comments, here-documents with a quoted end) is
+    left alone.
     """
     if pid is None or ("$!" not in command and "${!}" not in command):
         return command
+    word = f"${{!:-{pid}}}"
     parts: list[str] = []
+    documents: list[re.Match[str]] = []
     position = 0
-    for match in _pieces(command):
-        piece = match[0]
-        if piece == "&":
-            break
-        if piece in ("$!", "${!}"):
-            parts += [command[position : match.start()], str(pid)]
-            position = match.end()
-        elif piece.startswith('"'):
-            inner = re.sub(r"(\\.)|\$!|\$\{!\}", lambda m: m[1] or str(pid), piece, flags=re.DOTALL)
-            parts += [command[position : match.start()], inner]
-            position = match.end()
+    while match := _PIECE.search(command, position):
+        parts.append(command[position : match.start()])
+        position = match.end()
+        kind = match.lastgroup
+        if kind == "last":
+            parts.append(word)
+        elif kind == "quoted":
+            parts.append(_LAST.sub(lambda m: m[1] or word, match[0]))
+        else:
+            parts.append(match[0])
+        if kind == "here":
+            documents.append(match)
+        elif kind == "line" and documents:
+            text, position = _documents(command, position, documents, word)
+            parts.append(text)
+            documents = []
     return "".join(parts) + command[position:]
 
 
-def _pieces(command: str) -> list[re.Match[str]]:
-    combined = re.compile(f"{_IN_QUOTES.pattern}|{_PIECE.pattern}", re.DOTALL)
-    return list(combined.finditer(command))
+def _documents(
+    command: str, position: int, documents: list[re.Match[str]], word: str
+) -> tuple[str, int]:
+    """The here-documents that begin at `position`, expanded as their ends say; where they stop."""
+    parts: list[str] = []
+    for document in documents:
+        end = re.sub(r"\\(.)|['\"]", r"\1", document["end"])
+        tabs = r"\t*" if document[0].startswith("<<-") else ""
+        stop = re.compile(rf"^{tabs}{re.escape(end)}$", re.MULTILINE).search(command, position)
+        if stop is None:
+            continue  # not a here-document after all: a shift in an expression, say
+        body = command[position : stop.end()]
+        expands = end == document["end"]
+        parts.append(_LAST.sub(lambda m: m[1] or word, body) if expands else body)
+        position = stop.end()
+    return "".join(parts), position
+
+
+def with_last_background(source: bytes, pid: int | None) -> bytes:
+    """`expand_last_background` for functions as bash prints them."""
+    if pid is None or b"$!" not in source:
+        return source
+    text = expand_last_background(source.decode("utf-8", "surrogateescape"), pid)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def actions_with_last_background(actions: bytes, pid: int | None) -> bytes:
+    """The same for the actions of traps, whose quotes are not the shell's last word."""
+    return actions if pid is None else actions.replace(b"$!", b"${!:-%d}" % pid)
+
+
+def without_last_background(source: bytes, pid: int | None) -> bytes:
+    """The inverse of all of them."""
+    return source if pid is None else source.replace(b"${!:-%d}" % pid, b"$!")

@@ -21,6 +21,8 @@ UNATTENDED: Mapping[str, str] = {
     "SYSTEMD_PAGER": "cat",
     "PSQL_PAGER": "cat",
     "AWS_PAGER": "",
+    # A file that fits the screen is printed without waiting for a key, and stays to be read.
+    "LESS": "-FRX",
     # `false` fails at once; `true` would accept whatever stood in the editor.
     "GIT_EDITOR": "false",
     "GIT_TERMINAL_PROMPT": "0",

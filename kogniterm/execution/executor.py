@@ -129,6 +129,10 @@ class CommandExecutor:
         """
         if "\0" in command:
             raise ExecutionError("A command cannot contain a NUL character.")
+        try:
+            carry.encode(command)
+        except UnicodeEncodeError as error:
+            raise ExecutionError("A command cannot contain half a character.") from error
         with self._turn:
             if self._closed:
                 raise ExecutionError("The executor is closed.")
@@ -182,7 +186,7 @@ class CommandExecutor:
         notes += running.notes
         self._carry(dump, number, overlay, ending, notes, folder)
         # `set -v` makes bash print even the text of a trap.
-        ours = f"{{ . '{self._leave}'; }} 2>/dev/null >|'{dump}'"
+        ours = carry.decode(carry.leave_trap(os.fsencode(self._leave), os.fsencode(dump)))
         return command_result(
             command,
             ending,

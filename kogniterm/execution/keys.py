@@ -15,6 +15,10 @@ _WINDOW = 64 << 10
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
 )
+_SIGNALS = frozenset("\x03\x1a\x1c")
+_SETTLES = 0.15
+"""Seconds before a key that sends a signal: a program just being started by the shell would lose
+it between fork and exec, and no person is that quick."""
 READY_LIMIT = 1.0
 """Seconds a key without condition waits for the program to read its terminal."""
 
@@ -95,7 +99,8 @@ class KeySequence:
         """When to look again (monotonic seconds); None when only output can bring the next."""
         if self._armed is None or not self._waiting:
             return None
-        return self._armed + self._waiting[0].delay
+        key = self._waiting[0]
+        return self._armed + max(key.delay, 0.0 if _SIGNALS.isdisjoint(key.send) else _SETTLES)
 
     def take(self, now: float, *, reading: bool) -> str | None:
         """The keys to send now, if any. `reading`: the program is reading its terminal."""

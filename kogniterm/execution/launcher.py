@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import subprocess
@@ -21,6 +22,7 @@ _BOOT = (
 )
 _GOODBYE = 3.0
 """Seconds a supervisor gets to end its trees before it is killed."""
+_STANDARD_ERROR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Launcher:
             if self._process.poll() is None:
                 return self._channel
             self._channel.close()
-        ours, theirs = socket.socketpair()
+        ours, theirs = _channel()
         try:
             self._process = subprocess.Popen(
                 self._argv(theirs.fileno()),
@@ -153,3 +155,16 @@ class Launcher:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _channel() -> tuple[socket.socket, socket.socket]:
+    """A connected pair; the supervisor's end is not one of the standard streams.
+
+    In a process that has closed its own, those numbers are free, and would be lost at the start.
+    """
+    ours, theirs = socket.socketpair()
+    if theirs.fileno() > _STANDARD_ERROR:
+        return ours, theirs
+    moved = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, _STANDARD_ERROR + 1)
+    theirs.close()
+    return ours, socket.socket(fileno=moved)

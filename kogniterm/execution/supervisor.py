@@ -238,6 +238,7 @@ def main(channel_fd: int, host: int) -> None:
     """Run as the supervisor of the process `host`, which holds the other end of the channel."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the executor's thread may block some
     os.chdir("/")
     pty.become_subreaper()
     channel = socket.socket(fileno=channel_fd)

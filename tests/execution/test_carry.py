@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.carry import first_state, read_dump
-from kogniterm.execution.continuity import expand_last_background
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.keys import KeySequence, as_keystrokes
 
@@ -181,26 +180,6 @@ def test_a_damaged_dump_is_refused(data: bytes) -> None:
     previous = first_state({"A": "1"}, "/")
     assert read_dump(data, previous, {}) is None
     assert read_dump(b"\0begin\0" + data, previous, {}) is None
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("echo $!", "echo 7"),
-        ("echo ${!}", "echo 7"),
-        ('kill "$!"', 'kill "7"'),
-        ("echo '$!'", "echo '$!'"),
-        ("echo \\$!", "echo \\$!"),
-        ("sleep 1 & echo $!", "sleep 1 & echo $!"),
-        ("kill $! && sleep 1 & echo $!", "kill 7 && sleep 1 & echo $!"),
-        ("echo a >&2; echo $!", "echo a >&2; echo 7"),
-        ("# don't\necho $!", "# don't\necho 7"),
-        ("echo ${!name}", "echo ${!name}"),
-    ],
-)
-def test_last_background_process(command: str, expected: str) -> None:
-    assert expand_last_background(command, 7) == expected
-    assert expand_last_background(command, None) == command
 
 
 def test_keystrokes_in_every_form() -> None:

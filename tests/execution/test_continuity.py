@@ -1,0 +1,94 @@
+"""What a new shell cannot simply be told: `$!`, statuses of a pipe, traps, job numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import ExecutionError
+from kogniterm.execution import open_executor
+from kogniterm.execution.continuity import expand_last_background
+
+HERE = "cat <<E\n$! don't \\$!\nE\necho $!"
+QUOTED = "cat > f <<'E'\n$!\nE\necho $!"
+TABS = 'cat <<-"E F"\n\t$!\n\tE F\necho $!'
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo $!", "echo ?"),
+        ("echo ${!}", "echo ?"),
+        ('kill "$!"', 'kill "?"'),
+        ("echo '$!'", "echo '$!'"),
+        ("echo \\$!", "echo \\$!"),
+        ("sleep 1 & echo $!", "sleep 1 & echo ?"),
+        ("echo a >&2; echo $!", "echo a >&2; echo ?"),
+        ("# don't\necho $!", "# don't\necho ?"),
+        ("echo ${!name}", "echo ${!name}"),
+        (HERE, "cat <<E\n? don't \\$!\nE\necho ?"),
+        (QUOTED, "cat > f <<'E'\n$!\nE\necho ?"),
+        (TABS, 'cat <<-"E F"\n\t$!\n\tE F\necho ?'),
+        ("cat <<< '$!' && echo $!", "cat <<< '$!' && echo ?"),
+        ("echo $((1<<2)); echo $!\necho $!", "echo $((1<<2)); echo ?\necho ?"),
+        ("cat <<A <<'B'\n$!\nA\n$!\nB\n$!", "cat <<A <<'B'\n?\nA\n$!\nB\n?"),
+    ],
+)
+def test_last_background_process(command: str, expected: str) -> None:
+    assert expand_last_background(command, 7) == expected.replace("?", "${!:-7}")
+    assert expand_last_background(command, None) == command
+
+
+LESS = "if command -v less >/dev/null; then less f; else cat f; fi"
+CASES = [
+    ("a script written through a quoted here-document keeps its text", [
+        ("sleep 30 &", ""),
+        ("cat > run.sh <<'END'\nserver &\necho $! > pid\nEND", ""),
+        ("cat run.sh", "server &\necho $! > pid"),
+    ]),
+    ("a function asks for an earlier command's process", [
+        ("stop() { kill $! && echo stopped; }; sleep 30 &", ""),
+        ("stop", "stopped"),
+        ("declare -f stop | grep -c ':-.*:-'", "0"),
+    ]),
+    ("own process before an earlier one", [
+        ("sleep 30 & first=$!", ""),
+        ("sleep 30 & [ $! != $first ] && echo other", "other"),
+    ]),
+    ("a trap asks for an earlier command's process", [
+        ("sleep 30 & pid=$!", ""),
+        ("trap 'kill $! && echo killed' EXIT", ""),
+        ("exit 0", "killed"),
+    ]),
+    ("statuses of a pipe", [("false | true | (exit 3)", ""), ('echo "${PIPESTATUS[@]}"', "1 0 3")]),
+    ("statuses of a pipe, no IFS", [("IFS=; true | false", ""), ("echo ${PIPESTATUS[1]}", "1")]),
+    ("groups of a match", [("[[ key=7 =~ (.*)=(.*) ]]", ""), ("echo ${BASH_REMATCH[2]}", "7")]),
+    ("seconds go on", [("SECONDS=1000", ""), ("echo $((SECONDS / 100))", "10")]),
+    ("debug trap", [("trap 'echo at $LINENO' DEBUG", ""), ("true", "at 1"), ("trap - DEBUG", "at 1")]),
+    ("an alias for the dot", [("alias .='echo no'; x=1", ""), ("echo $x", "1")]),
+    ("a short file in a pager", [(f"echo short > f; {LESS}", "short")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("_name", "steps"), CASES, ids=[name for name, _steps in CASES])
+def test_one_statement_per_command(
+    _name: str, steps: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    with open_executor(tmp_path) as executor:
+        for command, text in steps:
+            assert executor.run(command, timeout=20).text.strip() == text, command
+
+
+def test_an_interrupt_typed_at_once_reaches_the_program(tmp_path: Path) -> None:
+    with open_executor(tmp_path) as executor:
+        for _ in range(8):
+            result = executor.run("echo go; sleep 60", timeout=20, keystrokes=[("go", 0, "\x03")])
+            assert result.exit_code == 130
+
+
+def test_half_a_character_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    with open_executor(tmp_path) as executor:
+        with pytest.raises(ExecutionError, match="half a character"):
+            executor.run("echo \ud800")
+        assert executor.run("echo ok").text.strip() == "ok"
