@@ -25,10 +25,12 @@ from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project import project_root
 from kogniterm.memory.vectors import vectors_installed
+from kogniterm.models.local.learned import LearnedExamples
 from kogniterm.paths import Paths
-from kogniterm.protocols import Model
+from kogniterm.protocols import Model, Tool
 from kogniterm.runtime.asking import PersonDesk
 from kogniterm.runtime.cabinet import Cabinet
+from kogniterm.runtime.examples import ExampleDesk
 from kogniterm.runtime.history_desk import HistoryDesk
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.memory_desk import MemoryDesk
@@ -81,14 +83,13 @@ def assemble(
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
     rules = {file.name: file.text for file in project if file.kind == "policy"}
     policy = open_policy(settings, paths, state.folder, now=clock.now, project_rules=rules)
-    outputs = _outputs(given)
     executor = _executor(given, state)
     opened = next(iter(journal.records())).time
     memory, asker = _memory(given, journal, model, clock), PersonDesk()
     places = ToolPlaces(
         lambda: executor.cwd,
         state.folder,
-        outputs,
+        _outputs(given),
         is_secret,
         executor,
         asker,
@@ -104,11 +105,7 @@ def assemble(
         journal=journal,
         chat_model=model,
         executor=executor,
-        tools=session_tools(
-            places,
-            brave_key=_secret(settings.brave_api_key),
-            github_token=_secret(settings.github_token),
-        ),
+        tools=_tools(places, settings),
         policy=policy,
         vault=Redactor(_known_secrets(settings)),
         undo=UndoDesk(
@@ -128,12 +125,24 @@ def assemble(
         mode=_kept(settings, "approval_mode", state.mode),
         plan_mode=_kept(settings, "plan", state.plan_mode),
     )
-    # What a flag or the settings changed holds for whoever resumes the session, too.
-    if session.mode != state.mode:
-        session.use_mode(session.mode)
-    if session.plan_mode != state.plan_mode:
-        session.use_plan_mode(session.plan_mode)
+    _keep_modes(session)
     return session
+
+
+def _tools(places: ToolPlaces, settings: Settings) -> Mapping[str, Tool]:
+    return session_tools(
+        places,
+        brave_key=_secret(settings.brave_api_key),
+        github_token=_secret(settings.github_token),
+    )
+
+
+def _keep_modes(session: LiveSession) -> None:
+    """What a flag or the settings changed holds for whoever resumes the session, too."""
+    if session.mode != session.state.mode:
+        session.use_mode(session.mode)
+    if session.plan_mode != session.state.plan_mode:
+        session.use_plan_mode(session.plan_mode)
 
 
 def _found(journal: SessionJournal) -> Iterator[Text]:
@@ -153,6 +162,13 @@ def _found(journal: SessionJournal) -> Iterator[Text]:
                 "numbers": ", ".join(map(str, journal.damaged[:10])),
             },
         )
+
+
+def _examples(settings: Settings, paths: Paths, state: SessionState) -> ExampleDesk | None:
+    """What keeps approved commands as examples, unless the person wants none kept."""
+    if not settings.learn_commands:
+        return None
+    return ExampleDesk(LearnedExamples(paths.learned_examples), state.seq)
 
 
 def _kept(settings: Settings, name: str, before: str) -> Any:
@@ -202,7 +218,8 @@ def _memory(
     # A model that only writes commands cannot read for facts; explicit wishes still work.
     reader = None if model.info.one_command or model.info.provider == "scripted" else model
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
-    return MemoryDesk(context, journal, Path(state.folder), clock)
+    examples = _examples(settings, paths, state)
+    return MemoryDesk(context, journal, Path(state.folder), clock, examples)
 
 
 def limits_of(settings: Settings) -> Limits:
