@@ -73,6 +73,11 @@ class Paths:
         return self.data / "history"
 
     @property
+    def learned_examples(self) -> Path:
+        """Commands the person approved and that worked, for the local model."""
+        return self.data / "examples.jsonl"
+
+    @property
     def weights(self) -> Path:
         """Folder of the embedded model's weights."""
         return self.cache / "models"

@@ -19,8 +19,9 @@ class ModelOptions:
     `temperature` and `max_output` (tokens) are left to the provider when None, `context_window`
     (tokens) to the table of known models. `thoughts` asks for the model's thinking where it is
     shown; `text_calls` offers tools in text to a model that calls none. `weights_file` is used
-    instead of pulled weights. Relative paths of scripted and replay files start from
-    `base_folder`; `record_to` keeps a recording of every exchange.
+    instead of pulled weights; `examples_file` holds what the person's approvals taught. Relative
+    paths of scripted and replay files start from `base_folder`; `record_to` keeps a recording of
+    every exchange.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -37,6 +38,7 @@ class ModelOptions:
     text_calls: bool = False
     weights_folder: Path | None = None
     weights_file: Path | None = None
+    examples_file: Path | None = None
     base_folder: Path | None = None
     record_to: Path | None = None
 

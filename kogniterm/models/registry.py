@@ -146,11 +146,16 @@ def _langchain(provider: Provider, argument: str, options: ModelOptions) -> Mode
 
 def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
     from kogniterm.models.local import open_local
+    from kogniterm.models.local.catalogue import DEFAULT_NAME
+    from kogniterm.models.local.learned import LearnedExamples
 
-    folder, file = options.weights_folder, options.weights_file
-    if not argument:
-        return open_local(weights_folder=folder, weights_file=file)
-    return open_local(argument, folder, weights_file=file)
+    learned = options.examples_file
+    return open_local(
+        argument or DEFAULT_NAME,
+        options.weights_folder,
+        weights_file=options.weights_file,
+        extra_examples=LearnedExamples(learned).load() if learned is not None else (),
+    )
 
 
 def _scripted(_: Provider, argument: str, options: ModelOptions) -> Model:

@@ -117,7 +117,9 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         tries=settings.model_retries + 1,
         temperature=settings.temperature,
         max_output=settings.max_output_tokens,
+        text_calls=settings.text_calls,
         weights_folder=paths.weights,
+        examples_file=paths.learned_examples if settings.learn_commands else None,
         base_folder=folder,
     )
 

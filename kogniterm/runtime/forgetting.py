@@ -73,6 +73,7 @@ def forgettables(
     files: list[tuple[Text, Path]] = [
         (Text("command outputs"), paths.outputs),
         (Text("prompt history"), paths.history_file),
+        (Text("examples for the local model"), paths.learned_examples),
         (Text("logs"), paths.log_file.parent),
         (Text("copies kept for undo"), paths.data / "undo"),
     ]

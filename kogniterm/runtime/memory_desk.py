@@ -14,6 +14,7 @@ from kogniterm.errors import KognitermError
 from kogniterm.memory.project import scan
 from kogniterm.memory.records import Message
 from kogniterm.protocols import Clock
+from kogniterm.runtime.examples import ExampleDesk
 from kogniterm.sessions.journal import Journal
 from kogniterm.sessions.records import InputReceived, TurnEnded
 from kogniterm.types import CommandResult, UserInput
@@ -37,6 +38,7 @@ class MemoryDesk:
     journal: Journal
     folder: Path
     clock: Clock
+    examples: ExampleDesk | None = None
     task: str = ""
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
 
@@ -67,6 +69,8 @@ class MemoryDesk:
 
     def turn_ended(self, answer: str) -> None:
         """Learn from the turn on a task of its own, off the answer path."""
+        if self.examples is not None:
+            self.examples.turn_ended(self.journal)
         task = asyncio.ensure_future(self._learn(answer, ending=False))
         self._learning.add(task)
         task.add_done_callback(self._learning.discard)

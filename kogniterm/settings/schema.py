@@ -153,6 +153,15 @@ class Settings(BaseSettings):
         "Let the embedded local model run more than read-only commands in auto-approve mode.",
     )
 
+    learn_commands: bool = _setting(
+        True,
+        "Keep commands you approved and that worked as examples for the embedded local model.",
+    )
+    text_calls: bool = _setting(
+        False,
+        "Offer tools in the text of the prompt, for models and endpoints without function calling.",
+    )
+
     plan: Literal["auto", "always", "never"] = _setting(
         "auto", "When a plan is made: the model decides, always, or never.", flag="--plan"
     )
