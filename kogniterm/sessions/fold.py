@@ -163,7 +163,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
 
 def _opened(state: SessionState, body: SessionOpened) -> SessionState:
     """The first one says where the session lives; later ones only tell who resumed it."""
-    if state.session_id:
+    if state.folder:
         return replace(state, model=body.model or state.model)
     return replace(
         state,

@@ -25,6 +25,7 @@ _VARYING = frozenset(
     {
         # What differs between two runs of the same session without meaning anything.
         "call_id",
+        "detail",
         "duration",
         "env_hash",
         "id",

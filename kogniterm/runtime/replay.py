@@ -1,0 +1,317 @@
+"""Replay: a recorded session through the same graph and runtime, without a network or a person.
+
+The model's replies, policy's verdicts, people's decisions and what tools gave come from the
+journal; commands are answered from it too, or really run (`live`) in a copy of the folder. The
+run writes a journal of its own, and `sessions.replay.first_divergence` compares the two. Heavy:
+imported when a replay is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from langchain_core.messages import AIMessage, SystemMessage
+
+from kogniterm.agent.messages import PLAN_FIRST, human_message
+from kogniterm.agent.state import ThinkContext
+from kogniterm.approval import classify
+from kogniterm.errors import ModelError, TurnInterruptedError
+from kogniterm.execution.sandbox import Sandbox
+from kogniterm.protocols import Clock, EventSink, Executor, Model, Tool
+from kogniterm.runtime.front import Front
+from kogniterm.runtime.limits import Limits
+from kogniterm.runtime.plans import plan_context
+from kogniterm.runtime.policy_desk import PolicyDesk
+from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.replay_world import Player, RecordedExecutor, RecordedTool
+from kogniterm.runtime.turn import run_turn
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.journal import SessionJournal
+from kogniterm.sessions.recording import Tape, TurnTape
+from kogniterm.sessions.records import Intent, Outcome, RecordBody
+from kogniterm.sessions.replay import Divergence, first_divergence
+from kogniterm.types import (
+    ActionRequest,
+    CommandResult,
+    Decision,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    Plan,
+    PlanMode,
+    Reply,
+    RiskReport,
+    Text,
+    Usage,
+    UserInput,
+    Verdict,
+)
+
+
+class NoTime:
+    """A replay takes no time."""
+
+    def now(self) -> float:
+        """The beginning of time."""
+        return 0.0
+
+    def monotonic(self) -> float:
+        """No budget of time is ever used up."""
+        return 0.0
+
+
+class RecordedModel:
+    """Gives the replies of the turn that is played."""
+
+    def __init__(self, name: str, player: Player) -> None:
+        provider = name.partition(":")[0]
+        self.info = ModelInfo(name, provider, 1_000_000, 100_000, one_command=provider == "local")
+        self._player = player
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The next recorded reply; see `protocols.Model`."""
+        if request.purpose not in ("create_plan", "decide_action"):
+            raise ModelError("What the model was asked aside ({purpose}) is not recorded.",
+                             purpose=request.purpose)  # fmt: skip
+        replies = self._player.turn.replies
+        if not replies:
+            raise self._player.exhausted(
+                ModelError("The recording has no further reply of the model in this turn.")
+            )
+        yield Reply(replies.popleft() or AIMessage(""), Usage(calls=1))
+
+
+class RecordedPolicy:
+    """The verdicts of the turn that is played, and what was said about the sandbox."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self._verdict = Verdict("deny", (Text("The recording has no verdict on this."),))
+
+    def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
+        """The recorded facts, as long as the request is the recorded one."""
+        judged = self._player.turn.judged
+        if not judged or judged[0].report.command not in (request.command, ""):
+            self._verdict = Verdict("deny", (Text("The recording has no verdict on this."),))
+            return classify(request.command, cwd=cwd)
+        first = judged.popleft()
+        self._player.judged_id = first.request_id
+        self._verdict = first.verdict
+        return first.report
+
+    def judge(self) -> Verdict:
+        """The verdict that belongs to the facts given last."""
+        return self._verdict
+
+    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> str:
+        """What stands about the sandbox in the recorded observation."""
+        del command, result, box
+        text = self._player.last_observation
+        place = text.find("[sandbox:")
+        return text[place:] if place >= 0 else ""
+
+
+class RecordedPerson:
+    """Decides as the recording says; an edit is found by the verdict that followed it."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        """The next recorded decision."""
+        del report, verdict
+        turn = self._player.turn
+        if turn.judged and turn.judged[0].request_id == self._player.judged_id:
+            return Decision("edit", turn.judged[0].report.command, "person")
+        if not turn.decided:
+            raise self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
+        return turn.decided.popleft().decision
+
+
+@dataclass(slots=True)
+class ReplaySession:
+    """A session as `run_turn` sees it, with the recorded world around it."""
+
+    journal: SessionJournal
+    player: Player
+    chat_model: Model
+    tools: Mapping[str, Tool]
+    executor: Executor
+    policy: PolicyDesk
+    plan_mode: PlanMode = "auto"
+    plan_only: bool = False
+    limits: Limits = field(default_factory=Limits)
+    clock: Clock = field(default_factory=NoTime)
+    env_hash: str = ""
+    command_timeout: float | None = None
+    _ids: int = 0
+
+    @property
+    def state(self) -> SessionState:
+        """Folded from the replay's own journal."""
+        return self.journal.state
+
+    @property
+    def cwd(self) -> str:
+        """The folder the next command starts in."""
+        return self.state.cwd
+
+    def record(self, body: RecordBody, *, durable: bool = False) -> None:
+        """Append; nothing is written any more once the recording's process was killed."""
+        del durable
+        if not self.player.crashed:
+            self.journal.append(body)
+
+    def take_plan(self) -> Plan | None:
+        """The plan that was given with the input."""
+        plan, self.player.turn.plan = self.player.turn.plan, None
+        return plan
+
+    def price(self, usage: Usage) -> float | None:
+        """A replay costs nothing."""
+        del usage
+        return None
+
+    def redact_input(self, user_input: UserInput) -> UserInput:
+        """What is recorded is redacted already."""
+        return user_input
+
+    def redact_result(self, result: CommandResult) -> CommandResult:
+        """What is recorded is redacted and clipped already."""
+        return result
+
+    def redact(self, text: str) -> str:
+        """What is recorded is redacted already."""
+        return text
+
+    def reveal(self, command: str) -> str:
+        """The secrets are not in the recording."""
+        return command
+
+    def learn_outcome(self, result: CommandResult) -> None:
+        """A replay teaches nothing."""
+
+    def recall(self, user_input: UserInput) -> str:
+        """What memory had added to the recorded input."""
+        whole = self.player.turn.given.message.text.removesuffix(PLAN_FIRST).rstrip("\n")
+        rest = whole.removeprefix(human_message(user_input, "never").text)
+        planned = plan_context(self.player.turn.plan, self.state.plan)
+        return rest.removesuffix(planned or "").strip("\n")
+
+    async def make_room(self, front: Front) -> None:
+        """The recorded model's window is not known: the history is never shortened."""
+
+    def think_context(self, count: TurnCount) -> ThinkContext:
+        """The ports of one graph invocation."""
+        del count
+        return ThinkContext(
+            model=self.chat_model,
+            tools=self.tools,
+            system=SystemMessage("replay"),
+            plan_mode=self.plan_mode,
+            may_continue=self.player.stop_reason,
+            new_id=self.new_id,
+            plan_only=self.plan_only,
+            said_meanwhile=self.player.said,
+        )
+
+    def new_id(self) -> str:
+        """An id that is unique in the replay."""
+        self._ids += 1
+        return f"{self.state.seq + 1}-{self._ids}"
+
+    def assess(self, request: ActionRequest) -> RiskReport:
+        """The recorded facts."""
+        return self.policy.assess(request, self.cwd)
+
+    def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
+        """The recorded verdict."""
+        del request, report
+        return cast(RecordedPolicy, self.policy).judge()
+
+    def confine(self, decision: Decision) -> Sandbox | None:
+        """What ran in a sandbox is answered from the record; live runs have the scratch copy."""
+        del decision
+        return None
+
+    def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
+        """Nothing of the person's is overwritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """What a replay found: how much was played, and where it left the record, if anywhere."""
+
+    turns: int
+    commands: int
+    divergence: Divergence | None
+
+
+async def replay(
+    tape: Tape,
+    journal: SessionJournal,
+    *,
+    model: str,
+    tools: Mapping[str, Tool],
+    sink: EventSink,
+    live: Executor | None = None,
+    live_tools: frozenset[str] = frozenset(),
+) -> ReplayReport:
+    """Play `tape` into `journal`, an empty session of its own, and compare the two.
+
+    `tools` are the tools a session offers; they answer from the record, except `live_tools`.
+    With `live` commands are really run by it.
+    """
+    player = Player()
+    executor = RecordedExecutor(player, live)
+    session = ReplaySession(
+        journal,
+        player,
+        RecordedModel(model, player),
+        {
+            name: tool if name in live_tools else RecordedTool(tool, player)
+            for name, tool in tools.items()
+        },
+        executor,
+        cast(PolicyDesk, RecordedPolicy(player)),
+    )
+    front = Front(RecordedPerson(player), sink)
+    turns = 0
+    for part in tape.parts:
+        if isinstance(part, TurnTape):
+            turns += 1
+            await _play(session, player, part, front)
+        elif isinstance(part, Intent) and live is not None:
+            await asyncio.to_thread(live.run, part.command)
+            journal.append(part)
+        else:
+            journal.append(part)
+    divergence = first_divergence(tape.records, journal.records())
+    return ReplayReport(turns, executor.ran, divergence)
+
+
+async def _play(session: ReplaySession, player: Player, turn: TurnTape, front: Front) -> None:
+    """One turn, with every crash that it went through."""
+    player.begin(turn)
+    session.plan_mode = cast(PlanMode, turn.plan_mode)
+    session.plan_only = turn.ended is not None and turn.ended.stop == "plan_only"
+    given: UserInput | None = turn.given.input
+    while True:
+        player.crashed = False
+        player.task = asyncio.ensure_future(run_turn(session, given, front))
+        await player.task
+        if not player.crashed:
+            return
+        player.crashed = False
+        for intent in session.state.unknown:
+            outcome = player.settled
+            if outcome is not None and outcome.status == "unknown":
+                session.record(Outcome(intent.request_id, "unknown", outcome.message))
+        if not player.goes_on:
+            return
+        given = None

@@ -1,0 +1,240 @@
+"""The world of a replay: what is recorded answers for commands, tools, crashes and interrupts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kogniterm.errors import ExecutionError, KognitermError, ToolError
+from kogniterm.protocols import Executor, OutputSink, Terminal, Tool
+from kogniterm.sessions.recording import TurnTape
+from kogniterm.sessions.records import Outcome
+from kogniterm.types import (
+    Answer,
+    CommandResult,
+    EffectClass,
+    Job,
+    Keystrokes,
+    Text,
+    ToolSpec,
+)
+
+
+class Player:
+    """Where the replay is: the turn that is played, and how it ends.
+
+    `crashed` is set when the recorded process was killed here: from then on nothing counts
+    until the turn is begun again.
+    """
+
+    def __init__(self) -> None:
+        self.turn: TurnTape
+        self.crashed = False
+        self.judged_id = ""
+        self.settled: Outcome | None = None
+        self.task: asyncio.Future[Answer] | None = None
+
+    def begin(self, turn: TurnTape) -> None:
+        """Play `turn` from here."""
+        self.turn, self.crashed, self.judged_id, self.settled = turn, False, "", None
+
+    @property
+    def last_observation(self) -> str:
+        """What the model was told of the command that ended last."""
+        return self.settled.message.text if self.settled is not None else ""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the recorded turn went on after the crash."""
+        turn = self.turn
+        return turn.ended is not None or bool(turn.replies or turn.outcomes)
+
+    def exhausted(self, otherwise: KognitermError) -> BaseException:
+        """What ends the turn where its recording ends."""
+        ended = self.turn.ended
+        if ended is None:
+            self.crashed = True
+        elif ended.stop == "interrupted":
+            return asyncio.CancelledError()
+        return otherwise
+
+    def next_outcome(self) -> Outcome | None:
+        """The recorded end of what is done now."""
+        outcomes = self.turn.outcomes
+        self.settled = outcomes.popleft() if outcomes else None
+        if self.settled is None or self.settled.status == "unknown":
+            self.crashed = self.crashed or self.settled is not None or self.turn.ended is None
+        return self.settled
+
+    def stop_reason(self) -> Text | None:
+        """Why the recorded turn stopped before its next model call, where it did."""
+        failure = self.turn.failure
+        return failure.update.failure if failure is not None and not self.turn.replies else None
+
+    def said(self) -> Sequence[str]:
+        """What the person said while the recorded turn ran, before its next model call."""
+        return self.turn.said.popleft() if self.turn.said else ()
+
+    @property
+    def was_last(self) -> bool:
+        """Whether the recorded turn was interrupted in what was done last."""
+        turn = self.turn
+        interrupted = turn.ended is not None and turn.ended.stop == "interrupted"
+        return interrupted and not turn.outcomes and not turn.replies
+
+
+@dataclass(slots=True)
+class RecordedExecutor:
+    """Answers from the record; with `live` it runs the command and keeps the record for crashes."""
+
+    player: Player
+    live: Executor | None = None
+    ran: int = 0
+
+    @property
+    def cwd(self) -> str:
+        """Where the next command starts, for those who ask the executor."""
+        return self.live.cwd if self.live is not None else "/"
+
+    @property
+    def next_output(self) -> str | None:
+        """A replay keeps no output files."""
+        return None
+
+    def run(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        keystrokes: tuple[Keystrokes, ...] = (),
+        sink: OutputSink | None = None,
+        terminal: Terminal | None = None,
+    ) -> CommandResult:
+        """The recorded result, or the real one; see `protocols.Executor`."""
+        del cwd, env, keystrokes, terminal
+        self.ran += 1
+        outcome = self.player.next_outcome()
+        if self.player.crashed:
+            raise ExecutionError("The recorded process was killed here.")
+        if outcome is None or outcome.result is None:
+            raise ExecutionError("The recording has no result for: {command}", command=command)
+        if self.live is not None:
+            result = self.live.run(command, timeout=timeout, sink=sink)
+        else:
+            # Another command must not get this one's result under its own name.
+            result = replace(outcome.result)
+            if sink is not None:
+                sink.output(result.text.encode("utf-8", "replace"))
+        if outcome.status == "cancelled" and self.player.was_last and self.player.task is not None:
+            task = self.player.task
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        return result
+
+    def stop(self) -> None:
+        """End what really runs, if anything does."""
+        if self.live is not None:
+            self.live.stop()
+
+    def jobs(self) -> tuple[Job, ...]:
+        """What real commands left running."""
+        return self.live.jobs() if self.live is not None else ()
+
+    def close(self) -> None:
+        """End what really runs."""
+        if self.live is not None:
+            self.live.close()
+
+
+class RecordedTool:
+    """A tool that checks and describes as ever, and whose observation is the recorded one."""
+
+    def __init__(self, tool: Tool, player: Player) -> None:
+        self._tool = tool
+        self._player = player
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The real one."""
+        return self._tool.spec
+
+    def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments, checked by the real tool."""
+        return self._tool.check(arguments)
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
+        """The effect of this call."""
+        return self._tool.effect_of(arguments)
+
+    def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """What would happen, and why."""
+        return self._tool.describe(arguments)
+
+    def detail(self, arguments: Mapping[str, Any]) -> str:
+        """Depends on files that may not be here: left to the comparison to ignore."""
+        del arguments
+        return ""
+
+    async def run(self, arguments: Mapping[str, Any]) -> str:
+        """The recorded observation; raises `ToolError` where the tool failed."""
+        if self._tool.effect_of(arguments) == "none":
+            waiting = self._player.turn.inside[self.spec.name]
+            if not waiting:
+                raise ToolError("The recording has no result of {name}.", name=self.spec.name)
+            message = waiting.popleft()
+        else:
+            outcome = self._player.next_outcome()
+            if outcome is None or self._player.crashed:
+                raise ToolError("The recording has no result of {name}.", name=self.spec.name)
+            message = outcome.message
+        if getattr(message, "status", "success") == "error":
+            raise ToolError("{text}", text=message.text)
+        return str(message.text)
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """A real executor in a copy of the folder that speaks of the original one.
+
+    `home` is the recorded folder, `scratch` its copy: the one stands for the other in commands,
+    folders and output.
+    """
+
+    executor: Executor
+    home: str
+    scratch: Path
+
+    @property
+    def cwd(self) -> str:
+        """In terms of the recorded folder."""
+        return self._back(self.executor.cwd)
+
+    @property
+    def next_output(self) -> str | None:
+        """The real one."""
+        return self.executor.next_output
+
+    def run(self, command: str, **how: Any) -> CommandResult:
+        """Run the command in the copy."""
+        result = self.executor.run(command.replace(self.home, str(self.scratch)), **how)
+        text, cwd = self._back(result.text), self._back(result.cwd)
+        return replace(result, command=command, text=text, cwd=cwd)
+
+    def _back(self, text: str) -> str:
+        return text.replace(str(self.scratch), self.home)
+
+    def stop(self) -> None:
+        """End the running command."""
+        self.executor.stop()
+
+    def jobs(self) -> tuple[Job, ...]:
+        """The real ones."""
+        return self.executor.jobs()
+
+    def close(self) -> None:
+        """End everything."""
+        self.executor.close()

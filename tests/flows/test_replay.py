@@ -1,0 +1,187 @@
+"""A recorded session played again: it is the same, or the first difference is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kogniterm.runtime import events
+from kogniterm.sessions.records import Outcome
+from kogniterm.sessions.stored import new_row
+from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
+from tests.support.forge import Forge, Started
+
+STEPS = """
+replies:
+  - calls:
+      - {tool: read_file, arguments: {path: notes}}
+      - {tool: execute_command, arguments: {command: echo one, purpose: Look}}
+  - calls: [{tool: write_file, arguments: {path: made, content: written}}]
+  - run: mkdir sub; cd sub; false
+  - run: pwd
+  - text: Done.
+  - text: Welcome.
+"""
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    forge = Forge()
+    yield forge
+    forge.close()
+
+
+def cli(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:
+    environ = {**flow.environ, **({"KOGNITERM_FAULTS": faults} if faults else {})}
+    return forge.start(list(words), environ=environ, folder=flow.folder, scratch=flow.folder.parent)
+
+
+def replayed(forge: Forge, flow: Flow, *words: str) -> tuple[int, dict[str, Any]]:
+    started = cli(forge, flow, "replay", *(words or ("last",)), "--json")
+    status = started.wait()
+    assert started.out.read_text().startswith("{"), started.said
+    return status, json.loads(started.out.read_text())
+
+
+async def recorded(make_flow: MakeFlow) -> Flow:
+    flow = make_flow(STEPS, decisions=[yes, yes, yes, yes])
+    (flow.folder / "notes").write_text("remember\n")
+    answer = await flow.run("do it")
+    assert answer.text == "Done."
+    assert flow.session is not None
+    await flow.session.run_shell("echo mine", sink=flow.tell)
+    await flow.run("thanks")
+    flow.close()
+    return flow
+
+
+async def test_a_session_plays_the_same_without_its_files(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = await recorded(make_flow)
+    (flow.folder / "notes").unlink()
+    (flow.folder / "made").unlink()
+    status, report = replayed(forge, flow)
+    assert report == {"turns": 2, "commands": 3, "divergence": None}
+    assert status == 0
+    assert not (flow.folder / "made").exists()
+
+
+async def test_a_live_replay_runs_in_a_copy(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(
+        "replies: [{run: 'cat notes; echo more >>notes; pwd', purpose: Go}, {text: Done.}]",
+        decisions=[yes],
+    )
+    (flow.folder / "notes").write_text("first\n")
+    await flow.run()
+    flow.close()
+    (flow.folder / "notes").write_text("first\n")
+    status, report = replayed(forge, flow, "last", "--live")
+    assert (status, report["divergence"]) == (0, None)
+    assert (flow.folder / "notes").read_text() == "first\n"
+    (flow.folder / "notes").write_text("other\n")
+    status, report = replayed(forge, flow, "last", "--live")
+    assert status == 1
+    found = report["divergence"]
+    assert (found["turn"], found["kind"]) == (1, "outcome")
+    assert "first" in str(found["recorded"])
+    assert "other" in str(found["replayed"])
+
+
+async def test_refusals_edits_and_interrupts_play_the_same(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(
+        "replies: [{run: echo a}, {run: echo b}, {text: No.}, {run: 'echo c; sleep 600'}]",
+        decisions=[change_to("echo edited"), yes, no("not now"), yes],
+    )
+    await flow.run("one")
+    task = asyncio.ensure_future(flow.run("two"))
+    await flow.until(lambda event: isinstance(event, events.CommandOutput) and b"c" in event.data)
+    task.cancel()
+    assert (await task).stop == "interrupted"
+    flow.close()
+    status, report = replayed(forge, flow)
+    assert report["divergence"] is None
+    assert (status, report["turns"]) == (0, 2)
+
+
+async def test_a_plan_plays_the_same(make_flow: MakeFlow, forge: Forge) -> None:
+    script = """
+replies:
+  - calls:
+      - tool: make_plan
+        arguments:
+          goal: Count
+          steps: [{what: Write it, check: {kind: command, value: test -f out}}]
+  - run: echo 1 >out
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - text: Done.
+"""
+    flow = make_flow(script)
+    await flow.run("count")
+    flow.close()
+    assert replayed(forge, flow)[1]["divergence"] is None
+
+
+@pytest.mark.parametrize("point", ["after-intent", "before-decision", "after-outcome"])
+async def test_a_crash_is_played_as_the_crash_it_was(
+    make_flow: MakeFlow, forge: Forge, point: str
+) -> None:
+    flow = make_flow("replies: [{run: echo a, purpose: Go}, {text: Done.}]")
+    model = str(flow.flags["model"])
+    words = ["run", "-y", "--no-sandbox", "--model", model, "go"]
+    assert cli(forge, flow, *words, faults=f"kill:{point}").wait() == -signal.SIGKILL
+    again = make_flow("replies: [{text: Told.}]")
+    again.open("last")
+    await again.run(None)
+    await again.run("and then?")
+    again.close()
+    status, report = replayed(forge, again)
+    assert report["divergence"] is None
+    assert (status, report["turns"]) == (0, 2)
+
+
+async def test_a_bug_report_can_be_replayed(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = await recorded(make_flow)
+    report = flow.folder.parent / "report.jsonl"
+    assert cli(forge, flow, "sessions", "report", "last", "--to", str(report)).wait() == 0
+    (flow.folder.parent / "data" / "kogniterm.db").unlink()
+    status, found = replayed(forge, flow, str(report))
+    assert (status, found["divergence"]) == (0, None)
+
+
+async def test_a_changed_record_is_where_the_run_differs(
+    make_flow: MakeFlow, forge: Forge, tmp_path: Path
+) -> None:
+    flow = await recorded(make_flow)
+    session = flow.open("last")
+    rows = list(session.journal.records())
+    place = next(
+        at
+        for at, record in enumerate(rows)
+        if isinstance(record.body, Outcome) and record.body.result is not None
+    )
+    body = rows[place].body
+    assert isinstance(body, Outcome)
+    assert body.result is not None
+    changed = replace(body, result=replace(body.result, exit_code=9))
+    row = new_row(changed, rows[place].seq - 1, rows[place].time, rows[place].previous)
+    session.cabinet.store.backend.execute(
+        "UPDATE records SET payload = ?, salt = ?, hash = ? WHERE session_id = ? AND seq = ?",
+        (row.payload, row.salt, row.hash, session.id, rows[place].seq),
+    )
+    flow.close()
+    status, report = replayed(forge, flow)
+    assert status == 1
+    assert (report["divergence"]["turn"], report["divergence"]["kind"]) == (1, "outcome")
+    started = cli(forge, flow, "replay", "last")
+    assert started.wait() == 1
+    assert "first differs from the record in turn 1, at outcome" in started.said
