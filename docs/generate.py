@@ -1,4 +1,4 @@
-"""Writes the pages that are made from tables: docs/configuration.md, docs/cli.md, .env.example.
+"""Writes the pages made from tables: .env.example and configuration, cli, commands, kogniterm.1.
 
 `make docs` runs it; a test fails when a page differs from what would be written.
 """
@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kogniterm.cli import verbs
@@ -174,10 +175,23 @@ def _wrapped(text: str, start: str) -> list[str]:
     return wrap(text, 96, initial_indent=start, subsequent_indent=start)
 
 
+def _from(page: str) -> Callable[[], str]:
+    """A page of docs/manual.py, which lies beside this file and in no package."""
+    spec = importlib.util.spec_from_file_location("manual", ROOT / "docs" / "manual.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made: Callable[[], str] = getattr(module, page)
+    return made
+
+
 PAGES = {
     ".env.example": env_example,
     "docs/configuration.md": configuration,
     "docs/cli.md": command_line,
+    "docs/commands.md": _from("slash_commands"),
+    "docs/kogniterm.1": _from("man_page"),
 }
 
 

@@ -22,6 +22,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("run", "kogniterm.cli.run", "do one task and exit"),
     Verb("resume", "kogniterm.cli.resume", "go on with a session"),
     Verb("sessions", "kogniterm.cli.sessions", "find, read, copy and delete sessions"),
+    Verb("replay", "kogniterm.cli.replay", "run a session again from its record"),
     Verb("memory", "kogniterm.cli.memory", "see, correct and forget what is remembered"),
     Verb("recipe", "kogniterm.cli.recipe", "keep, show and run recipes"),
     Verb("models", "kogniterm.cli.models", "fetch or remove the embedded local model"),
@@ -31,6 +32,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("storage", "kogniterm.cli.storage", "check, update and copy the database"),
     Verb("config", "kogniterm.cli.config", "show the settings and where each came from"),
     Verb("doctor", "kogniterm.cli.doctor", "check what is configured, reachable and missing"),
+    Verb("completion", "kogniterm.cli.completion", "print a completion script for a shell"),
 )
 
 

@@ -24,7 +24,16 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", [".env.example", "docs/configuration.md", "docs/cli.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        ".env.example",
+        "docs/configuration.md",
+        "docs/cli.md",
+        "docs/commands.md",
+        "docs/kogniterm.1",
+    ],
+)
 def test_a_generated_page_is_up_to_date(page: str) -> None:
     written = (ROOT / page).read_text(encoding="utf-8")
     assert written == generator().PAGES[page](), "run `make docs`"
