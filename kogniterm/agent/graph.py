@@ -7,6 +7,7 @@ the journal is what survives. `think` enters it again with the observations in t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,8 +16,8 @@ from langgraph.graph import END, START, StateGraph
 
 from kogniterm.agent.nodes import create_plan, decide_action, execute_tool, final_response
 from kogniterm.agent.routing import route_decision, route_entry, route_observed
-from kogniterm.agent.state import GraphState, ThinkContext
-from kogniterm.types import ModelEvent, NodeUpdate, Plan, ToolCalled, Usage
+from kogniterm.agent.state import GraphState, Item, ThinkContext
+from kogniterm.types import NodeUpdate, Plan, Usage
 
 # Each model round is at most two graph steps; the budget in `may_continue` ends a turn long
 # before this does.
@@ -43,7 +44,7 @@ def compiled() -> Any:
 
 async def think(
     messages: Sequence[BaseMessage], plan: Plan | None, context: ThinkContext
-) -> AsyncIterator[NodeUpdate | ModelEvent | ToolCalled | str]:
+) -> AsyncIterator[Item]:
     """Run the graph until it answers or waits for an action.
 
     Yields node updates to be journaled, model events as they stream, tools that ran inside, and
@@ -51,6 +52,8 @@ async def think(
     """
     state: GraphState = {"messages": list(messages), "plan": plan, "pending": []}
     config = {"recursion_limit": RECURSION_LIMIT}
+    # Sub-agents run through this same graph; handing it down keeps the imports one way.
+    context = replace(context, think=think)
     stream = compiled().astream(state, config, context=context, stream_mode=["updates", "custom"])
     async for mode, data in stream:
         if mode == "custom":

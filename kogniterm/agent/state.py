@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from kogniterm.protocols import Model, Tool
-from kogniterm.types import ActionRequest, Plan, PlanMode, Text, Usage
+from kogniterm.types import (
+    ActionRequest,
+    ModelEvent,
+    NodeUpdate,
+    Plan,
+    PlanMode,
+    Text,
+    ToolCalled,
+    Usage,
+)
 
 
 class GraphState(TypedDict, total=False):
@@ -29,6 +38,12 @@ def _always_room(messages: Sequence[BaseMessage]) -> bool:
     return True
 
 
+Item = NodeUpdate | ModelEvent | ToolCalled | str
+"""What a run of the graph reports: see `graph.think`."""
+
+Think = Callable[[Sequence[BaseMessage], Plan | None, "ThinkContext"], AsyncIterator[Item]]
+
+
 @dataclass(frozen=True, slots=True)
 class ThinkContext:
     """The ports of one graph invocation.
@@ -38,7 +53,7 @@ class ThinkContext:
     the graph returned fit to be kept and sent. `has_room` tells whether a history may grow on;
     when it may not the graph ends so that the runtime can compact it, and is entered again. With
     `plan_only` it ends once a plan is made. `delegates` offers sub-agents, which cannot have
-    any themselves. `said_meanwhile` gives what the person said while the turn ran, until it is
+    any themselves; `think` is the graph they run through. `said_meanwhile` gives what the person said while the turn ran, until it is
     journaled.
     """
 
@@ -53,3 +68,4 @@ class ThinkContext:
     plan_only: bool = False
     delegates: bool = False
     said_meanwhile: Callable[[], Sequence[str]] = tuple
+    think: Think | None = None

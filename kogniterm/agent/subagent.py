@@ -132,9 +132,9 @@ class SubAgent:
 
     async def run(self) -> Result:
         """Its answer, clipped; or what it had found when its budget was used up."""
-        from kogniterm.agent.graph import think
-
-        inner = self._context()
+        inner, think = self._context(), self.context.think
+        if think is None:
+            raise ToolError("There are no sub-agents here; do it yourself.")
         self.messages.append(HumanMessage(self.task.text))
         plan: Plan | None = None
         while True:
