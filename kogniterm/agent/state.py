@@ -53,8 +53,8 @@ class ThinkContext:
     the graph returned fit to be kept and sent. `has_room` tells whether a history may grow on;
     when it may not the graph ends so that the runtime can compact it, and is entered again. With
     `plan_only` it ends once a plan is made. `delegates` offers sub-agents, which cannot have
-    any themselves; `think` is the graph they run through. `said_meanwhile` gives what the person said while the turn ran, until it is
-    journaled.
+    any themselves; `think` is the graph they run through. `said_meanwhile` gives what the person
+    said while the turn ran, until it is journaled.
     """
 
     model: Model
