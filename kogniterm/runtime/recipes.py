@@ -162,7 +162,7 @@ class SessionRecipePorts:
             wish, context, lambda item: relay(item, self.front.sink, self.count)
         ).run()
         if result.failed:
-            raise KognitermError("{why}", why=result.text)
+            raise KognitermError("The recipe's sub-agent failed: {why}", why=result.text)
         return NodeResult(result.text)
 
     def _may_continue(self) -> None:
