@@ -94,15 +94,30 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     checker.add_argument("--cwd", default=None, help=_("folder the command would run in"))
 
 
-def run(args: argparse.Namespace, *, policy_file: Path | None = None, history: History = ()) -> int:
-    """Run the verb; exit status 0, or for `test` 1 when something would be decided differently."""
-    rules = load(args.file or policy_file)
+def run(
+    args: argparse.Namespace,
+    *,
+    policy_file: Path | None = None,
+    history: History | None = None,
+) -> int:
+    """Run the verb; exit status 0, or for `test` 1 when something would be decided differently.
+
+    Without `policy_file` and `history` they are the person's own rules and earlier sessions.
+    """
+    from kogniterm.cli import stores
+
+    rules = load(args.file or policy_file or stores.paths_in_use().policy_file)
     if args.policy_verb == "check":
         folder = str(Path(args.cwd or ".").resolve())
         lines = check(args.command_text, folder=folder, rules=rules, mode=args.mode)
         sys.stdout.write("\n".join(lines) + "\n")
         return EXIT_DONE
-    return _test(history, rules, args.mode)
+    if history is not None:
+        return _test(history, rules, args.mode)
+    from kogniterm.sessions.history import judged_commands
+
+    with stores.opened(stores.location_of(args)) as store:
+        return _test(judged_commands(store), rules, args.mode)
 
 
 def _test(history: History, rules: RuleSet, mode: ApprovalMode) -> int:

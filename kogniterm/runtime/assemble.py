@@ -118,7 +118,7 @@ def assemble(
         command_timeout=settings.command_timeout or None,
         open_model=open_model,
         release=release,
-        cabinet=Cabinet(store, journal, paths),
+        cabinet=Cabinet(store, journal, paths, settings.session_max_age_days),
         asker=asker,
         memory=memory,
         notices=(*given.notices, *_found(journal), *told),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import KognitermError, UsageError
 from kogniterm.runtime.forgetting import forgettables
 from kogniterm.runtime.trust import TrustStore, trusted_files
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kogniterm.sessions.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Cabinet:
@@ -25,6 +28,22 @@ class Cabinet:
     store: SessionStore
     journal: SessionJournal
     paths: Paths
+    max_age_days: int | None = None
+
+    def expire(self) -> None:
+        """Delete the sessions that nobody used for longer than the person wants them kept.
+
+        Called when a session has done its work, so that nobody waits for it. What goes wrong
+        is logged: the next session will try again.
+        """
+        if self.max_age_days is None:
+            return
+        try:
+            gone = self.store.expire(self.max_age_days)
+        except KognitermError:
+            log.exception("old sessions could not be deleted")
+        else:
+            log.info("%d old sessions were deleted", len(gone))
 
     def project_commands(self) -> tuple[tuple[str, str], ...]:
         """Name and text of the own commands that the session's folder brings, if it is trusted."""

@@ -171,8 +171,15 @@ class RecordedTool:
         return self._tool.effect_of(arguments)
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
-        """What would happen, and why."""
-        return self._tool.describe(arguments)
+        """What would happen, and why: recorded, because the files may not be here."""
+        proposed = self._player.turn.proposed[self.spec.name]
+        if not proposed:
+            return self._tool.describe(arguments)
+        request = proposed.popleft()
+        # A command must be compared as the model gave it now.
+        if request.effect == "command":
+            return self._tool.describe(arguments)
+        return request.command, request.purpose
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
         """Depends on files that may not be here: left to the comparison to ignore."""

@@ -169,6 +169,7 @@ class LiveSession:
         """Let what is still being learnt end, release the model; call before `close`."""
         if self.memory is not None:
             await self.memory.finish()
+        self.cabinet.expire()
         await close_model(self.chat_model)
 
     async def run_shell(

@@ -27,7 +27,7 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
-from kogniterm.types import Plan
+from kogniterm.types import ActionRequest, Plan
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -55,6 +55,7 @@ class TurnTape:
     decided: deque[Decided] = field(default_factory=deque)
     outcomes: deque[Outcome] = field(default_factory=deque)
     inside: dict[str, deque[BaseMessage]] = field(default_factory=lambda: defaultdict(deque))
+    proposed: dict[str, deque[ActionRequest]] = field(default_factory=lambda: defaultdict(deque))
     failure: NodeRan | None = None
     ended: TurnEnded | None = None
 
@@ -111,6 +112,8 @@ def _take_node(turn: TurnTape, body: NodeRan) -> None:
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
     update = body.update
+    for request in update.pending:
+        turn.proposed[request.tool].append(request)
     if update.node in THINKING and update.plan is not None and not update.messages:
         turn.plan = update.plan  # a plan the person gave with the input
         return

@@ -29,6 +29,7 @@ _VARYING = frozenset(
         "duration",
         "env_hash",
         "id",
+        "output_bytes",
         "output_path",
         "request_id",
         "response_metadata",

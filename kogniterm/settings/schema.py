@@ -244,6 +244,13 @@ class Settings(BaseSettings):
     output_quota_mb: int = _setting(
         1024, "Megabytes of whole command outputs kept on disk; the oldest go first.", ge=0
     )
+    session_max_age_days: int | None = _setting(
+        None,
+        "Days a session that nobody uses is kept; then it is deleted with all that belongs to it. "
+        "Unset keeps every session.",
+        ge=1,
+        example="90",
+    )
     output_max_age_days: int = _setting(30, "Days a command's whole output is kept on disk.", ge=0)
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "How much goes to the log file."
