@@ -34,6 +34,7 @@ _UNDONE = {
     b"2026": b"\x1b[?2026l",
 }  # fmt: skip
 """Private modes that are off in a plain terminal (xterm's control sequences)."""
+_OWN_SCREENS = (b"47", b"1047", b"1049")
 _PLAIN = b"\x1b[m\x1b[?25h\x1b[?7h\x1b>\x0f\x1b(B"
 """No colours, cursor shown, wrapping on, numeric keypad, the plain character set."""
 
@@ -44,6 +45,11 @@ class ModeTracker:
     def __init__(self) -> None:
         self._rest = b""
         self.on: list[bytes] = []
+
+    @property
+    def own_screen(self) -> bool:
+        """Whether the program draws on the terminal's other screen."""
+        return any(mode in self.on for mode in _OWN_SCREENS)
 
     def saw(self, data: bytes) -> None:
         """Take in output, split anywhere."""
@@ -90,12 +96,16 @@ class HandOver:
         """Take the terminal; `shown` is recent output that the program expects on the screen."""
         self.input, self._out = self._terminal.acquire()
         _echo, canonical = _line_modes(self._master)
-        if canonical:
+        line_by_line = canonical or not self._modes.own_screen
+        if not canonical:
+            self.show(self._modes.redo())
+        if line_by_line:
+            # Line editors (readline) leave the translation of newlines to the terminal, and
+            # nothing makes them write their prompt again.
             with contextlib.suppress(termios.error):
                 set_output_processing(self._master, on=True)
             self.show(_prompt_of(shown))
-        else:
-            self.show(self._modes.redo())
+        if not canonical:
             rows, columns = self._terminal.size()
             with contextlib.suppress(OSError):
                 # Two changes of size make a full-screen program draw everything again.
@@ -116,7 +126,7 @@ class HandOver:
 
     def show(self, data: bytes) -> None:
         """Write output to the person's terminal."""
-        if b"\n" in data and _translates_nothing(self._master):
+        if b"\n" in data and _translates_nothing(self._master, self._modes.own_screen):
             data = re.sub(rb"(?<!\r)\n", b"\r\n", data)
         while data:
             try:
@@ -176,13 +186,17 @@ def _line_modes(master: int) -> tuple[bool, bool]:
     return bool(local & termios.ECHO), bool(local & termios.ICANON)
 
 
-def _translates_nothing(master: int) -> bool:
-    """Whether line feeds come bare from a program that does not position its cursor itself."""
+def _translates_nothing(master: int, own_screen: bool) -> bool:
+    """Whether line feeds come bare from a program that does not position its cursor itself.
+
+    Line editors switch back, after each line, to the modes they were started with.
+    """
     try:
         modes = termios.tcgetattr(master)
     except termios.error:
         return False
-    return bool(modes[3] & termios.ICANON) and not modes[1] & termios.OPOST
+    by_lines = bool(modes[3] & termios.ICANON) or not own_screen
+    return by_lines and not modes[1] & termios.OPOST
 
 
 def _prompt_of(shown: bytes) -> bytes:

@@ -171,6 +171,16 @@ class Desk:
         if self.look.attention is not None:
             self.look.attention.call(_("KogniTerm: a question waits for you"))
 
+    def keyboard_lent(self) -> None:
+        """A command of the model's got the keyboard: tell how to get it back."""
+        screen = self._screen
+        if screen is None or screen.frame is None or screen.frame.own or screen.frame.lent:
+            return
+        screen.hand_over()
+        self.say(
+            Text("The keyboard is with the command; Ctrl-] leaves it running as a job."), "warning"
+        )
+
     def folder_of(self, request: ActionRequest) -> str:
         """The folder a request was proposed for."""
         folders = self._screen.folders if self._screen is not None else {}

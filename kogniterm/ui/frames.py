@@ -95,6 +95,7 @@ class CommandFrame:
         self.output = OutputTail()
         self.waiting: Waiting | None = None
         self.own = own
+        self.lent = False
         self._started = started
         self._clock = clock
 
@@ -128,10 +129,20 @@ class CommandFrame:
         foot.truncate(width, overflow="ellipsis")
         return [*lines, *painter.lines(foot, width)]
 
+    def handed_over(self, painter: Painter, width: int, rows: int) -> str:
+        """The frame for good as the person gets the keyboard: from here on the command writes
+        to the screen itself, beginning with its unfinished last line."""
+        self.lent = True
+        lines = screen_lines(self.output.tail().rpartition(b"\n")[0])[-max(rows, 1) :]
+        shown = [self._output_line(line, painter, width) for line in lines]
+        return "\n".join([*self.header(painter, width), *shown]) + "\n"
+
     def ended(
         self, result: CommandResult, painter: Painter, fold: int, width: int, number: int
     ) -> str:
         """The frame for good: header, folded output, how it ended."""
+        if self.lent:
+            return painter.paint(self.footer(result, painter), width)
         shown, hidden = self._folded(result, fold)
         whole = self.output.bytes >= result.output_bytes
         folded = plural("{count} line folded", "{count} lines folded", hidden)

@@ -304,15 +304,20 @@ class PromptFront:
         """Write what is finished above the prompt, as part of the frame that follows."""
         if not self._pending:
             return
-        text, self._pending = "".join(self._pending), []
         output = self.app.output
         held = isinstance(output, HeldOutput)
         if isinstance(output, HeldOutput):
             output.held = True
         self.app.renderer.erase()
-        output.write_raw(text.replace("\n", "\r\n"))
+        self.write_pending()
         if held and isinstance(output, HeldOutput):
             output.held = False
+
+    def write_pending(self) -> None:
+        """Write what is finished where the cursor stands; nothing else may be drawn there."""
+        text, self._pending = "".join(self._pending), []
+        self.app.output.write_raw(text.replace("\n", "\r\n"))
+        self.app.output.flush()
 
     def _after_render(self, app: Application[int]) -> None:
         if app.loop is not None:

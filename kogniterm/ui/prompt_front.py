@@ -44,6 +44,7 @@ _QUERY_TERMS = (
 )
 
 COPY_BYTES = 256 * 1024
+ON_ITS_WAY_SECONDS = 0.05
 
 
 class TerminalFront(PromptFront):
@@ -174,7 +175,7 @@ class TerminalFront(PromptFront):
         from kogniterm.ui.handover import PersonTerminal
 
         if self._lending is None:
-            self._lending = Lending(self.lent)
+            self._lending = Lending(self._keyboard_lent)
         return PersonTerminal(
             self.app.input.fileno(),
             self.app.output.fileno(),
@@ -188,6 +189,16 @@ class TerminalFront(PromptFront):
         with set_app(self.app):
             async with in_terminal():
                 yield
+
+    @contextlib.asynccontextmanager
+    async def _keyboard_lent(self) -> AsyncIterator[None]:
+        """The terminal for a running command; its person is told how to get it back."""
+        # What the command wrote just now is still on its way to the screen.
+        await asyncio.sleep(ON_ITS_WAY_SECONDS)
+        self._repl.keyboard_lent()
+        async with self.lent():
+            self.write_pending()
+            yield
 
     async def _run_program(self, command: Sequence[str]) -> int:
         async with self.lent():

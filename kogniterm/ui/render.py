@@ -109,13 +109,20 @@ class ScreenSink:
         self._status.hint = text
         self.surface.refresh()
 
+    def hand_over(self) -> None:
+        """The person gets the running command's keyboard: what it wrote so far stays."""
+        if self.frame is not None:
+            rows, columns = self.surface.size()
+            self.surface.commit(self.frame.handed_over(self.painter, columns, rows - 6))
+
     def settle(self) -> None:
         """Nothing runs any more, however it ended: leave no spinner and no frame behind."""
         self._finish_block()
         if self.frame is not None:
-            lines = self.frame.header(self.painter, self._columns())
-            self.frame = None
-            self.surface.commit("\n".join(lines) + "\n")
+            frame, self.frame = self.frame, None
+            if not frame.lent:
+                lines = frame.header(self.painter, self._columns())
+                self.surface.commit("\n".join(lines) + "\n")
         if self.running:
             self._set_running(False)
 

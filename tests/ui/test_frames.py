@@ -131,3 +131,14 @@ def test_colours_of_the_output_survive_and_end_with_the_line() -> None:
     drawn = frame(output=b"\x1b[31mred\nplain\n").ended(result(), painter, 16, 60, 1)
     assert "\x1b[31mred\x1b[0m" in drawn
     assert "│ plain" in without_style(drawn)
+
+
+def test_a_command_that_gets_the_keyboard_keeps_what_it_wrote_and_only_ends_later() -> None:
+    made = frame("git add -p", b"--- a/f\n+++ b/f\n+b\nStage this hunk? ")
+    assert made.handed_over(PLAIN, 60, 20) == "╭ $ git add -p\n│ --- a/f\n│ +++ b/f\n│ +b\n"
+    assert made.ended(result(), PLAIN, 16, 60, 1) == "╰ ✓ exit 0 · 1.2 s\n\n"
+
+
+def test_only_what_fits_the_screen_is_kept_above_the_keyboard() -> None:
+    made = frame("seq", b"".join(b"%d\n" % number for number in range(50)))
+    assert made.handed_over(PLAIN, 60, 2) == "╭ $ seq\n│ 48\n│ 49\n"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -125,6 +126,7 @@ def same(name: str, text: str) -> None:
         ("es-80", 80, ("[y] aprobar", "tokens de entrada"), {"LANG": "es_ES.UTF-8"}),
         ("en-80-no-color", 80, ("[y] approve", "tokens in"), {"NO_COLOR": "1"}),
         ("en-80-dumb", 80, ("Your decision", "tokens in"), {"TERM": "dumb"}),
+        ("en-80-light", 80, ("[y] approve", "tokens in"), {"COLORFGBG": "0;15"}),
     ],
 )
 def test_the_main_flow(
@@ -168,3 +170,25 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
     terminal.until("still 42 here")
     terminal.keys("C-d")
     assert terminal.status() == 0
+
+
+def test_a_command_of_the_model_that_reads_the_keyboard_gets_it(terminals: list[Tmux]) -> None:
+    terminal = Tmux(60, 24, "--no-sandbox", "--memory", "off", "--model", "scripted:hand.yaml")
+    terminals.append(terminal)
+    asks = "import readline; n = input(chr(78) + 'ame: '); print('hello ' + n); input(chr(62))"
+    run = f'echo before; {sys.executable} -c "{asks}"'
+    script = {"replies": [{"run": run, "purpose": "ask"}, "Fine."]}
+    (terminal.project / "hand.yaml").write_text(json.dumps(script))
+    terminal.until("scripted:")
+    terminal.keys("go", "Enter")
+    terminal.until("[y] approve")
+    terminal.keys("y")
+    shown = terminal.until("\nName:")
+    assert "│ before\n" in shown
+    assert "Ctrl-]" in shown
+    terminal.keys("ana", "Enter")
+    # The line editor gave the terminal back its old modes; lines must start at the left.
+    terminal.until("Name: ana\nhello ana\n>")
+    terminal.keys("Enter")
+    terminal.until("\n╰ ✓ exit 0")
+    terminal.until("\nFine.")
