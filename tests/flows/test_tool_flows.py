@@ -1,0 +1,147 @@
+"""Tools that reach the person, memory and background jobs, through whole turns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kogniterm.runtime import events
+from kogniterm.types import UserInput
+from tests.flows.conftest import MakeFlow, no, yes
+
+
+def call(tool: str, arguments: str) -> str:
+    return f"{{calls: [{{tool: {tool}, arguments: {arguments}}}]}}"
+
+
+async def test_a_job_is_listed_waited_for_and_read_unasked(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:
+  - {{run: "(echo from-the-job; read line < gate; echo done) &"}}
+  - {call("jobs", "{action: list}")}
+  - {{run: "echo go > gate"}}
+  - {call("jobs", "{action: wait, id: j1}")}
+  - {call("jobs", "{action: read, id: j1}")}
+  - {{text: Done.}}
+"""
+    flow = make_flow(script, decisions=[yes, yes])
+    os.mkfifo(flow.folder / "gate")
+    await flow.run()
+    shown = "\n".join(flow.shown)
+    assert "j1 running: (echo from-the-job" in shown
+    assert "j1 ended with 0" in shown
+    assert "from-the-job\ndone" in shown
+    assert len(flow.person.asked) == 2  # type: ignore[union-attr]  # a person is there
+
+
+async def test_typing_into_a_job_and_stopping_it_are_asked_about(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:
+  - {{run: "sleep 600 &"}}
+  - {call("jobs", '{action: send, id: j1, keys: "hello there"}')}
+  - {call("jobs", "{action: stop, id: j1}")}
+  - {{text: Done.}}
+"""
+    flow = make_flow(script, decisions=[yes, yes, no("let it run")])
+    answer = await flow.run()
+    asked = [request for request, _report, _verdict in flow.person.asked]  # type: ignore[union-attr]
+    assert [request.effect for request in asked] == ["command", "keystrokes", "keystrokes"]
+    assert asked[1].command == "type into j1: 'hello there'"
+    assert "sleep 600" in asked[1].purpose
+    assert answer.stop == "refused"
+    job = flow.session.executor.jobs()[0]  # type: ignore[union-attr]
+    assert job.state == "running"
+
+
+async def test_a_job_there_is_not_is_an_observation(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:
+  - {call("jobs", "{action: stop, id: j7}")}
+  - {{text: Done.}}
+"""
+    flow = make_flow(script)
+    await flow.run()
+    assert "There is no job j7." in flow.shown[2]
+
+
+async def test_arguments_that_do_not_fit_are_named(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:
+  - {call("jobs", "{action: send, id: j1}")}
+  - {call("jobs", "{action: read}")}
+  - {{text: Done.}}
+"""
+    flow = make_flow(script)
+    await flow.run()
+    assert "keys belong to send" in flow.shown[2]
+    assert "id is missing" in flow.shown[4]
+
+
+async def test_the_person_is_asked_and_the_choice_reaches_the_model(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:
+  - {call("ask_person", '{question: "Which one?", answers: [left, right]}')}
+  - {call("ask_person", '{question: "And why?", answers: [fast, cheap]}')}
+  - {{text: Done.}}
+"""
+    flow = make_flow(script, decisions=[])
+    session = flow.open()
+    seen: list[tuple[str, Sequence[str]]] = []
+    replies = ["right", ""]
+
+    async def ask(question: str, answers: Sequence[str]) -> str:
+        seen.append((question, answers))
+        return replies.pop(0)
+
+    assert flow.person is not None
+    await session.run(UserInput("go"), approver=flow.person, sink=flow.tell, ask=ask)
+    assert seen == [("Which one?", ["left", "right"]), ("And why?", ["fast", "cheap"])]
+    assert flow.shown[2] == "The person chose: right"
+    assert "own words" in flow.shown[4]
+    assert flow.person.asked == []
+
+
+async def test_where_nobody_is_the_model_is_told(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:
+  - {call("ask_person", '{question: "Which one?", answers: [left, right]}')}
+  - {{text: I chose left.}}
+"""
+    flow = make_flow(script)
+    answer = await flow.run()
+    assert "Nobody is there to answer" in flow.shown[2]
+    assert answer.text == "I chose left."
+    assert flow.of(events.ActionEnded)[0].failed
+
+
+async def test_remembering_rests_on_the_persons_own_words(make_flow: MakeFlow) -> None:
+    day = '{text: "They deploy on Mondays", quote: "we deploy on Mondays"}'
+    shell = '{text: "They use fish", quote: "I use fish"}'
+    script = f"""
+replies:
+  - {{run: "echo we deploy on Mondays"}}
+  - {call("remember", day)}
+  - {{text: Noted.}}
+  - {call("remember", day)}
+  - {{text: Noted.}}
+  - {call("remember", shell)}
+  - {{text: Noted.}}
+  - {call("recall", '{question: "which shell"}')}
+  - {{text: Fish.}}
+"""
+    flow = make_flow(script, decisions=[yes])
+    await flow.run("look at the file")
+    assert "Not stored" in "\n".join(flow.shown)
+    await flow.run("For later: we deploy on Mondays.")
+    memory = flow.session.memory.context.memory  # type: ignore[union-attr]
+    assert [fact.text for fact in memory.facts("pending")] == ["They deploy on Mondays"]
+    assert memory.facts("active") == []
+    await flow.run("Please remember that I use fish.")
+    assert "They use fish" in [fact.text for fact in memory.facts("active")]
+    await flow.run("what do I use?")
+    assert "They use fish" in flow.shown[-2]
+
+
+async def test_without_memory_there_are_no_memory_tools(make_flow: MakeFlow) -> None:
+    session = make_flow(memory="off").open()
+    assert not {"remember", "recall", "forget"} & set(session.tools)
