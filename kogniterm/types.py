@@ -79,13 +79,20 @@ StopReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a turn ended: the text for the person, why it stopped, and the process exit code."""
+    """How a turn ended: the text for the person, why it stopped, and the process exit code.
+
+    When a plan was worked on, `verified` names the steps that a command or check proved, and
+    `not_verified` the others with what is known of them: from the plan's evidence alone,
+    whatever the text claims.
+    """
 
     text: str
     stop: StopReason = "done"
     exit_code: int = 0
     reason: Text | None = None
     usage: Usage = Usage()
+    verified: tuple[str, ...] = ()
+    not_verified: tuple[str, ...] = ()
 
 
 # --- plans -----------------------------------------------------------------------------------

@@ -149,3 +149,23 @@ def settle_check(
         return updated, f"Check passed: {step_id} done. {where_we_are(updated)}"
     how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
     return _check_failed(plan, step, how)
+
+
+def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(what was verified, what was not) of a plan, a line a step.
+
+    Verified is what a command or a check proved. A step that rests on the model's judgement is
+    not, even if it is done.
+    """
+    verified: list[str] = []
+    other: list[str] = []
+    for step in plan.steps:
+        proof = step.evidence[-1] if step.evidence else None
+        judged = step.check is not None and step.check.kind == "judgement"
+        note = f": {proof.note}" if proof is not None and proof.note else ""
+        if step.status == "done" and proof is not None and proof.request_id and not judged:
+            verified.append(f"{step.id} {step.what}{note} (exit {proof.exit_code})")
+        else:
+            state = "judged" if step.status == "done" else step.status
+            other.append(f"{step.id} {step.what} [{state}]{note}")
+    return tuple(verified), tuple(other)

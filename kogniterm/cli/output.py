@@ -111,6 +111,8 @@ class Summary:
             "folder": self._folder,
             "usage": plain(answer.usage if answer.usage.calls else self._usage),
             "plan": plain(self._plan),
+            "verified": [self._redact(line) for line in answer.verified],
+            "not_verified": [self._redact(line) for line in answer.not_verified],
             "commands": commands,
             "actions": others,
             "notices": self._notices,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from kogniterm.agent.evaluate import findings
 from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan import open_steps
 from kogniterm.errors import (
@@ -24,6 +27,14 @@ from kogniterm.types import Answer, NodeUpdate, StopReason, Text
 
 def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
     """Arrow 12: the answer the graph left, or what is known when a budget ended the turn."""
+    answer = _ended(state, count, last)
+    if state.plan is None or state.plan == count.plan_before:
+        return answer
+    verified, not_verified = findings(state.plan)
+    return replace(answer, verified=verified, not_verified=not_verified)
+
+
+def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
     if last is not None and last.failure is not None:
         return Answer(_left_over(state), "budget", EXIT_BUDGET, last.failure, count.usage)
     text = (last.answer if last is not None else None) or ""

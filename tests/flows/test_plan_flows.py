@@ -75,6 +75,11 @@ async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     flow.open().give_plan(text)
     answer = await flow.run("Make it")
     assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
+    assert answer.verified == (
+        "s1 Create: test -e made (exit 0)",
+        "s2 Look: execute_command (exit 0)",
+    )
+    assert answer.not_verified == ()
     assert [s.status for s in flow.session.plan.steps] == ["done", "done"]  # type: ignore[union-attr]
     assert flow.of(events.PlanChanged)[0].plan.goal == "Make it"
     assert "what: Create" in flow.shown[0]
@@ -85,6 +90,22 @@ async def test_a_given_plan_cannot_be_answered_away(make_flow: MakeFlow) -> None
     flow.open().give_plan("{goal: g, steps: [{id: s1, what: a}]}")
     answer = await flow.run()
     assert (answer.text, answer.stop) == ("I did nothing.", "not_done")
+    assert (answer.verified, answer.not_verified) == ((), ("s1 a [active]",))
+
+
+async def test_a_judgement_is_named_as_such(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - run: echo fine
+  - calls: [{tool: complete_step, arguments: {step: s1, note: it reads well}}]
+  - text: All verified!
+"""
+    flow = make_flow(script)
+    flow.open().give_plan(
+        "{goal: g, steps: [{id: s1, what: a, check: {kind: judgement, value: reads well}}]}"
+    )
+    answer = await flow.run()
+    assert (answer.verified, answer.not_verified) == ((), ("s1 a [judged]: it reads well",))
 
 
 async def test_a_person_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> None:
