@@ -81,6 +81,8 @@ def test_json_is_one_object_with_everything() -> None:
         "folder": "/p",
         "usage": {"input": 10, "output": 2, "cached": 0, "calls": 1},
         "plan": result["plan"],
+        "verified": [],
+        "not_verified": [],
         "commands": [
             {
                 "id": "r1",

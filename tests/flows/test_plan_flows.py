@@ -93,6 +93,13 @@ async def test_a_given_plan_cannot_be_answered_away(make_flow: MakeFlow) -> None
     assert (answer.verified, answer.not_verified) == ((), ("s1 a [active]",))
 
 
+async def test_planning_works_without_memory(make_flow: MakeFlow) -> None:
+    flow = make_flow(f"replies:{MAKE}{WORK}", memory="off", plan="always")
+    answer = await flow.run("Make it")
+    assert answer.exit_code == 0
+    assert flow.shown[0].startswith("Make it\n\n(Make a plan with make_plan")
+
+
 async def test_a_judgement_is_named_as_such(make_flow: MakeFlow) -> None:
     script = """
 replies:

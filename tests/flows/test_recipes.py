@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from kogniterm.errors import ToolError, UsageError
 from kogniterm.runtime import events
 from kogniterm.runtime.build import unattended_approver
 from kogniterm.runtime.front import Front
+from kogniterm.runtime.plans import plan_from_text
 from kogniterm.runtime.recipes import run_in_session
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
 from kogniterm.tools.calculator import calculator
@@ -20,6 +23,7 @@ from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 
 __all__ = ["shell"]
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 async def cook(flow: Flow, text: str, **inputs: Any) -> Answer:
@@ -202,6 +206,15 @@ async def test_wrong_inputs_are_named_before_anything_runs(make_flow: MakeFlow) 
 def test_a_recipe_reads_back_as_it_was_written() -> None:
     for text in (COUNT, SUM):
         assert read_recipe(recipe_text(read_recipe(text))) == read_recipe(text)
+
+
+def test_the_recipes_and_plans_of_the_pages_are_good() -> None:
+    for page, read in (("recipes", read_recipe), ("plans", plan_from_text)):
+        text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+        examples = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+        assert examples
+        for example in examples:
+            read(example)
 
 
 @pytest.mark.parametrize(
