@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from langchain_core.messages import AIMessage, SystemMessage
@@ -26,7 +27,7 @@ from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.plans import plan_context
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
-from kogniterm.runtime.replay_world import Player, RecordedExecutor, RecordedTool
+from kogniterm.runtime.replay_world import KilledError, Player, RecordedExecutor, RecordedTool
 from kogniterm.runtime.turn import run_turn
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal import SessionJournal
@@ -78,7 +79,7 @@ class RecordedModel:
                              purpose=request.purpose)  # fmt: skip
         replies = self._player.turn.replies
         if not replies:
-            raise self._player.exhausted(
+            raise await self._player.exhausted(
                 ModelError("The recording has no further reply of the model in this turn.")
             )
         yield Reply(replies.popleft() or AIMessage(""), Usage(calls=1))
@@ -129,7 +130,7 @@ class RecordedPerson:
         if turn.judged and turn.judged[0].request_id == self._player.judged_id:
             return Decision("edit", turn.judged[0].report.command, "person")
         if not turn.decided:
-            raise self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
+            raise await self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
         return turn.decided.popleft().decision
 
 
@@ -162,10 +163,14 @@ class ReplaySession:
         return self.state.cwd
 
     def record(self, body: RecordBody, *, durable: bool = False) -> None:
-        """Append; nothing is written any more once the recording's process was killed."""
+        """Append. Raises `KilledError` once the recorded process was killed."""
         del durable
-        if not self.player.crashed:
-            self.journal.append(body)
+        if isinstance(body, Outcome) and body.status == "unknown" and self.player.settled:
+            # What was left of its output, and what the person said about it, is recorded.
+            body = replace(body, message=self.player.settled.message)
+        if self.player.crashed:
+            raise KilledError("The recorded process was killed here.")
+        self.journal.append(body)
 
     def take_plan(self) -> Plan | None:
         """The plan that was given with the input."""
@@ -301,17 +306,15 @@ async def _play(session: ReplaySession, player: Player, turn: TurnTape, front: F
     session.plan_mode = cast(PlanMode, turn.plan_mode)
     session.plan_only = turn.ended is not None and turn.ended.stop == "plan_only"
     given: UserInput | None = turn.given.input
+    if turn.ended is None or turn.ended.stop != "unknown":
+        front = replace(front, recover=player.recover)
     while True:
         player.crashed = False
         player.task = asyncio.ensure_future(run_turn(session, given, front))
-        await player.task
+        with suppress(KilledError):
+            await player.task
         if not player.crashed:
             return
-        player.crashed = False
-        for intent in session.state.unknown:
-            outcome = player.settled
-            if outcome is not None and outcome.status == "unknown":
-                session.record(Outcome(intent.request_id, "unknown", outcome.message))
         if not player.goes_on:
             return
         given = None

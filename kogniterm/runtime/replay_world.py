@@ -10,8 +10,9 @@ from typing import Any
 
 from kogniterm.errors import ExecutionError, KognitermError, ToolError
 from kogniterm.protocols import Executor, OutputSink, Terminal, Tool
+from kogniterm.runtime.front import Wish
 from kogniterm.sessions.recording import TurnTape
-from kogniterm.sessions.records import Outcome
+from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import (
     Answer,
     CommandResult,
@@ -21,6 +22,10 @@ from kogniterm.types import (
     Text,
     ToolSpec,
 )
+
+
+class KilledError(KognitermError):
+    """The recorded process was killed here: what follows was never written."""
 
 
 class Player:
@@ -52,13 +57,19 @@ class Player:
         turn = self.turn
         return turn.ended is not None or bool(turn.replies or turn.outcomes)
 
-    def exhausted(self, otherwise: KognitermError) -> BaseException:
-        """What ends the turn where its recording ends."""
+    async def recover(self, intent: Intent, output: str) -> Wish:
+        """What the person had wanted of a command whose outcome was unknown."""
+        del intent, output
+        return "again" if "propose it again" in self.last_observation else "skip"
+
+    async def exhausted(self, otherwise: KognitermError) -> KognitermError:
+        """What ends the turn where its recording ends; an interrupted one is cancelled here."""
         ended = self.turn.ended
         if ended is None:
             self.crashed = True
-        elif ended.stop == "interrupted":
-            return asyncio.CancelledError()
+        elif ended.stop == "interrupted" and self.task is not None:
+            self.task.cancel()
+            await asyncio.get_running_loop().create_future()
         return otherwise
 
     def next_outcome(self) -> Outcome | None:

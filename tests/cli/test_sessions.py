@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -169,3 +170,31 @@ def test_resuming_needs_a_session_and_a_terminal(shell: Shell, session: str) -> 
     assert "no session nothing" in shell.run("resume", "nothing").stderr
     assert shell.run("resume").returncode == 2
     assert "terminal" in shell.run("resume", "last").stderr
+
+
+def test_rules_are_tried_out_on_the_commands_of_earlier_sessions(shell: Shell) -> None:
+    model = shell.script("replies: [{run: echo hi}, {run: rm -rf gone}, {text: Done.}]")
+    task = ("run", "--no-sandbox", "-y", "--model", model, "go")
+    assert shell.run(*task).returncode == 0
+    same = shell.run("policy", "test", "--mode", "auto")
+    assert "Nothing would have been decided differently." in same.stdout
+    rules = shell.home / "rules.toml"
+    rules.write_text('[[rule]]\nprogram = "echo"\ndecision = "deny"\n')
+    changed = shell.run("policy", "test", "--mode", "auto", "--file", str(rules))
+    assert changed.returncode == 1
+    assert "allow => deny  echo hi" in changed.stdout
+    assert "rm -rf" not in changed.stdout
+
+
+def test_sessions_nobody_used_for_long_are_deleted_when_the_person_wants_it(shell: Shell) -> None:
+    model = shell.script("replies: [{text: Done.}]")
+    assert shell.run("run", "--model", model, "old task").returncode == 0
+    assert shell.run("run", "--model", model, "new task").returncode == 0
+    database = sqlite3.connect(shell.data / "kogniterm.db")
+    database.execute("UPDATE sessions SET updated = updated - 864000 WHERE title = 'old task'")
+    database.commit()
+    database.close()
+    keeping = {"KOGNITERM_SESSION_MAX_AGE_DAYS": "9"}
+    assert shell.run("run", "--model", model, "one more", environ=keeping).returncode == 0
+    titles = [one["title"] for one in json.loads(shell.run("sessions", "list", "--json").stdout)]
+    assert titles == ["one more", "new task"]
