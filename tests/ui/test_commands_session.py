@@ -253,3 +253,36 @@ async def test_own_commands_come_from_the_person_and_from_a_trusted_project(
     repl = Commanded(session)
     made[0].run(repl, "the diff")  # type: ignore[arg-type]  # the REPL's face
     assert [one.text for one in repl.inputs] == ["Review the diff"]
+
+
+async def test_own_commands_are_listed_completed_and_sent() -> None:
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+
+    from kogniterm.ui.commands.own import OwnCommand
+    from kogniterm.ui.completion import LineCompleter
+    from kogniterm.ui.repl import Opened
+    from tests.ui.screen import keyboard, live_repl
+
+    async def play(*_given: object) -> None:
+        return None
+
+    own = OwnCommand("review", "Review $1.", "Review a branch", "BRANCH").command()
+    with keyboard() as keys:
+        live, session = live_repl(
+            keys,
+            play,
+            rows=60,
+            opened=lambda played: Opened(played, commands=(own,)),  # type: ignore[arg-type]  # face
+        )
+        await live.until("· manual ·")
+        live.press("/help\r")
+        await live.until("/review BRANCH")
+        await live.until("Review a branch")
+        completer = LineCompleter(live.repl)
+        offered = completer.get_completions(Document("/rev"), CompleteEvent())
+        assert [one.text for one in offered] == ["/review"]
+        live.press("/review main\r")
+        await live.until(lambda: bool(session.inputs))
+        assert [one.text for one in session.inputs if one] == ["Review main."]
+        await live.leave()

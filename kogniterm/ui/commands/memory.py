@@ -22,7 +22,7 @@ MOST = 40
 
 
 def show_memory(context: ReplContext, argument: str) -> None:
-    """/memory [list|search|show|add|edit|pin|unpin|confirm|undo] [WORDS]."""
+    """/memory [ACTION] [WORDS]."""
     word, rest = first_word(argument)
     action = ACTIONS.get(word or "list")
     if action is None:
@@ -272,9 +272,9 @@ def _facts(context: ReplContext) -> Iterable[str]:
 MEMORY = (
     Command(
         "memory",
-        Text("show, search, add and correct what is remembered"),
+        Text("list, search, show, add, edit, pin, confirm or undo what is remembered"),
         show_memory,
-        "[list|search|show|add|edit|pin|unpin|confirm|undo] [WORDS]",
+        "[ACTION] [WORDS]",
         choices=lambda context: ACTIONS,
     ),
     Command(
