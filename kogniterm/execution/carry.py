@@ -50,7 +50,8 @@ if [[ -n ${__kt_fire+x} ]]; then
   fi
 fi
 \builtin printf '%s\0' "${__kt_exit-}"
-\builtin jobs -p; \builtin printf '\0%s\0end\0' "$!"
+\builtin jobs -p; \builtin printf '\0%s\0' "$!"
+\builtin jobs -l; \builtin printf '\0end\0'
 if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
 if [[ $__kt_flags == *e* ]]; then \builtin set -e; fi
 if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
@@ -61,7 +62,7 @@ _FIELDS = (
     *("status", "pipe", "letters", "last", "cwd", "seconds", "umask", "soft", "hard"),
     *("shopts", "options"),
     *("functions", "flags", "variables", "aliases", "traps", "positional", "local", "folders"),
-    *("exit_action", "children", "background"),
+    *("exit_action", "children", "background", "jobs"),
 )
 """What the leave file writes, in its order, each ended by a NUL."""
 
@@ -124,6 +125,8 @@ class ShellState:
     """`$!` of an earlier command."""
     children: tuple[int, ...] = ()
     """Background processes of earlier commands that `wait` may still be asked for."""
+    jobs: tuple[continuity.CarriedJob, ...] = ()
+    """What `jobs` listed in earlier shells and still runs."""
     overridden: frozenset[bytes] = frozenset()
     """Names of the overlay that the command set itself."""
 
@@ -148,10 +151,7 @@ def first_state(env: Mapping[str, str], cwd: str) -> ShellState:
 
 
 def encode(text: str) -> bytes:
-    """Text to the bytes a shell gets; undecodable bytes survive the round trip.
-
-    Raises UnicodeEncodeError for halves of characters (lone surrogates).
-    """
+    """Text to a shell's bytes, undecodable ones too; UnicodeEncodeError for half a character."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -200,6 +200,8 @@ def enter_scripts(
         restore.append(b"SECONDS=%d\n" % (time.monotonic() - state.clock))
     if state.children:
         restore.append(continuity.wait_prelude(files.statuses, state.children))
+    if state.jobs and continuity.mentions_jobs(command, state.functions):
+        restore.append(continuity.job_prelude(state.jobs))
     trap = leave_trap(files.leave, files.dump)
     if state.exit_action or continuity.sets_exit_trap(command, state.functions):
         restore.append(
@@ -319,6 +321,7 @@ def read_dump(
         exit_action=continuity.without_last_background(field["exit_action"], previous.background),
         background=int(background) if background.isdigit() else previous.background,
         children=_known_children(previous, field["children"], background),
+        jobs=continuity.known_jobs(previous.jobs, field["jobs"]),
         overridden=frozenset(name for name in overlay if table.get(name) != overlay[name]),
     )
 
@@ -357,7 +360,10 @@ def _variables(printed: bytes) -> dict[bytes, bytes] | None:
     return table
 
 
-_OURS = re.compile(rb"^(trap|wait) \(\) *\n\{.*?__kt_.*?^\}\n", re.DOTALL | re.MULTILINE)
+_OURS = re.compile(
+    rb"^(?:trap|wait|kill|jobs|fg|bg|disown|__kt_job) \(\) *\n\{.*?__kt_.*?^\}\n",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def _without_ours(functions: bytes) -> bytes:

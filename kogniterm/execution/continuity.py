@@ -1,6 +1,6 @@
 """What a new shell cannot simply be told: exit traps and children of the shell before it.
 
-Two builtins are stood in for by functions, and only in commands where it matters:
+Some builtins are stood in for by functions, and only in commands where it matters:
 
 * `trap`, when the command (or a carried function) sets an EXIT trap: our own EXIT trap writes
   the state, so the user's action is kept beside it and run after it. It runs at the end of the
@@ -9,6 +9,9 @@ Two builtins are stood in for by functions, and only in commands where it matter
 * `wait`, while background processes of earlier commands are known: they are not this shell's
   children any more, but their exit codes were noted where `wait` can read them.
 
+* `jobs`, `kill %n`, `fg`, `bg` and `disown`, while what they list is still running: a shell numbers
+  only its own jobs, so those of earlier commands come first and its own after them.
+
 `$!` cannot be set in a shell that has not started the process itself. After a command that left
 one it is replaced by `${!:-PID}`, in the next command's text and in carried functions and traps.
 """
@@ -16,6 +19,9 @@ one it is replaced by `${!:-PID}`, in the next command's text and in carried fun
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+
+from kogniterm.execution.processes import process_state
 
 TRAP_FUNCTION = rb"""trap () {
   if [[ $BASH_SUBSHELL -ne 0 || $# -eq 0 || $1 == -[lp]* ]]; then \builtin trap "$@"; return; fi
@@ -33,10 +39,12 @@ TRAP_FUNCTION = rb"""trap () {
 """
 
 WAIT_FUNCTION = rb"""wait () {
-  \builtin local __kt_p __kt_c=0 __kt_d=%(folder)s __kt_k=' %(pids)s '
+  \builtin local IFS=' ' __kt_all= __kt_p __kt_c=0 __kt_d=%(folder)s __kt_k=' %(pids)s '
   if [[ $BASH_SUBSHELL -ne 0 || $1 == -* ]]; then \builtin wait "$@"; return; fi
-  if [[ $# -eq 0 ]]; then \builtin wait; \builtin set -- $__kt_k; fi
+  if [[ $# -eq 0 ]]; then \builtin wait; \builtin set -- $__kt_k; __kt_all=1; fi
   for __kt_p; do
+    if [[ $__kt_p == %%* ]] && \builtin declare -F __kt_job >/dev/null
+    then \builtin local __kt_j; __kt_job "$__kt_p"; __kt_p=${__kt_j[-1]}; fi
     if [[ $__kt_k == *" $__kt_p "* ]]; then
       while [[ ! -e $__kt_d/$__kt_p && -d /proc/$__kt_p ]]; do
         \builtin read -t 0.05 <>"$__kt_d/never"
@@ -46,7 +54,7 @@ WAIT_FUNCTION = rb"""wait () {
       \builtin wait "$__kt_p"; __kt_c=$?
     fi
   done
-  return $__kt_c
+  return $((__kt_all ? 0 : __kt_c))
 }
 """
 
@@ -82,6 +90,93 @@ def wait_prelude(folder: bytes, pids: tuple[int, ...]) -> bytes:
     quoted = b"'" + folder.replace(b"'", b"'\\''") + b"'"
     listed = b" ".join(b"%d" % pid for pid in pids)
     return WAIT_FUNCTION % {b"folder": quoted, b"pids": listed}
+
+
+JOB_FUNCTIONS = rb"""__kt_job () {
+  case $1 in
+%(cases)s    %%[0-9]*) __kt_j=("%%$((${1#%%} - %(highest)d))");;
+    ''|%%|%%+|%%-|%%%%) __kt_j=(%%+)
+      if [[ -z $(\builtin jobs -p) ]]; then __kt_j=(%(last)s); fi;;
+    *) __kt_j=("$1");;
+  esac
+}
+jobs () {
+  \builtin local __kt_p __kt_n __kt_t
+  while \builtin read -r __kt_n __kt_p __kt_t; do
+    if [[ ! -d /proc/$__kt_p ]]; then continue; fi
+    case ${1-} in
+      -p) \builtin echo "$__kt_p";;
+      -l) \builtin printf '[%%d]  %%5d %%-24s%%s\n' "$__kt_n" "$__kt_p" Running "$__kt_t";;
+      *) \builtin printf '[%%d]   %%-24s%%s\n' "$__kt_n" Running "$__kt_t";;
+    esac
+  done <<< %(list)s
+  \builtin jobs "$@"
+}
+kill () {
+  \builtin local __kt_p __kt_j; \builtin local -a __kt_a; __kt_a=()
+  for __kt_p; do
+    __kt_j=("$__kt_p"); if [[ $__kt_p == %%* ]]; then __kt_job "$__kt_p"; fi
+    __kt_a+=("${__kt_j[@]}")
+  done
+  \builtin kill "${__kt_a[@]}"
+}
+fg () {
+  \builtin local __kt_j; __kt_job "${1-}"
+  if [[ $__kt_j == %%* ]]; then \builtin fg "$__kt_j"; return; fi
+  \builtin kill -CONT "${__kt_j[@]}" 2>/dev/null; wait "${__kt_j[-1]}"
+}
+bg () {
+  \builtin local __kt_j; __kt_job "${1-}"
+  if [[ $__kt_j == %%* ]]; then \builtin bg "$__kt_j"; else \builtin kill -CONT "${__kt_j[@]}"; fi
+}
+disown () {
+  \builtin local __kt_j
+  if [[ ${1-} == -* ]]; then \builtin disown "$@" 2>/dev/null; return 0; fi
+  __kt_job "${1-}"; if [[ $__kt_j == %%* ]]; then \builtin disown "$__kt_j"; fi
+}
+"""
+_JOB_WORDS = re.compile(r"%|\b(?:jobs|[fb]g|disown)\b")
+_LISTED = re.compile(rb"\[(\d+)\][-+ ]? +\d+ (?:Running|Stopped)\b.*\n(?: +\d+ .*\n)*")
+_LISTED_PID = re.compile(rb"^(?:\[\d+\][-+ ]?)? +(\d+) ", re.MULTILINE)
+_LISTED_TEXT = re.compile(rb"(?:Running|Stopped(?: \([^)\n]*\))?|\n +\d+) +(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedJob:
+    """A job of an earlier shell: its number for the person, its processes, its command."""
+
+    number: int
+    pids: tuple[int, ...]
+    text: bytes
+
+
+def known_jobs(previous: tuple[CarriedJob, ...], listed: bytes) -> tuple[CarriedJob, ...]:
+    """The jobs that still run: those of before, and what this shell's `jobs -l` printed."""
+    highest = max((job.number for job in previous), default=0)
+    jobs = list(previous)
+    for match in _LISTED.finditer(listed):
+        text = b" ".join(_LISTED_TEXT.findall(match[0]))
+        pids = tuple(int(pid) for pid in _LISTED_PID.findall(match[0]))
+        jobs.append(CarriedJob(highest + int(match[1]), pids, text))
+    return tuple(job for job in jobs if any(process_state(pid) is not None for pid in job.pids))
+
+
+def mentions_jobs(command: str, functions: bytes) -> bool:
+    """Whether `command` may ask for a job by its number; inside functions, `%n` counts only."""
+    return bool(_JOB_WORDS.search(command)) or b"kill %" in functions or b"wait %" in functions
+
+
+def job_prelude(jobs: tuple[CarriedJob, ...]) -> bytes:
+    """The functions that know `jobs`, of which there is at least one."""
+    lists = {job.number: b" ".join(b"%d" % pid for pid in job.pids) for job in jobs}
+    cases = [b"    %%%d) __kt_j=(%s);;\n" % item for item in lists.items()]
+    rows = b"\n".join(b"%d %d %s" % (job.number, job.pids[0], job.text) for job in jobs)
+    return JOB_FUNCTIONS % {
+        b"cases": b"".join(cases),
+        b"highest": max(lists),
+        b"last": lists[max(lists)],
+        b"list": b"'" + rows.replace(b"'", b"'\\''") + b"'",
+    }
 
 
 _PIECE = re.compile(
