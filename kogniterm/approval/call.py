@@ -144,6 +144,8 @@ class Call:
         place = self.place(argument)
         self._effect("delete", place)
         path, shown = place.path, self.shown(place)
+        if path.rpartition("/")[2].endswith("_history"):
+            self.danger("It tampers with the shell's history.")
         starts_unknown = argument.value.startswith(HOLE)
         if is_device(path):
             self.danger("It deletes the device {path}.", path=shown)

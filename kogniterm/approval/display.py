@@ -58,7 +58,8 @@ def _visible(text: str) -> str:
 def _shown_spaces(match: re.Match[str]) -> str:
     run = match[0]
     trailing = match.end() == len(match.string) or match.string[match.end()] == "\n"
-    return run if trailing and len(run) < _MAX_NEWLINES else _escape(" ", len(run))
+    blank = match.string[match.start() - 1 : match.start()] == "\n"
+    return run if trailing and not blank and len(run) < _MAX_NEWLINES else _escape(" ", len(run))
 
 
 def render(command: str) -> str:

@@ -22,6 +22,15 @@ from kogniterm.approval.shelltree import (
 )
 from kogniterm.approval.words import Literal, Unknown, Word
 
+MAX_TEXT = 100_000
+MAX_PIPES = 800
+"""An unfinished pipe costs the parser time that grows with the square of its length."""
+
+
+def too_long(command: str) -> bool:
+    """Whether reading `command` could take longer than a person would wait."""
+    return len(command) > MAX_TEXT or command.count("|") > MAX_PIPES
+
 
 def goes_to_device(redirect: Redirect, scope: Scope) -> bool:
     """Whether a redirection leads to `/dev/null` or its kin."""

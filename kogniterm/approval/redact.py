@@ -89,8 +89,10 @@ def _assigned(text: str) -> Iterator[Secret]:
 
     Works from each operator backwards to the name: operators are rare, names are not.
     """
+    end = 0
     for operator in OPERATOR.finditer(text):
-        if operator[0] == "==":
+        # An operator inside a value already hidden is part of that value.
+        if operator[0] == "==" or operator.start() < end:
             continue
         before = text[max(0, operator.start() - 100) : operator.start()][::-1]
         reversed_name = NAME_REVERSED.match(before)
@@ -103,7 +105,8 @@ def _assigned(text: str) -> Iterator[Secret]:
         group = "open" if value["quoted"] is None else "quoted"
         spaced = before[:1] == " " or value.start(group) != operator.end()
         if _is_secret_value(name, value[group], quoted=group == "quoted", spaced=spaced):
-            yield Secret(value.start(group), value.end(group), "value")
+            end = value.end(group)
+            yield Secret(value.start(group), end, "value")
 
 
 def find_secrets(text: str) -> tuple[Secret, ...]:

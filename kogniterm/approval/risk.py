@@ -11,16 +11,18 @@ import re
 from kogniterm.approval.call import Call
 from kogniterm.approval.characters import hidden_characters
 from kogniterm.approval.findings import Findings
-from kogniterm.approval.flow import any_of, assigned_names, goes_to_device, piped_items, said
-from kogniterm.approval.places import (
-    HOLE,
-    Ground,
-    is_harmless_device,
-    is_network_device,
-    is_secret_variable,
+from kogniterm.approval.flow import (
+    any_of,
+    assigned_names,
+    goes_to_device,
+    piped_items,
+    said,
+    too_long,
 )
-from kogniterm.approval.programs.builtins import assigns
+from kogniterm.approval.places import HOLE, Ground, is_harmless_device, is_network_device
+from kogniterm.approval.programs.builtins import assigns, calculates, sets
 from kogniterm.approval.programs.interpreters import worst_of_text
+from kogniterm.approval.programs.plain import shows_variables
 from kogniterm.approval.programs.registry import handler, table
 from kogniterm.approval.programs.shells import SHELLS
 from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single
@@ -44,8 +46,6 @@ from kogniterm.types import RiskReport
 
 MAX_COMMANDS = 200
 
-MAX_TEXT = 100_000
-
 MAX_SHELL_DEPTH = 6
 
 _SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
@@ -53,7 +53,8 @@ _SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
 # Version managers stand in front of these, and may fetch what a project file asks for.
 _MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
 _VERSION_WORDS = frozenset({"--version", "--help"})
-
+# Names the shell itself, or what drives it, may call.
+_KEPT_NAMES = ("_", "command_not_found")
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
@@ -96,7 +97,7 @@ class _Judge:
 
     def text(self, command: str, scope: Scope) -> None:
         """Judge shell text."""
-        if len(command) > MAX_TEXT or self._shell_depth > MAX_SHELL_DEPTH:
+        if too_long(command) or self._shell_depth > MAX_SHELL_DEPTH:
             self._give_up("It is too long or too nested to be judged.")
             return
         self._shell_depth += 1
@@ -183,6 +184,7 @@ class _Judge:
             counts = counts and not (before is not None and before.tainted)
             inner.variables[name] = Argument("0") if counts else TAINTED
         if node.variable is not None:
+            sets(self._call("loop", (), inner), node.variable)
             same = values[0] if len(values) == 1 else any_of(values)
             inner.variables[node.variable] = same
         if node.head is not None:
@@ -193,9 +195,13 @@ class _Judge:
             scope.variables[node.variable] = inner.variables.get(node.variable, TAINTED)
 
     def _function(self, node: Function, scope: Scope) -> None:
-        self._findings.ask("It defines {name}, which later commands may run.", name=node.name)
+        if node.name in table() or node.name.startswith(_KEPT_NAMES):
+            # A later command is judged as if the name still meant the program.
+            self._findings.ask("It defines {name}, which later commands may run.", name=node.name)
         scope.functions[node.name] = node
-        self._call_function(node, scope.branch())
+        inner = scope.branch()
+        inner.variables.update({str(n): TAINTED for n in range(1, 10)})
+        self._call_function(node, inner)
 
     def _call_function(self, node: Function, scope: Scope) -> None:
         if node.name in self._active:
@@ -207,10 +213,8 @@ class _Judge:
 
     def _test(self, node: Test, scope: Scope) -> None:
         arguments = self._words(node.words, scope)
-        for word, argument in zip(node.words, arguments, strict=False):
-            if not node.extended:
-                self._arithmetic_names(word, scope)
-            del argument
+        for word in node.words if not node.extended else ():
+            self._arithmetic_names(word, scope)
         texts = [argument.value for argument in arguments]
         risky = any(a.tainted or "[" in a.value for a in arguments)
         if node.extended and risky and (_ARITHMETIC_TESTS & set(texts)):
@@ -221,8 +225,7 @@ class _Judge:
     def _arithmetic_names(self, word: Word, scope: Scope) -> None:
         for part in word.parts:
             if isinstance(part, Unknown) and part.digits:
-                if any(n in scope.variables and scope.variables[n].tainted for n in part.names):
-                    self._findings.ask("A calculation with data it reads may run commands.")
+                calculates(self._call("calculation", (), scope), part.names)
                 if part.assigns:
                     scope.variables[part.assigns] = Argument("0")
 
@@ -247,6 +250,7 @@ class _Judge:
                     self.node(nested.node, scope.branch())
                 self._arithmetic_names(Word("", (part,)), scope)
                 if part.assigns and not part.digits:
+                    sets(self._call("expansion", (), scope), part.assigns)
                     scope.variables[part.assigns] = TAINTED
 
     def _simple(self, node: Simple, scope: Scope, *, piped: bool) -> None:
@@ -309,7 +313,7 @@ class _Judge:
             if redirect.body is not None:
                 self._inside(redirect.body, scope)
                 body = expand_single(redirect.body, scope)
-                self._shows_secrets(body)
+                shows_variables(self._call(name, (), scope), body)
                 stdin = body.value
                 continue
             if redirect.target is None:
@@ -320,14 +324,6 @@ class _Judge:
                 continue
             self._redirect(redirect.op, target, scope, name)
         return stdin
-
-    def _shows_secrets(self, body: Argument) -> None:
-        for name in body.names:
-            if is_secret_variable(name):
-                self._findings.effect("secret", "$" + name)
-                self._findings.ask(
-                    "It shows the variable {name}, which may hold a secret.", name=name
-                )
 
     def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
         call = self._call(name or "redirection", (), scope)
@@ -367,10 +363,10 @@ class _Judge:
         if not program.known or program.split:
             if program.value or not program.known:
                 findings.ask("Which program runs is only known when it runs.")
-            for text in (" ".join(arg.value for arg in args).replace(HOLE, " "),):
-                what = worst_of_text("rm " + text)
-                if what and "-" in text:
-                    findings.danger("It may be told to do this: {what}.", what=what)
+            text = " ".join(arg.value for arg in args).replace(HOLE, " ")
+            what = worst_of_text("rm " + text) if "-" in text else None
+            if what:
+                findings.danger("It may be told to do this: {what}.", what=what)
             return
         name = program.value
         if "/" in name:

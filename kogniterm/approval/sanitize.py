@@ -1,40 +1,56 @@
 """Command output made safe for a terminal: text and colours pass, everything else is swallowed.
 
-A byte stream goes through an incremental UTF-8 decoder (so raw 8-bit C1 bytes become U+FFFD)
-and then through a two-state machine. In *text*, an allow-list passes printable characters,
-CR, LF, TAB and SGR (colour) sequences without concealment. Control strings (OSC, DCS, APC, PM,
-SOS) are swallowed up to their terminator; a line feed also ends them, so that an unterminated
-one cannot hide what follows. The result does not depend on how the stream is cut in chunks.
+A byte stream goes through an incremental UTF-8 decoder (so raw 8-bit C1 bytes become U+FFFD);
+then an allow-list passes printable characters, CR, LF, TAB and SGR (colour) sequences without
+concealment. Control strings (OSC, DCS, APC, PM, SOS) are swallowed up to their terminator; a line
+feed or any new control sequence also ends them, so that an unterminated one cannot hide what
+follows. The result does not depend on how the stream is cut in chunks: whatever begins at the last
+introducer of a chunk and is not complete waits for the next one.
 """
 
 from __future__ import annotations
 
 import codecs
+import functools
 import re
 
 _MAX_PARAMETERS = 256
 
+_STRINGS = "\x90\x98\x9d\x9e\x9f"
+_INTRODUCERS = f"\x1b\x9b{_STRINGS}"
+_BREAKS = f"{_INTRODUCERS}\x07\n\x18\x1a\x9c"
+"""What ends a control string, besides ST."""
+
+_NEVER = (
+    "\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x8f\x91-\x97\x99\x9a\x9c"
+    "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f"
+)
 _SGR = rf"\[[0-9;:]{{0,{_MAX_PARAMETERS}}}m"
 _CSI = rf"[0-?]{{0,{_MAX_PARAMETERS}}}[ -/]{{0,16}}"
 
-# Order matters: an incomplete sequence at the end of the buffer waits for the next chunk.
-_SPECIAL = re.compile(
-    rf"\x1b+(?=\x1b)|\x1b(?!{_SGR})(?:"
-    rf"(?P<wait>\Z|\[{_CSI}\Z|[ -/]{{1,16}}\Z)"
-    rf"|(?P<string>[\]PX^_])"
-    rf"|\[{_CSI}[@-~]|\[{_CSI}|[ -/]{{1,16}}[0-~]|[0-~])?"
-    rf"|(?P<wait8>\x9b{_CSI}\Z)|\x9b(?:{_CSI}[@-~])?"
-    rf"|(?P<string8>[\x90\x98\x9d\x9e\x9f])"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f"
-    r"\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]+"
+# A character class first lets the search skip ordinary text fast.
+_UNSAFE = re.compile(
+    rf"[{_NEVER}{_INTRODUCERS}](?:"
+    rf"(?<=\x1b)\x1b*(?=\x1b)"
+    rf"|(?<=\x1b)(?!{_SGR})(?:[\]PX^_][^{_BREAKS}]*|\[{_CSI}[@-~]?|[ -/]{{1,16}}[0-~]|[0-~])?"
+    rf"|(?<=\x9b)(?:{_CSI}[@-~])?"
+    rf"|(?<=[{_STRINGS}])[^{_BREAKS}]*"
+    rf"|(?<=[{_NEVER}])[{_NEVER}]*)"
 )
-_STRING_END = re.compile(r"[\x07\n\x18\x1a\x9c]|\x1b(?P<next>\\|\Z)?")
+_STRING_BEGINS = re.compile(rf"\x1b[\]PX^_]|[{_STRINGS}]")
+_UNFINISHED = re.compile(rf"\x1b(?:\[{_CSI}|[ -/]{{1,16}})?\Z|\x9b{_CSI}\Z")
+_BREAK = re.compile(f"[{_BREAKS}]")
 _CONCEAL = re.compile(r"\x1b\[(?:[0-9;:]*;)?0*8(?:;[0-9;:]*)?m")
 
 
 def _without_conceal(match: re.Match[str]) -> str:
+    return _revealed(match[0])
+
+
+@functools.lru_cache(maxsize=64)
+def _revealed(sequence: str) -> str:
     """The SGR sequence without parameter 8; colour indices (38;5;8) are left alone."""
-    parts = match[0][2:-1].split(";")
+    parts = sequence[2:-1].split(";")
     kept: list[str] = []
     index = 0
     while index < len(parts):
@@ -71,37 +87,30 @@ class Sanitizer:
     def _clean(self, text: str) -> str:
         text = self._pending + text
         self._pending = ""
-        pieces: list[str] = []
-        position = 0
-        while position < len(text):
-            if self._in_string:
-                position = self._skip_string(text, position)
-                continue
-            match = _SPECIAL.search(text, position)
-            if match is None:
-                pieces.append(text[position:])
-                break
-            pieces.append(text[position : match.start()])
-            position = match.end()
-            if match["wait"] is not None or match["wait8"] is not None:
-                self._pending = match[0]
-            elif match["string"] or match["string8"]:
-                self._in_string = True
-        clean = "".join(pieces)
+        if self._in_string:
+            end = _BREAK.search(text)
+            if end is None:
+                return ""
+            text = text[end.start() :]
+            self._in_string = False
+        clean = _UNSAFE.sub("", self._keep_open_end(text))
         return _CONCEAL.sub(_without_conceal, clean) if "8" in clean else clean
 
-    def _skip_string(self, text: str, position: int) -> int:
-        """Where the control string that runs at `position` ends; it may run on past `text`."""
-        match = _STRING_END.search(text, position)
-        if match is None:
-            return len(text)
-        if match[0] == "\x1b" and match["next"] is not None:
-            self._pending = "\x1b"
-            return len(text)
-        self._in_string = False
-        if match[0] in {"\n", "\x1b"}:
-            return match.start()
-        return match.end()
+    def _keep_open_end(self, text: str) -> str:
+        """`text` without the sequence its end leaves open, which is remembered.
+
+        Only the last introducer can leave anything open: each one ends what ran before it.
+        """
+        last = max(text.rfind(char) for char in _BREAKS)
+        if last < 0 or text[last] not in _INTRODUCERS:
+            return text
+        if _STRING_BEGINS.match(text, last):
+            self._in_string = True
+        elif _UNFINISHED.match(text, last):
+            self._pending = text[last:]
+        else:
+            return text
+        return text[:last]
 
 
 def sanitize(data: bytes) -> bytes:

@@ -153,6 +153,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
 
 
 _PLAIN_PRINTERS = frozenset({"date", "wc", "nproc", "pwd", "whoami", "hostname", "id", "uname"})
+_STAT_NUMBER = re.compile(r"(?:-L )?(?:-c ?|--format=)['\"]?%[sbhiugaXYZW]['\"]? ")
 _PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
 
 
@@ -163,6 +164,8 @@ def _prints_plainly(node: Node) -> bool:
     if not isinstance(node, Simple) or not node.words:
         return False
     first, *rest = node.words
+    if first.raw == "stat":
+        return bool(_STAT_NUMBER.match(" ".join(word.raw for word in rest)))
     return first.raw in _PLAIN_PRINTERS and all(_PLAIN_ARGUMENT.match(w.raw) for w in rest)
 
 

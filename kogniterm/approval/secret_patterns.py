@@ -20,10 +20,13 @@ _VENDOR_TOKENS: tuple[tuple[str, str], ...] = (
     ("stripe_key", r"[sr]k_(?:live|test|prod)_[0-9a-zA-Z]{10,}|whsec_[A-Za-z0-9+/=]{16,}"),
     ("anthropic_key", r"sk-ant-[\w-]{16,}"),
     ("openai_key", r"sk-(?:proj|svcacct|admin|None|or-v1)-[\w-]{16,}"),
-    ("api_key", r"sk-(?=[A-Za-z0-9_-]*\d)(?=[a-z0-9_-]*[A-Z0-9]{2})[A-Za-z0-9_]{20,}"),
+    (
+        "api_key",
+        r"sk-(?=[A-Za-z0-9_]{20})(?=[A-Za-z0-9_-]{0,80}\d)(?=[a-z0-9_-]{0,80}[A-Z0-9]{2})[A-Za-z0-9_]{20,}",
+    ),
     ("google_key", r"AIza[0-9A-Za-z_-]{30,}|GOCSPX-[\w-]{20,}"),
     ("google_token", r"ya29\.[0-9A-Za-z_-]{20,}|1//0[A-Za-z0-9_-]{30,}"),
-    ("jwt", r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*(?:\.[\w-]+){0,2}"),
+    ("jwt", r"(?<!-)eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*(?:\.[\w-]+){0,2}"),
     ("npm_token", r"npm_[A-Za-z0-9]{30,}"),
     ("pypi_token", r"pypi-[A-Za-z0-9_-]{16,}"),
     ("huggingface_token", r"(?:hf|api_org)_[A-Za-z0-9]{28,}"),
@@ -169,6 +172,12 @@ _CONTEXTS: tuple[tuple[str, str, str], ...] = (
         "mysql_password",
         "mysql mariadb",
         rf"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b{_LINE}\s-p(?P<s>[^\s\"'$-]\S{{3,}})",
+    ),
+    (
+        "xml",
+        "</",
+        r"(?i)<(?:[\w.:-]{0,30}(?:password|passwd|passphrase|secret|token|api[-_]?key))>"
+        r"(?P<s>[^\s<>$*{][^\s<>]{3,200})</",
     ),
     ("sshpass", "sshpass", r"\bsshpass\s+-p\s?[\"']?(?P<s>[^\s\"'$]+)"),
     (

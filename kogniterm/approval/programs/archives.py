@@ -19,6 +19,8 @@ _TAR_RUNS = re.compile(
     r"--(?:to-com|checkpoint-a|use-com|info-sc|new-vol|rsh|rmt|I\b|tr?\b)", re.IGNORECASE
 )
 
+_TAR_WRITES = re.compile(r"--(?:ind|volno|listed|del)")
+
 
 def tar(call: Call, rules: Rules) -> None:
     """tar: listing reads, creating writes the archive, extracting writes anything."""
@@ -28,6 +30,8 @@ def tar(call: Call, rules: Rules) -> None:
     letters = bundle.lstrip("-") + "".join(w[1:] for w in words[1:] if re.match(r"-[A-Za-z]", w))
     if any(_TAR_RUNS.match(word) for word in words) or "I" in letters or "F" in letters:
         call.ask("An option of {program} runs another program.")
+    if any(_TAR_WRITES.match(word) for word in words):
+        call.ask("An option of {program} writes a file.")
     if any(arg.maybe_option for arg in call.args):
         call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
     archive = _tar_archive(call, letters)

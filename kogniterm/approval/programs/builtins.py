@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
@@ -15,14 +15,25 @@ from kogniterm.approval.scope import Argument
 from kogniterm.approval.variables import hides_tracks, injects, steers
 
 
-def assigns(call: Call, name: str, value: Argument) -> None:
-    """A variable of the shell gets a value."""
+def sets(call: Call, name: str) -> None:
+    """A variable of the shell is set, however that comes about."""
     if injects(name):
         call.danger("It sets {name}, which makes other programs load code.", name=name)
     elif hides_tracks(name):
         call.danger("It tampers with the shell's history ({name}).", name=name)
-    elif steers(name) and not (name == "IFS" and value.known and not value.value.strip("\n\t ")):
+    elif steers(name):
         call.ask("It sets {name}, which changes what programs do.", name=name)
+
+
+def assigns(call: Call, name: str, value: Argument) -> None:
+    """A variable of the shell gets a value."""
+    if not (name == "IFS" and value.known and not value.value.strip("\n\t ")):
+        sets(call, name)
+    # A calculation takes the value of a variable as an expression, subscripts and all.
+    if "[" in value.value and re.search(r"\$\(|`", value.value):
+        call.ask(
+            "It keeps a command in a variable ({name}), where a calculation runs it.", name=name
+        )
     if value.value.startswith("-") and not re.fullmatch(r"-\d+", value.value):
         call.ask("It keeps an option in a variable ({name}).", name=name)
     if value.known and ("/" in value.value or value.value.startswith(".")):
@@ -53,14 +64,13 @@ def declare(call: Call, rules: Rules) -> None:
 def read_variable(call: Call, rules: Rules) -> None:
     """read, mapfile: variables filled with data."""
     words = list(call.args)
+    valued = "dnNptui" if call.name == "read" else "dnOsuCc"
     while words:
         word = words.pop(0)
-        if re.fullmatch(r"-[A-Za-z]*[dnNptuicCOs]", word.value) and word.value[-1] != "s":
-            if words and word.value[-1] == "a":
-                continue
+        if re.fullmatch(rf"-[A-Za-z]*[{valued}]", word.value):
             if words:
                 words.pop(0)
-            if word.value[-1] in "C" and call.name != "read":
+            if word.value[-1] == "C":
                 call.ask("{program} -C runs a command.")
         elif not word.value.startswith("-"):
             set_by_data(call, word.value)
@@ -135,11 +145,22 @@ def unset(call: Call, rules: Rules) -> None:
     del rules
 
 
+def calculates(call: Call, variables: Iterable[str]) -> None:
+    """Arithmetic over `variables`: their values are expressions, and it may set them."""
+    known = call.scope.variables
+    for name in variables:
+        if name in known and known[name].tainted:
+            call.ask("A calculation with data it reads may run commands.")
+        if name != "UID":
+            sets(call, name)
+
+
 def let(call: Call, rules: Rules) -> None:
     """let: arithmetic on plain names."""
     for arg in call.args:
         if not re.fullmatch(r"[\w\s+\-*/%<>=!&|^~?:(),]*", arg.value):
             call.ask("{program} calculates with something that may run commands.")
+        calculates(call, re.findall(r"[A-Za-z_]\w*", arg.value))
     del rules
 
 

@@ -43,7 +43,7 @@ lvremove vgremove pvremove lvcreate vgcreate pvcreate lvreduce lvresize mdadm cr
     btrfs dmsetup losetup: disk
 tune2fs resize2fs e2fsck fsck xfs_repair debugfs: disk
 umount swapoff fstrim: ask system
-shutdown reboot halt poweroff init telinit kexec: danger power
+shutdown reboot halt poweroff init telinit kexec killall5: danger power
 insmod rmmod modprobe depmod: danger kernel
 iptables ip6tables nft ufw firewall-cmd ebtables ipset: firewall
 tc ethtool iw iwconfig nmcli rfkill brctl ovs-vsctl wg wg-quick: ask system

@@ -55,7 +55,8 @@ def find(call: Call, rules: Rules) -> None:
             roots.append(args.pop(0))
     roots = roots or [Argument(".")]
     for root in roots:
-        if root.maybe_option:
+        # A further word only known when it runs may be -delete as well as a folder.
+        if root.maybe_option or (root is not roots[0] and root.value.startswith(HOLE)):
             call.ask(
                 "Some arguments of {program} could turn out to be options; write them as ./name."
             )

@@ -45,7 +45,7 @@ _GREP = {
 }
 _PLAIN_READERS = names(
     """
-    status describe rev-parse rev-list ls-files ls-tree name-rev merge-base cherry show-ref
+    status describe rev-parse ls-files ls-tree name-rev merge-base cherry show-ref
     for-each-ref show-branch count-objects version check-ignore check-attr check-mailmap diff-pairs
     verify-pack get-tar-commit-id patch-id check-ref-format stripspace column
     """
@@ -53,6 +53,7 @@ _PLAIN_READERS = names(
 _DIFF_READERS = names(
     """
     log diff show whatchanged diff-tree diff-index diff-files range-diff blame annotate shortlog
+    rev-list
     """
 )
 _READERS: dict[str, Mapping[str, str]] = {
@@ -317,6 +318,10 @@ _READING_FORMS: dict[str, Callable[[Parsed, str], bool]] = {
     "bisect": lambda _, first: first in {"log", "view"},
     "submodule": lambda _, first: first in {"", "status"},
     "config": _config_reads,
+    "var": lambda _, first: first.endswith("_IDENT") or first == "GIT_DEFAULT_BRANCH",
+    "symbolic-ref": lambda parsed, _: (
+        len(parsed.operands) == 1 and {o.name for o in parsed.options} <= {"q", "quiet", "short"}
+    ),
     "help": lambda parsed, _: parsed.has("a", "all", "g", "guides"),
 }
 _DESTROYS: dict[str, Callable[[Parsed, str], bool]] = {

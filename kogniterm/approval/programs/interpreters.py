@@ -9,7 +9,7 @@ from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules
 from kogniterm.approval.places import is_secret
 from kogniterm.approval.programs.common import mentions, operands_of, words_of
-from kogniterm.approval.programs.shells import comes_from_network, runs_pipe
+from kogniterm.approval.programs.shells import comes_from_network, runs_fetched, runs_pipe
 from kogniterm.approval.scope import Argument
 
 
@@ -41,6 +41,8 @@ def interpreter(call: Call, rules: Rules) -> None:
     call.ask("{program} runs code that is not judged.")
     comes_from_network(call, *call.args)
     code = " ".join((*words, call.stdin or ""))
+    for operand in operands_of(call)[:1]:
+        runs_fetched(call, operand)
     reason = worst_of_text(code)
     if reason:
         call.danger("Its code {what}.", what=reason)

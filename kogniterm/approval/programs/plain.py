@@ -137,6 +137,8 @@ def jq(call: Call, rules: Rules) -> None:
     if any(re.search(r"\benv\b|\$ENV", arg.value) for arg in call.args):
         call.findings.effect("secret", "environment")
         call.ask("It shows variables of the environment, keys among them.")
+    if any(re.search(r"\b(?:include|import)\s*\"", arg.value) for arg in call.args):
+        call.ask("{program} runs a script from a file.")
 
 
 def pattern(call: Call, rules: Rules) -> None:
@@ -184,15 +186,20 @@ def echo(call: Call, rules: Rules) -> None:
         target = call.args[1].value if len(call.args) > 1 else call.args[0].value[2:]
         set_by_data(call, target)
     for arg in call.args:
-        secret_names = [name for name in arg.names if is_secret_variable(name)]
-        for name in secret_names:
-            call.findings.effect("secret", "$" + name)
-            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+        shows_variables(call, arg)
         if arg.glob or ("/" in arg.value and HOLE not in arg.value and " " not in arg.value):
             place = call.place(arg)
             if is_secret(place.path, glob=arg.glob):
                 call.secret(place)
     del rules
+
+
+def shows_variables(call: Call, text: Argument) -> None:
+    """`text` is seen: variables in it that usually hold secrets are asked about."""
+    for name in text.names:
+        if is_secret_variable(name):
+            call.findings.effect("secret", "$" + name)
+            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
 
 
 def none(call: Call, rules: Rules) -> None:
@@ -214,6 +221,8 @@ def writes(call: Call, rules: Rules) -> None:
 def verbs(call: Call, rules: Rules) -> None:
     """Only the listed first words are readers."""
     verb = call.args[0].value if call.args else ""
+    if not verb and call.name.endswith("ctl"):
+        return
     if verb not in rules.detail.split() or not call.args[0].known:
         call.findings.effect("execute", f"{call.name} {verb}".replace(HOLE, "…"))
         call.ask(

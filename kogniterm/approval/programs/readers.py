@@ -74,6 +74,9 @@ ps: ps; value o p u t C G U g s format pid user sort ppid tty
 pgrep pidof pstree: text; value u U G P t g s F
 top: top; value n d p u U o
 free: text; value s c seconds count
+pmap: text; value A c n N; read C
+dircolors: read
+sar: text; value u s e i; ask o
 vmstat iostat mpstat pidstat: text
 w who last lastb lastlog: text; value n f p since until time-format
 lsof: text; value i p u c a d g r; write D

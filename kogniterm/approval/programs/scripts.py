@@ -8,6 +8,7 @@ from collections.abc import Callable
 from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOLE
+from kogniterm.approval.programs.interpreters import worst_of_text
 from kogniterm.approval.scope import Argument
 
 MAX_SCRIPT = 3000
@@ -35,7 +36,9 @@ def sed(call: Call, rules: Rules) -> None:
             call.ask("The {program} script may write files or run programs.")
         elif script.tainted or (script.glob and not script.known and HOLE in script.value):
             call.ask("The {program} script is only known when it runs.")
-    in_place = parsed.has("i", "in-place") or any(o.name.startswith("in-p") for o in parsed.options)
+    in_place = parsed.has("i", "in-place") or any(
+        o.name and "in-place".startswith(o.name[:8]) for o in parsed.options
+    )
     for operand in files:
         if in_place:
             call.writes(operand)
@@ -204,6 +207,9 @@ def awk(call: Call, rules: Rules) -> None:
         program = args.pop(0)
     if program is not None and not _awk_is_harmless(program):
         call.ask("The {program} program may write files or run programs.")
+        what = worst_of_text(program.value)
+        if what:
+            call.danger("Its code {what}.", what=what)
     for operand in args:
         if re.match(r"[A-Za-z_]\w*=", operand.value):
             continue
@@ -212,7 +218,7 @@ def awk(call: Call, rules: Rules) -> None:
 
 
 def _awk_is_harmless(program: Argument) -> bool:
-    if program.tainted or program.value.startswith(HOLE):
+    if program.tainted or program.glob or program.value.startswith(HOLE):
         return False
     if len(program.value) > MAX_SCRIPT:
         return False

@@ -37,6 +37,21 @@ def comes_from_network(call: Call, *texts: Argument) -> None:
         call.danger("{program} runs code that comes from the network.")
 
 
+def runs_fetched(call: Call, script: Argument) -> None:
+    """A script that this same command got from the network."""
+    shown = call.shown(call.place(script))
+    name = shown.rpartition("/")[2]
+    effects = call.findings.report("").effects
+    fetched = any(
+        effect.target == shown
+        if effect.kind in {"write", "overwrite"}
+        else effect.kind == "network" and effect.target.rpartition("/")[2] == name
+        for effect in effects
+    )
+    if fetched and call.findings.has("network"):
+        call.danger("{program} runs code that comes from the network.")
+
+
 def shell(call: Call, rules: Rules) -> None:
     """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
     args = list(call.args)
@@ -71,6 +86,7 @@ def shell(call: Call, rules: Rules) -> None:
     if args and not args[0].value.startswith("/dev/"):
         call.ask("{program} runs the script {path}.", path=args[0].value.replace(HOLE, "…"))
         comes_from_network(call, *args)
+        runs_fetched(call, args[0])
         return
     if args:
         comes_from_network(call, *args)

@@ -231,7 +231,12 @@ def date(call: Call, rules: Rules) -> None:
             "set": "danger=",
         },
     )
-    parsed = parse_options(call.args, options)
+    args = [
+        arg
+        for arg in call.args
+        if not re.fullmatch(r"-u?I(?:date|hours|minutes|seconds|ns)?", arg.value)
+    ]
+    parsed = parse_options(args, options)
     if parsed.has("s", "set") or any(
         o.name and "set".startswith(o.name) and len(o.name) > 1 for o in parsed.options
     ):

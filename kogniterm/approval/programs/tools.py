@@ -49,6 +49,9 @@ def pager(call: Call, rules: Rules) -> None:
             "log-file": "write",
             "LOG-FILE": "write",
             "k": "ask=",
+            "lesskey-file": "ask=",
+            "lesskey-src": "ask=",
+            "lesskey-content": "ask=",
             "t": "value",
             "T": "value",
             "p": "value",
@@ -59,8 +62,11 @@ def pager(call: Call, rules: Rules) -> None:
             call.ask("{program} is given commands to run.")
     parsed = parse_options([a for a in call.args if not a.value.startswith("+")], options)
     for option in parsed.options:
-        if options.options.get(option.name) == "write":
+        action = options.options.get(option.name)
+        if action == "write":
             call.ask("An option of {program} writes a file.")
+        elif action == "ask=":
+            call.ask("{program} is given commands to run.")
     for operand in parsed.operands:
         call.reads(operand)
     del rules
