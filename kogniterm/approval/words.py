@@ -320,6 +320,8 @@ class WordLexer:
             self._opaque("a substring expansion with computed bounds", quoted=quoted)
             return
         names = (match["name"], *re.findall(r"\$\{?([A-Za-z_]\w*)", rest))
+        if match["prefix"] == "#" and (match["index"] or "@").strip("[]") in {"@", "*"}:
+            names = ()  # A length does not look at the value.
         self._parts.append(
             Unknown(
                 quoted,

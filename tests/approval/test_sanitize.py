@@ -38,7 +38,8 @@ _TABLE = [
     ("é日🎉".encode(), "é日🎉".encode()),
     (b"a\xe2\x82", b"a\xef\xbf\xbd"), (b"a\x1b", b"a"), (b"a\x1b[3", b"a"), (b"a\x1b]5", b"a"),
     (b"\x1b[3\x1b[31mx", b"\x1b[31mx"), (b"a\x1b\x1b]0;t\x07b", b"ab"), (b"a\x18b\x1ac", b"abc"),
-    (b"a\x1b[1!pb\x1b[0\"qc\x1b[2 qd", b"abcd"), (b"a\x1b%Gb", b"ab"), (b"a\x1bNb\x1bOc", b"abc"),
+    (b"a\x1b[1!pb\x1b[0\"qc\x1b[2 qd", b"abcd"), (b"a\x1b%Gb", b"ab"), (b"a\x18\xc2\x9b2Jb", b"ab"),
+    (b"a\x1bNb\x1bOc", b"abc"),
 ]  # fmt: skip
 
 

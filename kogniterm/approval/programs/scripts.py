@@ -197,7 +197,7 @@ def awk(call: Call, rules: Rules) -> None:
                 args.pop(0)
         elif not re.fullmatch(
             r"-[bcCghMnNOPrsStV]|--(?:posix|traditional|re-interval|csv|version|help|lint)"
-            r"|-W\w*|--version",
+            r"|-Wv\w*|--version",
             word,
         ):
             call.ask(
