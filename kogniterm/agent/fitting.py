@@ -23,10 +23,10 @@ from kogniterm.agent.messages import note
 from kogniterm.errors import ContextOverflowError
 from kogniterm.types import ModelInfo, ToolSpec
 
-RESULT_SIZES = (8_000, 2_000, 600, 200)
+RESULT_SIZES = (8_000, 2_000, 600, 200, 80)
 """What tool results are shortened to in turn, in characters, until the request fits."""
 
-TEXT_SIZES = (8_000, 2_000, 600)
+TEXT_SIZES = (8_000, 2_000, 600, 150, 60)
 """What everything else is shortened to when that was not enough."""
 
 

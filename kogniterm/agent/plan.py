@@ -28,9 +28,8 @@ _CHECKS = ("command", "exit_code", "pattern", "file", "judgement")
 MAKE_PLAN = ToolSpec(
     name="make_plan",
     description=(
-        "Write the plan: only for work of three or more steps. To change one that is under way, "
-        "give the reason and the steps still to do; finished steps are kept by themselves. "
-        "Then work on the first open step."
+        "Write the plan: only for three or more steps. To change it give the reason and the "
+        "steps still to do. Then work on the first open step."
     ),
     parameters={
         "type": "object",
@@ -48,19 +47,18 @@ MAKE_PLAN = ToolSpec(
                         "inputs": {
                             "type": "array",
                             "items": {"type": "string"},
-                            "description": "earlier results used: steps.s1.output, session.cwd",
+                            "description": "steps.s1.output, session.cwd",
                         },
                         "expect": {"type": "string"},
                         "check": {
                             "type": "object",
-                            "description": "how to tell it succeeded",
                             "properties": {
                                 "kind": {"type": "string", "enum": list(_CHECKS)},
                                 "value": {"type": "string"},
                             },
                             "required": ["kind", "value"],
                         },
-                        "fallback": {"type": "string", "description": "if it cannot be done"},
+                        "fallback": {"type": "string"},
                         "substeps": {"type": "array", "items": {"type": "string"}},
                     },
                     "required": ["id", "what"],
@@ -74,8 +72,8 @@ MAKE_PLAN = ToolSpec(
 COMPLETE_STEP = ToolSpec(
     name="complete_step",
     description=(
-        "Close a plan step. Its check runs now; without a check, the last command since the "
-        "step before was closed is the evidence. A judgement, 'failed' and 'skipped' need a note."
+        "Close a plan step: its check runs now, else its last command is the evidence. "
+        "A judgement, failed and skipped need a note."
     ),
     parameters={
         "type": "object",

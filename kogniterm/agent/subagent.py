@@ -39,15 +39,15 @@ MAX_RESULT = 6_000
 DELEGATE = ToolSpec(
     name="delegate",
     description=(
-        "Give a task that only reads (exploring, searching, comparing files) to a sub-agent with "
-        "its own history; only its result comes back. Calls in one reply run side by side."
+        "Give a task that only reads to a sub-agent; only its result comes back. Several in one "
+        "reply run side by side."
     ),
     parameters={
         "type": "object",
         "properties": {
             "task": {"type": "string", "description": "everything it must know"},
             "tools": {"type": "string", "enum": list(TOOL_SETS)},
-            "tokens": {"type": "integer", "description": f"budget; {DEFAULT_TOKENS} by default"},
+            "tokens": {"type": "integer", "description": "budget"},
         },
         "required": ["task"],
     },

@@ -23,8 +23,8 @@ class HistoryPort(Protocol):
 class HistoryArguments(Arguments):
     """Search, or read one entry."""
 
-    words: str = Field(default="", max_length=200, description="text that must occur")
-    entry: int | None = Field(default=None, ge=1, description="number of an entry to read in full")
+    words: str = Field(default="", max_length=200, description="search")
+    entry: int | None = Field(default=None, ge=1, description="its number")
 
 
 def recall_history(history: HistoryPort) -> SchemaTool[HistoryArguments]:
@@ -40,7 +40,7 @@ def recall_history(history: HistoryPort) -> SchemaTool[HistoryArguments]:
 
     return SchemaTool(
         "recall_history",
-        "Search earlier parts of this session, also what was summarised, or read an entry in full.",
+        "Search this session's past, also what was summarised, or read an entry.",
         HistoryArguments,
         run,
     )
