@@ -66,6 +66,7 @@ bench: install
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/traffic.py
 	$(BIN)/python benchmarks/executor.py
+	$(BIN)/python -m benchmarks.sessions --turns 10 1000
 
 eval: install weights
 	$(BIN)/python -m benchmarks.eval

@@ -122,10 +122,13 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
     folder = folder_of(args)
     settings = settings_of(args)
     from kogniterm.runtime.build import open_session, unattended_approver
+    from kogniterm.runtime.events import Notice
 
     session = open_session(settings, folder=folder, session_id=session_wanted(args))
     session.plan_only, session.given_plan = args.plan_only, plan
     try:
+        for notice in session.notices:
+            sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; say what to do next.")
         approver = people.approver(folder) if people.approver else unattended_approver(settings)

@@ -1,0 +1,174 @@
+"""Trouble below the program: a full disk, a held or corrupted database, others beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.fake_gemini import FakeGemini, candidate
+from tests.support.forge import Forge, Started
+
+pytestmark = pytest.mark.faults
+COUNT = {"replies": [{"run": "echo ran >>count", "purpose": "Count"}, {"text": "Done."}]}
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    forge = Forge()
+    yield forge
+    forge.close()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A person's folders, and how to start the program in them."""
+
+    forge: Forge
+    root: Path
+
+    @property
+    def database(self) -> Path:
+        return self.root / "DATA" / "kogniterm.db"
+
+    @property
+    def counted(self) -> int:
+        file = self.root / "work" / "count"
+        return len(file.read_text().split()) if file.exists() else 0
+
+    def start(self, *words: str, script: object = COUNT, **environ: str) -> Started:
+        (self.root / "work").mkdir(exist_ok=True)
+        file = self.root / "script.yaml"
+        file.write_text(json.dumps(script))
+        kinds = {f"KOGNITERM_{k}_DIR": str(self.root / k) for k in ("CONFIG", "DATA", "CACHE")}
+        given = {"PATH": os.environ["PATH"], "HOME": str(self.root), "LANG": "C.UTF-8"}
+        given |= {"KOGNITERM_MODEL": f"scripted:{file}", "KOGNITERM_MEMORY": "off", **kinds}
+        return self.forge.start(
+            ["run", "-y", "--no-sandbox", *words, "go"],
+            environ=given | environ,
+            folder=self.root / "work",
+            scratch=self.root,
+        )
+
+
+@pytest.fixture
+def place(forge: Forge, tmp_path: Path) -> Place:
+    return Place(forge, tmp_path)
+
+
+def test_no_command_starts_when_its_intent_cannot_be_written(place: Place) -> None:
+    started = place.start(KOGNITERM_FAULTS="full:before-intent")
+    assert started.wait() == 1
+    assert place.counted == 0
+    assert "Traceback" not in started.said
+    assert place.start().wait() == 0
+    assert place.counted == 1
+
+
+def test_a_really_full_disk_starts_nothing_and_loses_nothing(place: Place) -> None:
+    data = place.root / "DATA"
+    data.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(data)], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("only root may mount a small file system")
+    try:
+        assert place.start().wait() == 0
+        with (data / "filler").open("wb") as filler:
+            try:
+                while True:
+                    os.write(filler.fileno(), b"x" * 4096)
+            except OSError:
+                pass
+        started = place.start()
+        assert started.wait() == 1
+        assert "Traceback" not in started.said
+        assert place.counted == 1
+        (data / "filler").unlink()
+        assert place.start().wait() == 0
+        assert place.counted == 2
+    finally:
+        subprocess.run(["umount", str(data)], check=True)
+
+
+def test_a_held_database_is_said_and_nothing_runs(place: Place) -> None:
+    assert place.start().wait() == 0
+    with closing(sqlite3.connect(place.database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        started = place.start()
+        assert started.wait() == 1
+        other.execute("ROLLBACK")
+    assert "Traceback" not in started.said
+    assert place.counted == 1
+    assert place.start().wait() == 0
+
+
+def test_a_corrupted_database_is_moved_aside_and_told(place: Place) -> None:
+    assert place.start().wait() == 0
+    for name in ("-wal", "-shm"):
+        Path(f"{place.database}{name}").unlink(missing_ok=True)
+    data = bytearray(place.database.read_bytes())
+    data[:512] = b"\xff" * 512
+    place.database.write_bytes(data)
+    started = place.start()
+    assert started.wait() == 0, started.said
+    assert place.counted == 2
+    aside = [file for file in place.database.parent.iterdir() if file.name in started.said]
+    assert [file.read_bytes()[:512] for file in aside if file != place.database] == [b"\xff" * 512]
+
+
+def test_two_programs_in_one_project_keep_out_of_each_others_way(
+    place: Place, tmp_path: Path
+) -> None:
+    commands = [{"run": f"echo {n} >>$WHO", "purpose": "Count"} for n in range(20)]
+    script = {"replies": [*commands, {"text": "Done."}]}
+    other = Forge()
+    try:
+        first = place.start(script=script, WHO="one")
+        second = Place(other, place.root).start(script=script, WHO="two")
+        # Both forges number their files alike; what counts here are the programs' ends.
+        assert (first.wait(), second.wait()) == (0, 0), first.said
+    finally:
+        other.close()
+    for who in ("one", "two"):
+        lines = (place.root / "work" / who).read_text().split()
+        assert lines == [str(n) for n in range(20)]
+    with closing(sqlite3.connect(place.database)) as database:
+        assert database.execute("SELECT count(*) FROM sessions").fetchone() == (2,)
+        assert database.execute("SELECT count(DISTINCT seq) FROM records").fetchone()[0] > 100
+
+
+@pytest.mark.parametrize("shift", [-86_400.0, 86_400.0])
+def test_a_clock_that_jumps_changes_no_order(place: Place, shift: float) -> None:
+    assert place.start().wait() == 0
+    with closing(sqlite3.connect(place.database)) as database:
+        database.execute("UPDATE sessions SET updated = updated + ?", (shift,))
+        database.commit()
+    started = place.start("--continue")
+    assert started.wait() == 0, started.said
+    with closing(sqlite3.connect(place.database)) as database:
+        numbers = [row[0] for row in database.execute("SELECT seq FROM records ORDER BY rowid")]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_stream_that_is_cut_runs_no_half_call(place: Place, fake_gemini: FakeGemini) -> None:
+    call = {"functionCall": {"name": "execute_command", "args": {"command": "echo ran >>count"}}}
+    for _ in range(8):
+        fake_gemini.chunks(candidate([{"text": "Let me"}]), candidate([call]), ending="cut")
+    started = place.start(
+        KOGNITERM_MODEL="google_genai:gemini-2.5-flash",
+        GOOGLE_API_KEY="test-key",
+        GOOGLE_GEMINI_BASE_URL=fake_gemini.url,
+        KOGNITERM_MODEL_RETRIES="1",
+    )
+    assert started.wait() == 5, started.said
+    assert place.counted == 0
+    assert "Traceback" not in started.said
