@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 ApprovalMode = Literal["manual", "auto"]
 PlanMode = Literal["auto", "always", "never"]
 RiskLabel = Literal["safe_readonly", "workspace_write", "needs_approval", "dangerous"]
-RISK_LABELS: tuple[RiskLabel, ...] = (
-    "safe_readonly",
-    "workspace_write",
-    "needs_approval",
-    "dangerous",
-)
+RISK_LABELS: tuple[RiskLabel, ...] = get_args(RiskLabel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +59,7 @@ class Usage:
     calls: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cached + other.cached,
-            self.calls + other.calls,
-        )
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 StopReason = Literal[
