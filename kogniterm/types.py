@@ -71,9 +71,8 @@ StopReason = Literal[
 class Answer:
     """How a turn ended: the text for the person, why it stopped, and the process exit code.
 
-    When a plan was worked on, `verified` names the steps that a command or check proved, and
-    `not_verified` the others with what is known of them: from the plan's evidence alone,
-    whatever the text claims.
+    Of a plan, `verified` names the steps that a command or check proved and `not_verified` the
+    others: from the plan's evidence alone, whatever the text claims.
     """
 
     text: str
