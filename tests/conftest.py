@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -48,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # A busy machine is no failure, hence no deadline.
     hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
     hypothesis.settings.load_profile("suite")
+    # A run in the background inherits ignored signals, and so would every program tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -181,7 +181,11 @@ def test_a_signal_ends_the_command_and_the_run(
         (["run", "x", "--cwd", "/dev/null"], None, "/dev/null is not a folder"),
         (["run", "x", "--model", "nonsense:x"], None, "nonsense"),
         (["run", "x", "--model", "scripted:/missing.yaml"], None, "/missing.yaml"),
-        (["run", "x", "--plan", "sometimes"], None, "--plan takes auto, always, never or the file of a plan"),
+        (
+            ["run", "x", "--plan", "sometimes"],
+            None,
+            "--plan takes auto, always, never or the file of a plan",
+        ),
         (["run", "x", "--max-steps", "many"], None, "--max-steps is many"),
         (["run", "x", "--env-file", "missing.env"], None, "missing.env cannot be read"),
         (["run", "x", "--output", "xml"], None, "--output"),

@@ -15,6 +15,9 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
 
+LONG = 100_000 + os.getpid()
+"""Seconds that no other process sleeps, so that it can be found among all."""
+
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 
 
@@ -92,7 +95,7 @@ def test_state_exit_codes_and_the_terminal_work_inside(shell: CommandExecutor) -
 
 
 def test_timeouts_end_everything(shell: CommandExecutor) -> None:
-    result = shell.run("echo begun; trap '' TERM; sleep 4711 & sleep 4711", timeout=0.5)
+    result = shell.run(f"echo begun; trap '' TERM; sleep {LONG} & sleep {LONG}", timeout=0.5)
     assert (result.ended, result.text.strip()) == ("timeout", "begun")
     assert (
         "4711"
@@ -102,7 +105,7 @@ def test_timeouts_end_everything(shell: CommandExecutor) -> None:
 
 def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> None:
     with open_executor(box.workspace, sandbox=box) as executor:
-        result = executor.run("sleep 4712 & echo started")
+        result = executor.run(f"sleep {LONG} & echo started")
         assert result.text.strip() == "started"
         assert [job.state for job in executor.jobs()] == ["running"]
     assert (
