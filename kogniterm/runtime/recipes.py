@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolM
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
 from kogniterm.agent.fitting import fitted, room
+from kogniterm.agent.graph import think
 from kogniterm.agent.recipe import Recipe
 from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
 from kogniterm.agent.subagent import SubAgent, parse_task
@@ -157,7 +158,7 @@ class SessionRecipePorts:
         """Let a sub-agent find something out."""
         self._may_continue()
         wish = parse_task({"task": task, "tools": tools, "tokens": tokens})
-        context = self.session.think_context(self.count)
+        context = replace(self.session.think_context(self.count), think=think)
         result = await SubAgent(
             wish, context, lambda item: relay(item, self.front.sink, self.count)
         ).run()

@@ -98,7 +98,7 @@ def test_timeouts_end_everything(shell: CommandExecutor) -> None:
     result = shell.run(f"echo begun; trap '' TERM; sleep {LONG} & sleep {LONG}", timeout=0.5)
     assert (result.ended, result.text.strip()) == ("timeout", "begun")
     assert (
-        "4711"
+        str(LONG)
         not in subprocess.run(["ps", "ax", "-o", "args"], capture_output=True).stdout.decode()
     )
 
@@ -109,7 +109,7 @@ def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> No
         assert result.text.strip() == "started"
         assert [job.state for job in executor.jobs()] == ["running"]
     assert (
-        "4712"
+        str(LONG)
         not in subprocess.run(["ps", "ax", "-o", "args"], capture_output=True).stdout.decode()
     )
 
