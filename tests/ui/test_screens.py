@@ -165,7 +165,7 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
     terminal.keys("!sleep 987 & sleep 987", "Enter")
     terminal.until("╭ $ sleep 987")
     terminal.keys("C-c")
-    terminal.until("stopped")
+    terminal.until("✗")
     terminal.keys("!echo still $((40 + 2)) here", "Enter")
     terminal.until("still 42 here")
     terminal.keys("C-d")
