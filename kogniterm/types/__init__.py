@@ -11,11 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from kogniterm.types.plans import Check as Check
+from kogniterm.types.plans import CheckKind as CheckKind
+from kogniterm.types.plans import Evidence as Evidence
+from kogniterm.types.plans import Plan as Plan
+from kogniterm.types.plans import PlanStep as PlanStep
+from kogniterm.types.plans import StepStatus as StepStatus
+
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
 
 ApprovalMode = Literal["manual", "auto"]
 PlanMode = Literal["auto", "always", "never"]
+PlanApproval = Literal["auto", "always", "never"]
 RiskLabel = Literal["safe_readonly", "workspace_write", "needs_approval", "dangerous"]
 RISK_LABELS: tuple[RiskLabel, ...] = get_args(RiskLabel)
 
@@ -82,64 +90,6 @@ class Answer:
     usage: Usage = Usage()
     verified: tuple[str, ...] = ()
     not_verified: tuple[str, ...] = ()
-
-
-# --- plans -----------------------------------------------------------------------------------
-
-StepStatus = Literal["pending", "active", "done", "failed", "skipped"]
-CheckKind = Literal["command", "exit_code", "pattern", "file", "judgement"]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """How to tell that a plan step succeeded.
-
-    `value` is a shell command (must exit 0), an exit code, a regular expression over the
-    step's output, a path that must exist, or a sentence for the model to judge.
-    """
-
-    kind: CheckKind
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a finished step rests on: the command's request id, its exit status, the finding."""
-
-    request_id: str | None
-    exit_code: int | None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanStep:
-    """One entry of a plan; done only with evidence."""
-
-    id: str
-    what: str
-    why: str = ""
-    expect: str = ""
-    check: Check | None = None
-    fallback: str = ""
-    inputs: tuple[str, ...] = ()
-    status: StepStatus = "pending"
-    evidence: tuple[Evidence, ...] = ()
-    substeps: tuple[PlanStep, ...] = ()
-    failed_checks: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.id or not self.what.strip():
-            raise ValueError("a plan step needs an id and says what it does")
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The ordered list of steps the model wrote for a task; `reason` says why it was changed."""
-
-    goal: str
-    steps: tuple[PlanStep, ...]
-    revision: int = 1
-    reason: str = ""
 
 
 # --- tools and action requests ---------------------------------------------------------------
@@ -309,7 +259,7 @@ class ModelInfo:
     """What the runtime must know of a model. Windows are in tokens; `local` runs in process.
 
     `one_command` marks a model too small to drive the loop: one request, one command, and the
-    command's own output is the answer.
+    command's own output is the answer. `images` are the media types of images it takes.
     """
 
     name: str
@@ -319,6 +269,7 @@ class ModelInfo:
     calls_tools: bool = True
     local: bool = False
     one_command: bool = False
+    images: tuple[str, ...] = ()
 
 
 ModelPurpose = Literal["create_plan", "decide_action", "compact", "judge", "extract_facts"]
