@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.cli.prompt import preferences_of
@@ -21,6 +21,7 @@ from kogniterm.ui.attention import Attention
 from kogniterm.ui.choice import unknown_outcome
 from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
+from kogniterm.ui.model_question import ask_in_lines, asked
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
@@ -108,6 +109,18 @@ class PersonSink:
                 return "skip"
             if reply.strip().lower() in values:
                 return values[reply.strip().lower()]
+
+    async def ask(self, question: str, answers: Sequence[str]) -> str | None:
+        """Ask what the model wants to know."""
+        self._attention.call(_("KogniTerm: a question waits for you"))
+        drop_typed_ahead(self._keys)
+        return await ask_in_lines(
+            asked(question, answers),
+            read_line=self._read_line,
+            write=self._surface.commit,
+            painter=self._painter,
+            columns=self._surface.size()[1],
+        )
 
     def terminal(self) -> Terminal:
         """The terminal, to lend to a command that needs a keyboard."""

@@ -121,6 +121,7 @@ def _run(args: argparse.Namespace, store: RecipeStore) -> int:
         try:
             asked = people.approver(folder) if people.approver else unattended_approver(settings)
             front = Front(asked, sink, people.terminal)
+            session.asker.ask_now = people.ask
             return asyncio.run(
                 task.drive(session, run_in_session(session, recipe, values, front), sink)
             )

@@ -28,6 +28,7 @@ from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
+    from kogniterm.runtime.asking import Ask
     from kogniterm.runtime.front import Recover
     from kogniterm.runtime.session import LiveSession
 
@@ -48,13 +49,15 @@ class Sink(Protocol):
 class People:
     """Who watches, and who can be asked: `approver` (of a folder) is None when nobody can.
 
-    `recover` asks what becomes of a command that a crash cut off.
+    `recover` asks what becomes of a command that a crash cut off, `ask` what the model wants to
+    know.
     """
 
     sink: Sink
     approver: Callable[[str], Approver] | None = None
     terminal: Terminal | None = None
     recover: Recover | None = None
+    ask: Ask | None = None
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -141,6 +144,7 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
         )
         return asyncio.run(drive(session, run(sink=sink), sink))
     finally:
+            ask=people.ask,
         session.close()
 
 
@@ -242,7 +246,7 @@ def _people(args: argparse.Namespace) -> People:
         on_screen = out is not None and out.isatty()
         first = quick(environment(), flags_of(args))
         person = PersonSink(first, sys.stderr, None if on_screen else out, keys)
-        return People(person, person.approver, person.terminal(), person.recover)
+        return People(person, person.approver, person.terminal(), person.recover, person.ask)
     from kogniterm.cli.plain import TextSink
 
     return People(TextSink(out, sys.stderr))

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from kogniterm.errors import ToolError
 
-Ask = Callable[[str, Sequence[str]], Awaitable[str]]
-"""Shows a question with answers; the one that was chosen, or "" for own words."""
+Ask = Callable[[str, Sequence[str]], Awaitable[str | None]]
+"""Shows a question with answers: the one that was chosen, own words, or None for no answer."""
 
 
 @dataclass(slots=True)
 class PersonDesk:
-    """Asks whoever drives the turn; `ask` is None where nobody does."""
+    """Asks whoever drives the turn; `ask_now` is None where nobody does."""
 
     ask_now: Ask | None = None
 
-    async def ask(self, question: str, answers: Sequence[str]) -> str:
-        """The chosen answer. Raises `ToolError` when nobody is there."""
+    async def ask(self, question: str, answers: Sequence[str]) -> str | None:
+        """What the person answers; None when they do not. Raises `ToolError` where nobody is."""
         if self.ask_now is None:
             raise ToolError(
                 "Nobody is there to answer. Decide by what the task says, or end and say what "

@@ -35,7 +35,8 @@ class TurnCount:
     """What a turn has used so far. Durations by the monotonic clock.
 
     `unknown` are commands whose end nobody saw and nobody could be asked about; `held` are
-    those that must not run again unless a person approves it, whatever policy says.
+    those that must not run again unless a person approves it, whatever policy says. `unasked`
+    are the model's questions that nobody was there to answer.
     """
 
     limits: Limits
@@ -51,6 +52,7 @@ class TurnCount:
     unknown: list[str] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
     began: float = 0.0
+    unasked: list[str] = field(default_factory=list)
     plan_before: Plan | None = None
 
     def __post_init__(self) -> None:

@@ -215,7 +215,7 @@ async def _act(
     if command:
         await _act_command(session, request, decision, front, count)
     else:
-        await _act_tool(session, request, front)
+        await _act_tool(session, request, front, count)
 
 
 async def _act_command(
@@ -247,7 +247,9 @@ async def _act_command(
         raise asyncio.CancelledError
 
 
-async def _act_tool(session: SessionPorts, request: ActionRequest, front: Front) -> None:
+async def _act_tool(
+    session: SessionPorts, request: ActionRequest, front: Front, count: TurnCount
+) -> None:
     try:
         observation, failure = await session.tools[request.tool].run(request.arguments), False
     except ToolError as error:
@@ -261,6 +263,8 @@ async def _act_tool(session: SessionPorts, request: ActionRequest, front: Front)
 def _observe(
     session: SessionPorts, request: ActionRequest, status: OutcomeStatus, message: messages.Observed
 ) -> None:
+        if request.effect == "person":
+            count.unasked.append(request.command)
     """Arrow 11: the one outcome of a request, with the message the model will see."""
     session.record(Outcome(request.id, status, message), durable=True)
 

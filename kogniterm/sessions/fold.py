@@ -6,11 +6,11 @@ session uses it record by record, a resumed one over the records it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from kogniterm.sessions.records import (
     Compacted,
@@ -29,17 +29,24 @@ from kogniterm.sessions.records import (
 from kogniterm.sessions.transcript import Transcript
 from kogniterm.types import (
     ActionRequest,
+    AgentState,
     ApprovalMode,
     Decision,
+    NodeUpdate,
     Plan,
     PlanMode,
+    Text,
     Usage,
     UserInput,
     Verdict,
     approval_mode,
 )
 
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
 TITLE_LENGTH = 60
+NOTHING_USED = Usage()
 
 _Value = TypeVar("_Value")
 
@@ -66,7 +73,8 @@ class SessionState:
     Of these, the ones in `unknown` were started and nobody knows how they ended: their intent
     stands in the journal, their outcome does not. They must never be run again by themselves.
     `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
-    pending. `cwd` is where the last command left off; `draft` what the person had typed and not
+    pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
+    answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command left off; `draft` what the person had typed and not
     sent (kept beside the journal, not in it). `history_seq` is the record from which
     `messages` are read.
     """
@@ -83,6 +91,7 @@ class SessionState:
     messages: Transcript = field(default_factory=Transcript)
     plan: Plan | None = None
     pending: tuple[ActionRequest, ...] = ()
+    agents: Mapping[str, AgentState] = field(default_factory=dict)
     unknown: tuple[Intent, ...] = ()
     requested: Mapping[str, Requested] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
@@ -129,13 +138,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 messages=state.messages.extended((body.message,)),
             )
         case NodeRan(update=update):
-            return replace(
-                state,
-                messages=state.messages.extended(update.messages),
-                plan=update.plan if update.plan is not None else state.plan,
-                pending=state.pending + update.pending,
-                usage=state.usage + update.usage,
-            )
+            return _node_ran(state, update)
         case Requested() as body:
             return replace(state, requested={**state.requested, body.request.id: body})
         case Judged() as body:
@@ -143,7 +146,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
         case Decided() as body:
             return replace(state, decisions={**state.decisions, body.request_id: body.decision})
         case Intent() as body:
-            return replace(state, unknown=(*state.unknown, body))
+            return _intended(state, body)
         case Outcome() as body:
             return _outcome(state, body)
         case Compacted() as body:
@@ -152,11 +155,13 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 messages=Transcript(body.messages),
                 plan=body.plan,
                 pending=body.pending,
+                agents=body.agents,
                 turn=body.turn or state.turn,
+                usage=state.usage + body.usage,
                 history_seq=record.seq,
             )
         case TurnEnded() as body:
-            return replace(state, turn=body.turn, open_input=None)
+            return replace(state, turn=body.turn, open_input=None, agents={})
         case Noted() as body:
             return _noted(state, body)
 
@@ -175,11 +180,43 @@ def _opened(state: SessionState, body: SessionOpened) -> SessionState:
     )
 
 
+def _intended(state: SessionState, body: Intent) -> SessionState:
+    """A question to the person changes nothing in the world: unanswered, it is asked again."""
+    asks = any(one.id == body.request_id and one.effect == "person" for one in state.pending)
+    return state if asks else replace(state, unknown=(*state.unknown, body))
+
+
+def _node_ran(state: SessionState, update: NodeUpdate) -> SessionState:
+    return replace(
+        _told(state, update.agent, update.messages, update.usage, update.failure),
+        plan=update.plan if update.plan is not None else state.plan,
+        pending=state.pending + update.pending,
+        usage=state.usage + update.usage,
+    )
+
+
+def _told(
+    state: SessionState,
+    agent: str,
+    messages: Sequence[BaseMessage],
+    usage: Usage = NOTHING_USED,
+    failure: Text | None = None,
+) -> SessionState:
+    """`messages` at the end of the history they belong to; the main one ends the sub-agents whose
+    call it answers."""
+    if agent:
+        before = state.agents.get(agent, AgentState())
+        after = AgentState((*before.messages, *messages), before.usage + usage, failure)
+        return replace(state, agents={**state.agents, agent: after})
+    answered = {getattr(message, "tool_call_id", None) for message in messages}
+    agents = {key: one for key, one in state.agents.items() if key not in answered}
+    return replace(state, messages=state.messages.extended(messages), agents=agents)
+
+
 def _outcome(state: SessionState, body: Outcome) -> SessionState:
     ran = body.result is not None and body.result.ended != "not_started"
     return replace(
-        state,
-        messages=state.messages.extended((body.message,)),
+        _told(state, body.agent, (body.message,)),
         plan=body.plan if body.plan is not None else state.plan,
         pending=tuple(request for request in state.pending if request.id != body.request_id),
         unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),

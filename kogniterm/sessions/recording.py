@@ -140,7 +140,8 @@ def _take_node(turn: TurnTape, body: NodeRan) -> None:
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:
-    """The records without the questions that a crash left open and a resume asked again."""
+    """The records without the questions that a crash left open and a resume asked again: those
+    of approval, and those that the model asked."""
     kept: list[Record] = []
     for record in records:
         if isinstance(record.body, SessionOpened) and kept:
@@ -154,7 +155,14 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
 
 
 def _without_open_questions(records: list[Record]) -> list[Record]:
-    settled = {r.body.request_id for r in records if isinstance(r.body, Intent | Outcome)}
+    asked = {
+        r.body.request.id
+        for r in records
+        if isinstance(r.body, Requested) and r.body.request.effect == "person"
+    }
+    ended = {r.body.request_id for r in records if isinstance(r.body, Outcome)}
+    started = {r.body.request_id for r in records if isinstance(r.body, Intent)}
+    settled = ended | (started - asked)
     return [r for r in records if _request_of(r.body) in settled | {None}]
 
 
@@ -162,7 +170,7 @@ def _request_of(body: RecordBody) -> str | None:
     match body:
         case Requested(request=request):
             return request.id
-        case Judged() | Decided():
+        case Judged() | Decided() | Intent():
             return body.request_id
         case _:
             return None

@@ -30,6 +30,8 @@ class AskPanel:
     `entry` with the text a mode starts its entry line with.
     """
 
+    free = False
+
     def __init__(
         self,
         *,

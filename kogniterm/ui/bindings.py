@@ -11,7 +11,7 @@ from prompt_toolkit.filters.app import has_completions, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from kogniterm.ui.keys import BUILT_IN, KEYS
+from kogniterm.ui.keys import BUILT_IN, KEYS, sequences
 
 if TYPE_CHECKING:
     from kogniterm.ui.prompt import PromptFront
@@ -145,8 +145,15 @@ def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filte
 
 
 def _entry_bindings(bindings: KeyBindings, front: PromptFront, at_entry: Filter) -> None:
+    """The entry line of a question: words for an approval, or the answer the model wants."""
+    free = at_entry & Condition(lambda: front.panel is not None and front.panel.free)
+
     @bindings.add("enter", filter=at_entry, eager=True)
     def _enter(event: KeyPressEvent) -> None:
+        if free() and front.entry.document.text_before_cursor.endswith("\\"):
+            front.entry.delete_before_cursor(1)
+            front.entry.newline(copy_margin=False)
+            return
         text = front.entry.text
         front.entry.reset()
         if front.panel is not None:
@@ -154,12 +161,43 @@ def _entry_bindings(bindings: KeyBindings, front: PromptFront, at_entry: Filter)
         front.focus()
 
     @bindings.add("escape", filter=at_entry)
-    @bindings.add("c-c", filter=at_entry)
+    @bindings.add("c-c", filter=at_entry & ~free)
     def _back(event: KeyPressEvent) -> None:
         front.entry.reset()
         if front.panel is not None:
             front.panel.back()
         front.focus()
+
+    _answer_bindings(bindings, front, free)
+
+
+def _answer_bindings(bindings: KeyBindings, front: PromptFront, free: Filter) -> None:
+    """What an answer in words takes besides: several lines, and arrows that choose."""
+
+    def stop(event: KeyPressEvent) -> None:
+        if front.entry.text:
+            front.entry.reset()
+        else:
+            front.conversation.interrupt()
+
+    def newline(event: KeyPressEvent) -> None:
+        front.entry.newline(copy_margin=False)
+
+    def give(name: str) -> Handler:
+        def handler(event: KeyPressEvent) -> None:
+            if front.panel is not None:
+                front.panel.key(name)
+
+        return handler
+
+    for (key,) in sequences("answer_stop"):
+        bindings.add(key, filter=free)(stop)
+    for chord in sequences("answer_newline"):
+        bindings.add(*chord, filter=free)(newline)
+    one_line = Condition(lambda: "\n" not in front.entry.text)
+    for (key,) in sequences("answer_pick"):
+        when = free & one_line if key in ("up", "down") else free
+        bindings.add(key, filter=when, eager=True)(give(key))
 
 
 def _paste(front: PromptFront) -> Handler:

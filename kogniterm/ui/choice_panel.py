@@ -14,6 +14,8 @@ from kogniterm.ui.paint import Painter
 class ChoicePanel:
     """Shows `title` and `body`, and waits for the key of one of `options`."""
 
+    free = False
+
     def __init__(
         self,
         title: str,

@@ -125,13 +125,9 @@ class Desk:
         """Ask a question with fixed answers; the value of the one that was chosen."""
         return await self.front.choose(title, body, options)
 
-    async def ask_person(self, question: str, answers: Sequence[str]) -> str:
-        """A question of the model's: the answer that was chosen, or "" for own words."""
-        from kogniterm.ui.clean import clean, one_line
-
-        options = [Option(str(n), one_line(text), text) for n, text in enumerate(answers[:9], 1)]
-        own = Option("o", _("say it in your own words"), "")
-        return await self.front.choose(clean(question), [], [*options, own])
+    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+        """A question of the model's: an answer of its list, own words, or None for none."""
+        return await self.front.ask_person(question, answers)
 
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""

@@ -58,6 +58,9 @@ class Front(Surface, Protocol):
     async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
         """Ask a question with fixed answers; the value of the one that was chosen."""
 
+    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+        """Ask what the model wants to know: one of `answers`, own words, or None for no answer."""
+
     async def edit_outside(self) -> None:
         """Write the input line in the editor."""
 

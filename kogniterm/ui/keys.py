@@ -7,7 +7,7 @@ from typing import Literal
 
 from kogniterm.types import Text
 
-Where = Literal["prompt", "question"]
+Where = Literal["prompt", "question", "answer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,23 @@ KEYS = (
         Text("read a question that is longer than the screen"),
         "question",
     ),
+    Key("answer", (("enter",),), "Enter", Text("send the answer"), "answer"),
+    Key(
+        "answer_newline",
+        (("escape", "enter"), ("c-j",)),
+        "Alt-Enter",
+        Text("start a new line of it; so does Enter after a backslash"),
+        "answer",
+    ),
+    Key(
+        "answer_pick",
+        (("up",), ("down",), ("pageup",), ("pagedown",)),
+        "Arrows, Page-Up/Down",
+        Text("choose one of the answers; read a question that is longer than the screen"),
+        "answer",
+    ),
+    Key("answer_none", (("escape",),), "Esc", Text("give no answer; the model is told"), "answer"),
+    Key("answer_stop", (("c-c",),), "Ctrl-C", Text("clear the line; else stop the turn"), "answer"),
 )
 
 BUILT_IN = frozenset({"search"})  # prompt_toolkit binds these itself

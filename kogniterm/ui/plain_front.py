@@ -144,6 +144,20 @@ class PlainFront(LineSurface):
             if reply.strip().lower() in by_key:
                 return by_key[reply.strip().lower()]
 
+    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+        """Ask what the model wants to know, line by line."""
+        from kogniterm.ui.model_question import ask_in_lines, asked
+
+        self._repl.person_needed()
+        self._drop_typed()
+        return await ask_in_lines(
+            asked(question, answers),
+            read_line=self._ask,
+            write=self.commit,
+            painter=self._repl.painter,
+            columns=self.size()[1],
+        )
+
     def terminal(self) -> Terminal:
         """The person's terminal, for a command that needs their keyboard."""
         from kogniterm.ui.handover import PersonTerminal

@@ -77,6 +77,8 @@ class Panel(Protocol):
     """An open question as the prompt sees it: what it draws, and which keys it wants."""
 
     armed: bool
+    free: bool
+    """Whether the entry line is the answer: it takes several lines, and arrows reach the panel."""
 
     @property
     def open(self) -> bool:

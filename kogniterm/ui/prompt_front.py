@@ -7,7 +7,7 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -28,6 +28,8 @@ from kogniterm.ui.terminal_io import ASK_BACKGROUND, FilteredInput, make_output
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
+    from kogniterm.ui.choice_panel import ChoicePanel
+    from kogniterm.ui.model_question_panel import ModelQuestionPanel
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
 
@@ -141,14 +143,36 @@ class TerminalFront(PromptFront):
         panel = ChoicePanel(
             title, body, options, painter=lambda: self._repl.painter, changed=self.refresh
         )
-        before = self.panel
-        self.panel = panel
+        with self._in_front(panel):
+            return await panel.answer()
+
+    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+        """Ask what the model wants to know, with an entry line for the answer."""
+        from kogniterm.ui.model_question import asked
+        from kogniterm.ui.model_question_panel import ModelQuestionPanel
+
+        panel = ModelQuestionPanel(
+            asked(question, answers),
+            painter=lambda: self._repl.painter,
+            changed=self.refresh,
+            entered=lambda: self.entry.text,
+        )
+        with self._in_front(panel):
+            return await panel.answer()
+
+    @contextlib.contextmanager
+    def _in_front(self, panel: ChoicePanel | ModelQuestionPanel) -> Iterator[None]:
+        """`panel` instead of the question that stands there now, which comes back afterwards."""
+        before, self.panel = self.panel, panel
         self._opened()
         try:
-            return await panel.answer()
+            yield
         finally:
+            self.entry.reset()
             self.panel = before
             self.question_closed(panel.transcript())
+            if self.question_open:
+                self.question_opened()
 
     async def edit_outside(self) -> None:
         """Write the line in the person's editor; what was saved becomes the line."""

@@ -22,13 +22,20 @@ switches to vi keys; the table holds in both.
 
 def reference() -> str:
     """The whole page."""
-    parts = [HEAD, "## At the prompt\n", _keys("prompt"), "## At a question\n"]
+    parts = [HEAD, "## At the prompt\n", _keys("prompt"), "## At a question of approval\n"]
     parts.append(
         "Enter never approves. A command longer than the screen has to be read to its end "
         "first, and a dangerous one takes the whole word `yes`. With `TERM=dumb` or in "
         "screen-reader mode the same letters are typed on a line of their own.\n"
     )
-    parts += [_keys("question"), "## Slash commands\n", _commands()]
+    parts += [_keys("question"), "## At a question of the model's\n"]
+    parts.append(
+        "What only you can decide, the model may ask: answer with a number, with the arrows or in "
+        "your own words. The question waits while you are typing something else, and is asked "
+        "again when KogniTerm was killed while it stood there. Where nobody can be asked, the "
+        "model is told so, and `kogniterm run` ends with status 3.\n"
+    )
+    parts += [_keys("answer"), "## Slash commands\n", _commands()]
     parts.append("`!COMMAND` runs a command of your own; the model sees it at its next turn.\n")
     parts.append(
         "`@FILE` names a file, with completion: the model gets its text, without secrets and "

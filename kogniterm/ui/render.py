@@ -280,6 +280,8 @@ class ScreenSink:
         self.surface.commit(drawn)
 
     def _action_ended(self, event: ev.ActionEnded) -> None:
+        if event.tool == "ask_person" and not event.failed:
+            return  # whoever asked has shown question and answer
         self.write(self._tool_line(event.tool, "", event.observation, event.failed))
 
     def _notice(self, event: ev.Notice) -> None:

@@ -17,6 +17,7 @@ from kogniterm.ui.commands.project import PROJECT
 from kogniterm.ui.commands.registry import Command, Registry
 from kogniterm.ui.commands.sessions import SESSIONS
 from kogniterm.ui.context import ReplContext
+from kogniterm.ui.keys import Where
 from kogniterm.ui.keys import table as key_table
 from kogniterm.ui.locale import LANGUAGES, _, translate
 from kogniterm.ui.preferences import KEYS, THEMES
@@ -63,11 +64,16 @@ def show_keys(context: ReplContext, argument: str) -> None:
         context.prefer(keys=_one_of(argument, KEYS))
         context.say(Text("Keys: {keys}.", {"keys": argument}))
         return
-    for where, title in (("prompt", _("At the prompt")), ("question", _("At a question"))):
+    places: tuple[tuple[Where, str], ...] = (
+        ("prompt", _("At the prompt")),
+        ("question", _("At a question of approval")),
+        ("answer", _("At a question of the model's")),
+    )
+    for where, title in places:
         rows = Table.grid(padding=(0, 2))
         rows.add_column(no_wrap=True)
         rows.add_column()
-        for shown, what in key_table("prompt" if where == "prompt" else "question"):
+        for shown, what in key_table(where):
             rows.add_row(RichText(f" {shown}", "key"), RichText(translate(what), "muted"))
         context.write(RichText(title, "heading"))
         context.write(rows)

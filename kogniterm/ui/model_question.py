@@ -1,0 +1,106 @@
+"""A question the model asks the person: what it shows, how words become its answer, and how it
+is asked line by line. The panel of the prompt is `model_question_panel`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+from rich.text import Text
+
+from kogniterm.ui.clean import clean, one_line
+from kogniterm.ui.locale import _
+from kogniterm.ui.markdown import markdown
+from kogniterm.ui.paint import Painter
+
+MOST_SHOWN = 300
+ESCAPE = "\x1b"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestion:
+    """A question in the model's words, with answers to choose from; without, words answer it."""
+
+    question: str
+    answers: tuple[str, ...] = ()
+
+    def answer(self, words: str) -> str | None:
+        """What `words` stand for: a number chooses, anything else is said; None when blank."""
+        said = words.strip().strip(ESCAPE).strip()
+        number = self.number(said)
+        if number is not None:
+            return self.answers[number]
+        return said or None
+
+    def number(self, words: str) -> int | None:
+        """The place of the answer that `words` choose by its number."""
+        said = words.strip()
+        if said.isascii() and said.isdecimal() and 1 <= int(said) <= len(self.answers):
+            return int(said) - 1
+        return None
+
+    def lines(self, painter: Painter, columns: int, chosen: int | None = None) -> list[str]:
+        """Question and answers, the one at `chosen` marked."""
+        lines = painter.lines(Text(_("The model asks:"), "heading"), columns)
+        lines += self._question(painter, columns)
+        if not self.answers:
+            return lines
+        table = Table.grid(padding=(0, 1))
+        for index, answer in enumerate(self.answers):
+            marked = index == chosen
+            sign = painter.symbol("active") if marked else " "
+            table.add_row(
+                Text(sign, "accent"),
+                Text(f"{index + 1}", "accent"),
+                Text(one_line(answer, MOST_SHOWN), "accent" if marked else ""),
+            )
+        return [*lines, *painter.lines(table, columns)]
+
+    def transcript(self, painter: Painter, columns: int, reply: str | None) -> str:
+        """What stays in the scrollback: the question and what was answered."""
+        said = Text(_("No answer."), "muted") if reply is None else Text(clean(reply), "bold")
+        row = Table.grid(padding=(0, 1))
+        row.add_row(Text(painter.symbol("arrow"), "accent"), said)
+        lines = painter.lines(Text(_("The model asks:"), "heading"), columns)
+        lines += self._question(painter, columns)
+        return "\n".join([*lines, *painter.lines(row, columns)]) + "\n\n"
+
+    def _question(self, painter: Painter, columns: int) -> list[str]:
+        lines = painter.lines(markdown(clean(self.question), painter.theme), columns)
+        return [line for line in lines if line.strip()]
+
+
+async def ask_in_lines(
+    question: ModelQuestion,
+    *,
+    read_line: Callable[[str, str], Awaitable[str | None]],
+    write: Callable[[str], None],
+    painter: Painter,
+    columns: int,
+) -> str | None:
+    """Ask where a terminal edits the lines; an empty line or the end of input is no answer."""
+    write("\n".join(question.lines(painter, columns)) + "\n")
+    how = (
+        _("Answer with a number or in your own words.")
+        if question.answers
+        else _("Answer in your own words.")
+    )
+    more = _("A backslash at the end of a line goes on with the next; an empty line is no answer.")
+    write("\n".join(painter.lines(Text(f"{how} {more}"), columns)) + "\n")
+    said: list[str] = []
+    prompt = f"{_('Your answer')}: "
+    while (line := await read_line(prompt, "")) is not None:
+        said.append(line.removesuffix("\\"))
+        if not line.endswith("\\"):
+            break
+        prompt = "... "
+    reply = question.answer("\n".join(said))
+    if reply is None:
+        write(_("No answer.") + "\n")
+    return reply
+
+
+def asked(question: str, answers: Sequence[str]) -> ModelQuestion:
+    """The question as the tool gave it."""
+    return ModelQuestion(question, tuple(answers))
