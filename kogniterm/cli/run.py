@@ -141,10 +141,10 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
             approver=approver,
             terminal=people.terminal,
             recover=people.recover,
+            ask=people.ask,
         )
         return asyncio.run(drive(session, run(sink=sink), sink))
     finally:
-            ask=people.ask,
         session.close()
 
 

@@ -50,9 +50,9 @@ class TurnCount:
     dollars: float = 0.0
     refused: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
     held: set[str] = field(default_factory=set)
     began: float = 0.0
-    unasked: list[str] = field(default_factory=list)
     plan_before: Plan | None = None
 
     def __post_init__(self) -> None:

@@ -254,6 +254,8 @@ async def _act_tool(
         observation, failure = await session.tools[request.tool].run(request.arguments), False
     except ToolError as error:
         observation, failure = str(error), True
+        if request.effect == "person":
+            count.unasked.append(request.command)
     observation = session.redact(observation)
     message = messages.action_message(request, observation, failed=failure)
     _observe(session, request, "failed" if failure else "finished", message)
@@ -263,8 +265,6 @@ async def _act_tool(
 def _observe(
     session: SessionPorts, request: ActionRequest, status: OutcomeStatus, message: messages.Observed
 ) -> None:
-        if request.effect == "person":
-            count.unasked.append(request.command)
     """Arrow 11: the one outcome of a request, with the message the model will see."""
     session.record(Outcome(request.id, status, message), durable=True)
 
