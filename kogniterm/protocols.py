@@ -15,6 +15,8 @@ from kogniterm.types import (
     ModelEvent,
     ModelInfo,
     ModelRequest,
+    Plan,
+    PlanReview,
     RiskReport,
     ToolSpec,
     Verdict,
@@ -111,6 +113,9 @@ class Approver(Protocol):
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
     ) -> Decision:
         """Approve, edit or reject `request`."""
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview | None:
+        """Approve, edit or reject `plan`, which would replace `previous`; None: nobody is there."""
 
 
 class Tool(Protocol):

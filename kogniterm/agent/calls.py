@@ -16,10 +16,10 @@ from kogniterm.agent.plan import (
     COMPLETE_STEP,
     MAKE_PLAN,
     PLAN_TOOLS,
+    accepted,
     find,
-    parse_plan,
-    where_we_are,
 )
+from kogniterm.agent.plan_parse import parse_plan
 from kogniterm.agent.state import ThinkContext
 from kogniterm.agent.subagent import DELEGATE, run_side_by_side
 from kogniterm.errors import ToolError
@@ -86,6 +86,8 @@ def as_request(
         if name not in {spec.name for spec in offered_tools(context)}:
             names = ", ".join(spec.name for spec in offered_tools(context))
             raise ToolError("There is no tool {name}; there are: {names}.", name=name, names=names)
+        if name == MAKE_PLAN.name and context.review_plans:
+            return _plan_request(call, plan, messages, context)
         return None
     checked = tool.check(arguments)
     effect = tool.effect_of(checked)
@@ -132,6 +134,22 @@ def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> Acti
     )
 
 
+def _plan_request(
+    call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
+) -> ActionRequest:
+    """A plan that the person approves before it is worked on; `arguments` hold it as it came."""
+    made = _parsed(call["args"], plan, messages, context)
+    return ActionRequest(
+        id=context.new_id(),
+        call_id=str(call["id"]),
+        tool=MAKE_PLAN.name,
+        command=made.goal,
+        purpose=made.reason,
+        arguments=dict(call["args"]),
+        effect="person",
+    )
+
+
 async def run_group(
     calls: Sequence[Call],
     plan: Plan | None,
@@ -153,7 +171,7 @@ async def _run_inside(
 ) -> Ran:
     name, arguments = call["name"], call["args"]
     if name == MAKE_PLAN.name:
-        return _make_plan(arguments, plan, messages)
+        return _make_plan(arguments, plan, messages, context)
     if name == COMPLETE_STEP.name:
         try:
             return Ran(*complete(plan, arguments, messages))
@@ -181,13 +199,26 @@ async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _make_plan(
-    arguments: Mapping[str, Any], plan: Plan | None, messages: Sequence[BaseMessage]
+    arguments: Mapping[str, Any],
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
 ) -> Ran:
     try:
-        made = parse_plan(arguments, plan, going_on=_planned_this_turn(messages))
+        made = _parsed(arguments, plan, messages, context)
     except ToolError as error:
         return Ran(plan, str(error), "malformed")
-    return Ran(made, f"Plan accepted. {where_we_are(made)}")
+    return Ran(made, accepted(made))
+
+
+def _parsed(
+    arguments: Mapping[str, Any],
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> Plan:
+    tools = [spec.name for spec in offered_tools(context)]
+    return parse_plan(arguments, plan, going_on=_planned_this_turn(messages), tools=tools)
 
 
 def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:

@@ -52,7 +52,8 @@ class ThinkContext:
     `new_id` makes action request ids, unique in the session. `clean` makes what a tool inside
     the graph returned fit to be kept and sent. `has_room` tells whether a history may grow on;
     when it may not the graph ends so that the runtime can compact it, and is entered again. With
-    `plan_only` it ends once a plan is made. `delegates` offers sub-agents, which cannot have
+    `plan_only` it ends once a plan is made; with `review_plans` a plan leaves it as a request, to
+    be approved like an action. `delegates` offers sub-agents, which cannot have
     any themselves; `think` is the graph they run through. `said_meanwhile` gives what the person
     said while the turn ran, until it is journaled.
     """
@@ -66,6 +67,7 @@ class ThinkContext:
     clean: Callable[[str], str] = str
     has_room: Callable[[Sequence[BaseMessage]], bool] = _always_room
     plan_only: bool = False
+    review_plans: bool = False
     delegates: bool = False
     said_meanwhile: Callable[[], Sequence[str]] = tuple
     think: Think | None = None

@@ -17,6 +17,7 @@ from kogniterm.types import (
     ActionRequest,
     ApprovalMode,
     Decision,
+    Plan,
     RiskReport,
     RuleTrace,
     Text,
@@ -156,3 +157,6 @@ class Unattended:
         why = " ".join(str(reason) for reason in verdict.reasons[:3])
         reason = f"Nobody is there to approve this, so it was not run. {why}".strip()
         return Decision("reject", request.command, by="unattended", reason=reason)
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> None:
+        """Nobody looks at plans here."""

@@ -52,6 +52,12 @@ SESSION: tuple[Option, ...] = (
         "WHEN",
     ),
     Option(
+        "--plan-approval",
+        "ask before a plan is worked on: auto, always or never",
+        "plan_approval",
+        "WHEN",
+    ),
+    Option(
         "--auto-approve",
         "run what policy does not deny, without asking",
         "approval_mode",

@@ -126,10 +126,13 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
     settings = settings_of(args)
     from kogniterm.runtime.build import open_session, unattended_approver
     from kogniterm.runtime.events import Notice
+    from kogniterm.runtime.plans import give
 
     session = open_session(settings, folder=folder, session_id=session_wanted(args))
-    session.plan_only, session.given_plan = args.plan_only, plan
+    session.plans.only = args.plan_only
     try:
+        if plan is not None:
+            give(session, plan)
         for notice in session.notices:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):

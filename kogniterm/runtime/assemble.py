@@ -35,6 +35,7 @@ from kogniterm.runtime.history_desk import HistoryDesk
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.person import person
+from kogniterm.runtime.plans import PlanDesk
 from kogniterm.runtime.policy_desk import open_policy
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.toolbox import ToolPlaces, session_tools
@@ -124,6 +125,7 @@ def assemble(
         notices=(*given.notices, *_found(journal), *told),
         mode=_kept(settings, "approval_mode", state.mode),
         plan_mode=_kept(settings, "plan", state.plan_mode),
+        plans=PlanDesk(approval=settings.plan_approval),
     )
     _keep_modes(session)
     return session

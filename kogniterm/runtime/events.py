@@ -75,6 +75,25 @@ class ModelAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanProposed:
+    """The model made or changed its plan, which waits for approval."""
+
+    request_id: str
+    plan: Plan
+    previous: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReviewed:
+    """A plan was approved, edited or rejected (`kind`), by whom, and why."""
+
+    request_id: str
+    kind: str
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanChanged:
     """The plan was made or changed."""
 
@@ -175,6 +194,8 @@ Event = (
     | ThoughtDelta
     | ModelRetried
     | ModelAnswered
+    | PlanProposed
+    | PlanReviewed
     | PlanChanged
     | ToolRan
     | ActionProposed

@@ -7,21 +7,29 @@ step done by hand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
 
 from kogniterm.agent.messages import GIVEN_PLAN, note
-from kogniterm.agent.plan import activate_next, open_steps, parse_plan, where_we_are
+from kogniterm.agent.plan import activate_next, open_steps, where_we_are
+from kogniterm.agent.plan_parse import parse_plan, unknown_tools
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime import events
 from kogniterm.runtime.plan_difference import PlanDifference, difference
 from kogniterm.sessions.records import NodeRan
-from kogniterm.types import NodeUpdate, Plan, PlanStep, StepStatus
+from kogniterm.types import (
+    ApprovalMode,
+    NodeUpdate,
+    Plan,
+    PlanApproval,
+    PlanStep,
+    StepStatus,
+)
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -29,9 +37,29 @@ if TYPE_CHECKING:
 MAX_BYTES = 200_000
 _PLAN_KEYS = ("goal", "reason", "steps")
 _STEP_KEYS = (
-    "id", "what", "why", "inputs", "expect", "check", "fallback", "substeps", "status",
+    "id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "substeps", "status",
 )  # fmt: skip
 _STATUSES: tuple[StepStatus, ...] = ("pending", "active", "done", "failed", "skipped")
+
+
+@dataclass(slots=True)
+class PlanDesk:
+    """How a session treats plans: whether `only` a plan is wanted, the plan `given` for the
+    next turn, and who approves the plans that the model makes."""
+
+    only: bool = False
+    given: Plan | None = None
+    approval: PlanApproval = "auto"
+
+    def take(self) -> Plan | None:
+        """The plan given for the next turn, once."""
+        given, self.given = self.given, None
+        return given
+
+    def asks(self, mode: ApprovalMode) -> bool:
+        """Whether the plans of a session in this mode wait for approval."""
+        wanted = self.approval == "always" or (self.approval == "auto" and mode == "manual")
+        return wanted and not self.only
 
 
 def plan_as_text(plan: Plan) -> str:
@@ -49,8 +77,9 @@ def _step_as_data(step: PlanStep) -> dict[str, Any]:
     for key in ("why", "expect", "fallback"):
         if getattr(step, key):
             data[key] = getattr(step, key)
-    if step.inputs:
-        data["inputs"] = list(step.inputs)
+    for key in ("inputs", "tools"):
+        if getattr(step, key):
+            data[key] = list(getattr(step, key))
     if step.check is not None:
         data["check"] = {"kind": step.check.kind, "value": step.check.value}
     if step.substeps:
@@ -75,10 +104,13 @@ def read_plan(path: Path) -> Plan:
     return plan_from_text(text)
 
 
-def plan_from_text(text: str, previous: Plan | None = None) -> Plan:
+def plan_from_text(
+    text: str, previous: Plan | None = None, tools: Collection[str] | None = None
+) -> Plan:
     """The plan a person wrote or edited; steps of `previous` keep what happened to them.
 
-    Raises `UsageError` that names everything that is wrong.
+    `tools` are the tools there are, if known. Raises `UsageError` that names everything that is
+    wrong.
     """
     data = _load(text)
     problems = [f"unknown key {key!r}" for key in data if key not in _PLAN_KEYS]
@@ -92,7 +124,7 @@ def plan_from_text(text: str, previous: Plan | None = None) -> Plan:
             statuses[str(name)] = _status(item, known.get(str(name)), problems)
     plan = None
     try:
-        plan = parse_plan({**data, "reason": ""}, None)
+        plan = parse_plan({**data, "reason": ""}, None, tools=tools)
     except ToolError as error:
         problems.append(str(error).removeprefix("Plan refused: ").rstrip("."))
     if problems or plan is None:
@@ -150,15 +182,35 @@ def plan_context(given: Plan | None, current: Plan | None) -> str:
     return ""
 
 
+def give(session: LiveSession, plan: Plan) -> None:
+    """Let the session's next turn work on `plan`. Raises `UsageError` for tools there are not."""
+    problems = unknown_tools(plan.steps, tool_names(session))
+    if problems:
+        raise UsageError("The plan cannot be used: {problems}.", problems="; ".join(problems))
+    session.plans.given = plan
+
+
+def tool_names(session: LiveSession) -> list[str]:
+    """The tools that the steps of a plan may name."""
+    return [spec.name for spec in session.offered_tools()]
+
+
 def edit(session: LiveSession, text: str, sink: EventSink) -> PlanDifference:
     """Put the plan as a person edited it in place of the session's; the model is told.
 
     Raises `UsageError` while a turn is under way, and for a plan that cannot be used.
     """
+    return put(session, plan_from_text(text, session.plan, tool_names(session)), sink)
+
+
+def put(session: LiveSession, plan: Plan, sink: EventSink) -> PlanDifference:
+    """Put `plan` in place of the session's; the model is told.
+
+    Raises `UsageError` while a turn is under way.
+    """
     before = session.plan
     if session.state.pending or session.state.open_turn:
         raise UsageError("A turn is under way; stop it before you change the plan.")
-    plan = plan_from_text(text, before)
     change = difference(before, plan)
     if not change.empty or before is None or plan.goal != before.goal:
         update = NodeUpdate("create_plan", (changed_note(plan),), plan)

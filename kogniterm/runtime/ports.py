@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kogniterm.agent.state import ThinkContext
     from kogniterm.execution.sandbox import Sandbox
     from kogniterm.runtime.front import Front
+    from kogniterm.runtime.plans import PlanDesk
     from kogniterm.runtime.policy_desk import PolicyDesk
 
 
@@ -99,10 +100,7 @@ class SessionPorts(Protocol):
     policy: PolicyDesk
     env_hash: str
     command_timeout: float | None
-    plan_only: bool
-
-    def take_plan(self) -> Plan | None:
-        """The plan a person gave for the next turn, once."""
+    plans: PlanDesk
 
     def price(self, usage: Usage) -> float | None:
         """What a model call cost in US dollars; None when the price is not known."""

@@ -17,6 +17,7 @@ from typing import cast
 from langchain_core.messages import AIMessage, SystemMessage
 
 from kogniterm.agent.messages import PLAN_FIRST, human_message
+from kogniterm.agent.plan import MAKE_PLAN
 from kogniterm.agent.state import ThinkContext
 from kogniterm.approval import classify
 from kogniterm.errors import ModelError, TurnInterruptedError
@@ -24,7 +25,7 @@ from kogniterm.execution.sandbox import Sandbox
 from kogniterm.protocols import Clock, EventSink, Executor, Model, Tool
 from kogniterm.runtime.front import Front
 from kogniterm.runtime.limits import Limits
-from kogniterm.runtime.plans import plan_context
+from kogniterm.runtime.plans import PlanDesk, plan_context, plan_from_text
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.replay_world import KilledError, Player, RecordedExecutor, RecordedTool
@@ -43,6 +44,7 @@ from kogniterm.types import (
     ModelRequest,
     Plan,
     PlanMode,
+    PlanReview,
     Reply,
     RiskReport,
     Text,
@@ -133,6 +135,17 @@ class RecordedPerson:
             raise await self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
         return turn.decided.popleft().decision
 
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """What was recorded of this plan: the decision holds the plan as it was decided on."""
+        del previous
+        turn = self._player.turn
+        if not turn.decided:
+            raise await self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
+        decision = turn.decided.popleft().decision
+        if decision.kind == "edit":
+            plan = plan_from_text(decision.command, plan)
+        return PlanReview(decision.kind, plan, decision.by, decision.reason)
+
 
 @dataclass(slots=True)
 class ReplaySession:
@@ -145,7 +158,7 @@ class ReplaySession:
     executor: Executor
     policy: PolicyDesk
     plan_mode: PlanMode = "auto"
-    plan_only: bool = False
+    plans: PlanDesk = field(default_factory=PlanDesk)
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=NoTime)
     env_hash: str = ""
@@ -171,11 +184,6 @@ class ReplaySession:
         if self.player.crashed:
             raise KilledError("The recorded process was killed here.")
         self.journal.append(body)
-
-    def take_plan(self) -> Plan | None:
-        """The plan that was given with the input."""
-        plan, self.player.turn.plan = self.player.turn.plan, None
-        return plan
 
     def price(self, usage: Usage) -> float | None:
         """A replay costs nothing."""
@@ -221,7 +229,8 @@ class ReplaySession:
             plan_mode=self.plan_mode,
             may_continue=self.player.stop_reason,
             new_id=self.new_id,
-            plan_only=self.plan_only,
+            plan_only=self.plans.only,
+            review_plans=self.plans.approval == "always",
             said_meanwhile=self.player.said,
         )
 
@@ -304,7 +313,11 @@ async def _play(session: ReplaySession, player: Player, turn: TurnTape, front: F
     """One turn, with every crash that it went through."""
     player.begin(turn)
     session.plan_mode = cast(PlanMode, turn.plan_mode)
-    session.plan_only = turn.ended is not None and turn.ended.stop == "plan_only"
+    session.plans = PlanDesk(
+        only=turn.ended is not None and turn.ended.stop == "plan_only",
+        given=turn.plan,
+        approval="always" if turn.proposed[MAKE_PLAN.name] else "never",
+    )
     given: UserInput | None = turn.given.input
     if turn.ended is None or turn.ended.stop != "unknown":
         front = replace(front, recover=player.recover)

@@ -22,7 +22,7 @@ from kogniterm.execution.sandbox import Sandbox
 from kogniterm.models import close_model, preload
 from kogniterm.models.prices import PRICES_DATE, price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
-from kogniterm.runtime import events, plans
+from kogniterm.runtime import events
 from kogniterm.runtime.asking import Ask, PersonDesk
 from kogniterm.runtime.attachments import attached
 from kogniterm.runtime.cabinet import Cabinet
@@ -31,7 +31,7 @@ from kogniterm.runtime.front import Front, Recover
 from kogniterm.runtime.limits import Limits, unknown_price
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.own_command import run_own_command
-from kogniterm.runtime.plan_difference import PlanDifference
+from kogniterm.runtime.plans import PlanDesk
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.steering import Steering
@@ -50,6 +50,7 @@ from kogniterm.types import (
     PlanMode,
     RiskReport,
     Text,
+    ToolSpec,
     Usage,
     UserInput,
     Verdict,
@@ -84,8 +85,7 @@ class LiveSession:
     notices: tuple[Text, ...] = ()
     mode: ApprovalMode = "manual"
     plan_mode: PlanMode = "auto"
-    plan_only: bool = False
-    given_plan: Plan | None = None
+    plans: PlanDesk = field(default_factory=PlanDesk)
     steering: Steering = field(default_factory=Steering)
     _tokens: int = 0
     _ids: int = 0
@@ -155,7 +155,7 @@ class LiveSession:
 
         Raises `UsageError` when only a plan is wanted of a model that cannot plan.
         """
-        if self.plan_only and self.model.one_command:
+        if self.plans.only and self.model.one_command:
             raise UsageError("The model {model} is too small to plan.", model=self.model.name)
         if self.limits.dollars is not None and self.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
@@ -236,23 +236,9 @@ class LiveSession:
         """Change the budgets, of the running turn's next model call on too."""
         self.limits = limits
 
-    def plan_as_text(self) -> str:
-        """The current plan as YAML, for an editor; empty when there is none."""
-        return plans.plan_as_text(self.plan) if self.plan is not None else ""
-
-    def edit_plan(self, text: str, *, sink: EventSink) -> PlanDifference:
-        """Take the plan as a person edited it; the model is told. Raises `UsageError`."""
-        return plans.edit(self, text, sink)
-
-    def give_plan(self, text: str) -> Plan:
-        """Let the next turn work on the plan in `text`. Raises `UsageError`."""
-        self.given_plan = plans.plan_from_text(text)
-        return self.given_plan
-
-    def take_plan(self) -> Plan | None:
-        """The plan given for the next turn, once."""
-        given, self.given_plan = self.given_plan, None
-        return given
+    def offered_tools(self) -> tuple[ToolSpec, ...]:
+        """The tools the model may call."""
+        return offered_tools(self._context(lambda: None))
 
     def close(self) -> None:
         """End what still runs and let others open the session. Safe to call twice."""
@@ -362,7 +348,8 @@ class LiveSession:
             new_id=self.new_id,
             clean=self._clean,
             has_room=lambda messages: has_room(messages, self._fixed_tokens(), self.model),
-            plan_only=self.plan_only,
+            plan_only=self.plans.only,
+            review_plans=self.plans.asks(self.mode),
             delegates=True,
             said_meanwhile=self.steering.take,
         )
@@ -373,8 +360,7 @@ class LiveSession:
 
     def _fixed_tokens(self) -> int:
         """What every request takes besides the history."""
-        specs = offered_tools(self._context(lambda: None))
-        return compaction.message_tokens(self.system) + tools_tokens(specs)
+        return compaction.message_tokens(self.system) + tools_tokens(self.offered_tools())
 
     def assess(self, request: ActionRequest) -> RiskReport:
         """Facts about a request."""

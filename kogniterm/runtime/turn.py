@@ -18,11 +18,12 @@ from dataclasses import replace
 
 from kogniterm.agent import evaluate, messages
 from kogniterm.agent.graph import think
-from kogniterm.agent.plan import COMPLETE_STEP
+from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.runtime import events
 from kogniterm.runtime.conclude import conclude, failed, interrupted, nothing_open, planned
 from kogniterm.runtime.front import Front, relay
+from kogniterm.runtime.plan_review import review_plan
 from kogniterm.runtime.plans import plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
 from kogniterm.runtime.recovery import recover
@@ -69,7 +70,7 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
             if session.state.pending:
                 await settle(session, front, count)
             end = await _think(session, front, count)
-            if session.plan_only and session.state.plan != count.plan_before:
+            if session.plans.only and session.state.plan != count.plan_before:
                 cancel_open(session, "[not run: only the plan was wanted]")
                 answer = planned(session.state, count)
                 break
@@ -93,9 +94,9 @@ def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
     """Arrow 2: what the person said becomes a record and the message the model sees."""
     cancel_open(session, "[not run: the person went on with something else]")
     clean = session.redact_input(user_input)
-    given, before = session.take_plan(), session.state.plan
+    given, before = session.plans.take(), session.state.plan
     context = [session.recall(clean), plan_context(given, before)]
-    mode: PlanMode = "always" if session.plan_only else "auto" if given else session.plan_mode
+    mode: PlanMode = "always" if session.plans.only else "auto" if given else session.plan_mode
     message = messages.human_message(clean, mode, "\n\n".join(filter(None, context)))
     turn = session.state.turn + 1
     session.record(InputReceived(turn, clean, message), durable=True)
@@ -136,6 +137,11 @@ def _left_for_room(end: NodeUpdate | None) -> bool:
 async def settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
     """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it."""
     for request in session.state.pending:
+        if request.tool == MAKE_PLAN.name:
+            if not await review_plan(session, request, front, count):
+                cancel_open(session, "[not run: the plan was changed]")
+                return
+            continue
         report, verdict = _judge(session, request, front)
         decision, report = await _decide(session, request, report, verdict, front, count)
         if decision.kind == "reject":

@@ -165,6 +165,9 @@ class Settings(BaseSettings):
     plan: Literal["auto", "always", "never"] = _setting(
         "auto", "When a plan is made: the model decides, always, or never.", flag="--plan"
     )
+    plan_approval: Literal["auto", "always", "never"] = _setting(
+        "auto", "Whether plans wait for you: auto where commands do.", flag="--plan-approval"
+    )
     approval_mode: Literal["manual", "auto"] = _setting(
         "manual",
         "manual asks before every command; auto approves what policy does not deny.",

@@ -15,6 +15,7 @@ from kogniterm.types.plans import Check as Check
 from kogniterm.types.plans import CheckKind as CheckKind
 from kogniterm.types.plans import Evidence as Evidence
 from kogniterm.types.plans import Plan as Plan
+from kogniterm.types.plans import PlanReview as PlanReview
 from kogniterm.types.plans import PlanStep as PlanStep
 from kogniterm.types.plans import StepStatus as StepStatus
 

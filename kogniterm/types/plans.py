@@ -60,3 +60,13 @@ class Plan:
     steps: tuple[PlanStep, ...]
     revision: int = 1
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReview:
+    """The approver's word on a plan; `plan` is the one to work on, as it came or as edited."""
+
+    kind: Literal["approve", "edit", "reject"]
+    plan: Plan
+    by: str
+    reason: str = ""

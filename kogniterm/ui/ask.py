@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from kogniterm.errors import TurnInterruptedError
-from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
+from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.question import AskHooks, Question
@@ -46,6 +46,10 @@ class LineAsker:
         self._hooks = hooks
         self._notify = notify
         self._edited: dict[str, str] = {}
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview | None:
+        """Plans are not looked at here."""
+        return None
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict

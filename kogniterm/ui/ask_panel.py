@@ -14,7 +14,7 @@ from typing import Literal
 
 from rich.text import Text
 
-from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
+from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.question import AskHooks, Document, Offer, Question
@@ -64,6 +64,10 @@ class AskPanel:
         self._columns = 80
         self._lock = asyncio.Lock()
         self._edited: dict[str, str] = {}
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview | None:
+        """Plans are not looked at here."""
+        return None
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict

@@ -6,7 +6,8 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm.agent.evaluate import check_command, complete, settle_check
-from kogniterm.agent.plan import active_step, ids, parse_plan, where_we_are
+from kogniterm.agent.plan import active_step, ids, where_we_are
+from kogniterm.agent.plan_parse import parse_plan
 from kogniterm.errors import ToolError
 from kogniterm.types import Check, CommandResult, PlanStep
 

@@ -15,7 +15,16 @@ from kogniterm import settings
 from kogniterm.runtime import events
 from kogniterm.runtime.build import open_session, unattended_approver
 from kogniterm.runtime.session import LiveSession
-from kogniterm.types import ActionRequest, Answer, Decision, RiskReport, UserInput, Verdict
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    Decision,
+    Plan,
+    PlanReview,
+    RiskReport,
+    UserInput,
+    Verdict,
+)
 
 E = TypeVar("E")
 
@@ -26,12 +35,19 @@ class Person:
 
     decisions: list[Callable[[ActionRequest], Decision]] = field(default_factory=list)
     asked: list[tuple[ActionRequest, RiskReport, Verdict]] = field(default_factory=list)
+    reviews: list[Callable[[Plan], PlanReview]] = field(default_factory=list)
+    plans: list[tuple[Plan, Plan | None]] = field(default_factory=list)
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
     ) -> Decision:
         self.asked.append((request, report, verdict))
         return self.decisions.pop(0)(request)
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """As told; a plan about which nothing was told is approved."""
+        self.plans.append((plan, previous))
+        return self.reviews.pop(0)(plan) if self.reviews else PlanReview("approve", plan, "person")
 
 
 def yes(request: ActionRequest) -> Decision:

@@ -11,7 +11,7 @@ from kogniterm.agent import compaction
 from kogniterm.errors import UsageError
 from kogniterm.runtime import events
 from kogniterm.runtime.plan_difference import difference
-from kogniterm.runtime.plans import plan_as_text, plan_from_text
+from kogniterm.runtime.plans import edit, give, plan_as_text, plan_from_text
 from kogniterm.types import ModelRequest
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow
@@ -39,7 +39,7 @@ WORK = """
 
 
 async def made(flow: Flow) -> str:
-    flow.open().plan_only = True
+    flow.open().plans.only = True
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("plan_only", 0)
     return answer.text
@@ -64,7 +64,7 @@ replies:
     flow = make_flow(script)
     await made(flow)
     assert "only the plan was wanted" in flow.shown[-1]
-    flow.session.plan_only = False  # type: ignore[union-attr]
+    flow.session.plans.only = False  # type: ignore[union-attr]
     assert (await flow.run("go on")).text == "Later."
     assert not (flow.folder / "made").exists()
 
@@ -72,7 +72,7 @@ replies:
 async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     text = await made(make_flow(f"replies:{MAKE}"))
     flow = make_flow(f"replies:{WORK}")
-    flow.open().give_plan(text)
+    give(flow.open(), plan_from_text(text))
     answer = await flow.run("Make it")
     assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
     assert answer.verified == (
@@ -87,7 +87,7 @@ async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
 
 async def test_a_given_plan_cannot_be_answered_away(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{text: Done!}, {text: I did nothing.}]")
-    flow.open().give_plan("{goal: g, steps: [{id: s1, what: a}]}")
+    give(flow.open(), plan_from_text("{goal: g, steps: [{id: s1, what: a}]}"))
     answer = await flow.run()
     assert (answer.text, answer.stop) == ("I did nothing.", "not_done")
     assert (answer.verified, answer.not_verified) == ((), ("s1 a [active]",))
@@ -108,8 +108,11 @@ replies:
   - text: All verified!
 """
     flow = make_flow(script)
-    flow.open().give_plan(
-        "{goal: g, steps: [{id: s1, what: a, check: {kind: judgement, value: reads well}}]}"
+    give(
+        flow.open(),
+        plan_from_text(
+            "{goal: g, steps: [{id: s1, what: a, check: {kind: judgement, value: reads well}}]}"
+        ),
     )
     answer = await flow.run()
     assert (answer.verified, answer.not_verified) == ((), ("s1 a [judged]: it reads well",))
@@ -127,7 +130,7 @@ steps:
   - {id: s3, what: Read the rules}
   - {id: s1, what: Create, check: {kind: file, value: made}, fallback: Ask, inputs: [session.cwd]}
 """
-    change = session.edit_plan(edited, sink=flow.tell)
+    change = edit(session, edited, flow.tell)
     assert [step.id for step in change.added] == ["s3"]
     assert [step.id for step in change.dropped] == ["s2"]
     assert session.plan is not None
@@ -140,11 +143,11 @@ steps:
   - {id: s1, what: Create it}
   - {id: s3, what: Read the rules, status: skipped}
 """
-    change = session.edit_plan(moved, sink=flow.tell)
+    change = edit(session, moved, flow.tell)
     assert change.moved == ("s1", "s3")
     assert [(a.what, b.what) for a, b in change.changed] == [("Create", "Create it")]
     assert [(a.id, b.status) for a, b in change.closed] == [("s3", "skipped")]
-    assert session.edit_plan(session.plan_as_text(), sink=flow.tell).empty
+    assert edit(session, plan_as_text(session.plan), flow.tell).empty
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ steps:
 async def test_what_a_person_gets_wrong_is_named(make_flow: MakeFlow, text: str, part: str) -> None:
     flow = make_flow()
     with pytest.raises(UsageError, match=part):
-        flow.open().edit_plan(text, sink=flow.tell)
+        edit(flow.open(), text, flow.tell)
     assert flow.session is not None
     assert flow.session.plan is None
 
@@ -175,9 +178,9 @@ async def test_evidence_survives_an_edit_and_comes_back_after_a_restart(
     assert answer.stop == "budget"
     session = flow.session
     assert session is not None
-    session.edit_plan(
-        session.plan_as_text().replace("what: Look", "what: Look well"), sink=flow.tell
-    )
+    assert session.plan is not None
+    text = plan_as_text(session.plan).replace("what: Look", "what: Look well")
+    edit(session, text, flow.tell)
     kept = session.id
     flow.close()
     plan = flow.open(kept).plan

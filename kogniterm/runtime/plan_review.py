@@ -1,0 +1,84 @@
+"""The pause at a plan: it waits like an action request until the person has looked at it.
+
+The request stands in the journal before anybody is asked, so a crash at the question loses
+nothing: whoever resumes the session is asked again. What was decided, and by whom, is on disk
+before the plan is worked on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kogniterm.agent import messages
+from kogniterm.agent.plan import accepted, where_we_are
+from kogniterm.agent.plan_parse import parse_plan
+from kogniterm.runtime import events
+from kogniterm.runtime.front import Front
+from kogniterm.runtime.plan_difference import difference
+from kogniterm.runtime.plans import plan_as_text
+from kogniterm.runtime.ports import SessionPorts, TurnCount
+from kogniterm.sessions.records import Decided, Outcome
+from kogniterm.types import ActionRequest, Decision, Plan, PlanReview
+
+NOBODY = "Nobody was there to approve the plan."
+
+
+async def review_plan(
+    session: SessionPorts, request: ActionRequest, front: Front, count: TurnCount
+) -> bool:
+    """Settle a plan that waits; whether it is worked on just as the model wrote it."""
+    previous = session.state.plan
+    plan = parse_plan(request.arguments, previous)
+    review = await _asked(session, plan, previous, front, request.id)
+    if review.kind == "reject":
+        if review.by == "unattended":
+            count.refused.append(review.reason)
+        outcome = Outcome(request.id, "refused", _answer(request, _refusal(review), failed=True))
+    else:
+        edited = review.kind == "edit" and review.plan != plan
+        plan = replace(
+            review.plan, revision=plan.revision, reason=review.plan.reason or plan.reason
+        )
+        text = _changed(plan) if edited else accepted(plan)
+        outcome = Outcome(request.id, "finished", _answer(request, text), plan=plan)
+    text = plan_as_text(review.plan)
+    decision = Decision(review.kind, text, review.by, session.redact(review.reason))
+    session.record(Decided(request.id, decision), durable=True)
+    session.record(outcome, durable=True)
+    front.sink(events.PlanReviewed(request.id, review.kind, review.by, decision.reason))
+    if outcome.plan is not None:
+        front.sink(events.PlanChanged(outcome.plan, previous))
+    return review.kind == "approve"
+
+
+async def _asked(
+    session: SessionPorts, plan: Plan, previous: Plan | None, front: Front, request_id: str
+) -> PlanReview:
+    """The approver's word; a plan that changes nothing takes nobody's time."""
+    if previous is not None and plan.goal == previous.goal and difference(previous, plan).empty:
+        return PlanReview("approve", plan, "policy", "nothing changed")
+    front.sink(events.PlanProposed(request_id, plan, previous))
+    review = await front.approver.review_plan(plan, previous)
+    if review is not None:
+        return review
+    if session.plans.approval == "always":
+        return PlanReview("reject", plan, "unattended", NOBODY)
+    return PlanReview("approve", plan, "unattended")
+
+
+def _refusal(review: PlanReview) -> str:
+    why = f": {review.reason}" if review.reason else ""
+    if review.by == "unattended":
+        return f"[plan refused{why}] Plans have to be approved here; end the turn and say so."
+    return (
+        f"[the person rejected the plan{why}] Do nothing of it. Make another one with make_plan, "
+        "or ask what they want."
+    )
+
+
+def _changed(plan: Plan) -> str:
+    return f"The person changed the plan; it is now:\n{plan_as_text(plan)}{where_we_are(plan)}"
+
+
+def _answer(request: ActionRequest, text: str, *, failed: bool = False) -> messages.Observed:
+    return messages.tool_message(request.call_id, request.tool, text, failed=failed)
