@@ -1,30 +1,34 @@
-"""What every test gets: a clean environment, no network but 127.0.0.1, a fake Gemini."""
+"""What every test gets: the same environment everywhere, no network, a fake Gemini."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from kogniterm.paths import resolve
 from tests.support.fake_gemini import FakeGemini
 
-SCRUBBED = (
-    "KOGNITERM_",
-    "GOOGLE_",
-    "GEMINI_",
-    "OPENAI_",
-    "ANTHROPIC_",
-    "OLLAMA_",
-    "LANGSMITH_",
-    "LANGCHAIN_",
-)
-SCRUBBED_NAMES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "NO_COLOR", "FORCE_COLOR"}
+KEPT = {"TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "UPDATE_SCREENS"}
+KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "COV")
+PINNED = {
+    "LANG": "C.UTF-8",
+    "TERM": "xterm-256color",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+}
+"""What could differ between a desk, a container and CI, and must not."""
+_HOMES = itertools.count()
 
 
 def _only_this_machine(event: str, arguments: tuple[object, ...]) -> None:
@@ -43,13 +47,39 @@ def _is_here(host: object) -> bool:
     return name in {"localhost", "::1"} or name.startswith("127.") or name.endswith(".invalid")
 
 
+def _environment(found: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The environment of all tests, made from the one `found`.
+
+    Python's programs come first on the path, so that `python3` in a command is this Python. The
+    weights stay where they were pulled to; nothing else of the person who runs the tests is seen.
+    """
+    kept = {n: v for n, v in found.items() if n in KEPT or n.startswith(KEPT_PREFIXES)}
+    here = str(Path(sys.executable).parent)
+    folders = [folder for folder in found.get("PATH", os.defpath).split(":") if folder != here]
+    weights = (
+        {}
+        if "KOGNITERM_TEST_WEIGHTS" in found
+        else {"KOGNITERM_TEST_WEIGHTS": str(resolve(found).cache / "models")}
+    )
+    return {**kept, **weights, **PINNED, "PATH": ":".join([here, *folders]), "HOME": str(home)}
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Close the network for the whole test process; make generated cases the same everywhere."""
+    """Make the test process, and so every program it starts, the same everywhere."""
     sys.addaudithook(_only_this_machine)
     # A busy machine is no failure, hence no deadline.
     hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
     hypothesis.settings.load_profile("suite")
-    # A run in the background inherits ignored signals, and so would every program tests start.
+    home = Path(tempfile.mkdtemp(prefix="kogniterm-home-"))
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+    environment = _environment(os.environ, home)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    os.umask(0o022)
+    # A run in the background inherits ignored and blocked signals, and so would every program
+    # tests start.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
@@ -57,21 +87,23 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-@pytest.fixture(autouse=True)
-def _clean_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """No key, proxy, tracing or KogniTerm setting of the developer reaches a test.
+def pytest_collection_finish() -> None:
+    """The modules have read what was meant for them: no setting of KogniTerm reaches a test."""
+    for name in [name for name in os.environ if name.startswith("KOGNITERM_")]:
+        del os.environ[name]
 
-    The configuration, data and state folders are redirected; the cache is kept, so that pulled
-    weights are found.
-    """
-    for name in list(os.environ):
-        if name.startswith(SCRUBBED) or name.upper() in SCRUBBED_NAMES:
-            monkeypatch.delenv(name)
-    home = Path(tmp_path_factory.getbasetemp()) / "user"
-    for kind in ("CONFIG", "DATA", "STATE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
+
+@pytest.fixture(autouse=True)
+def _home_of_its_own(monkeypatch: pytest.MonkeyPatch, _homes: Path) -> None:
+    """What a test leaves in its home, no other test finds."""
+    home = _homes / str(next(_HOMES))
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
 
 
 @pytest.fixture
@@ -82,8 +114,8 @@ def fake_gemini() -> Iterator[FakeGemini]:
 
 
 @pytest.fixture
-def closed_port() -> int:
-    """A port on 127.0.0.1 that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def closed_port() -> Iterator[int]:
+    """A port on 127.0.0.1 that nothing listens on, and nobody else can take meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])

@@ -16,7 +16,10 @@ import pytest
 from kogniterm.models.local.catalogue import DEFAULT_NAME, DataPackages, Weights, weights_called
 from kogniterm.models.local.chat import LocalModel, open_local
 from kogniterm.models.local.weights import find
+from kogniterm.paths import resolve
 
+# Read while this is loaded: no test sees the person's own environment.
+WEIGHTS = Path(os.environ.get("KOGNITERM_TEST_WEIGHTS") or resolve(os.environ).cache / "models")
 PART = 40_000
 CONTENT = bytes(number * 7919 % 251 for number in range(100_000))
 
@@ -150,15 +153,13 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def weights_folder() -> Path:
     """The folder of the pulled weights; fails, rather than skips, when they are not there."""
-    given = os.environ.get("KOGNITERM_TEST_WEIGHTS")
-    folder = Path(given) if given else Path.home() / ".cache/kogniterm/models"
-    if find(weights_called(DEFAULT_NAME), folder) is None:
+    if find(weights_called(DEFAULT_NAME), WEIGHTS) is None:
         pytest.fail(
-            f"The weights of {DEFAULT_NAME} are not in {folder}; run `kogniterm models pull`, or "
+            f"The weights of {DEFAULT_NAME} are not in {WEIGHTS}; run `kogniterm models pull`, or "
             "set KOGNITERM_TEST_WEIGHTS to the folder that has them.",
             pytrace=False,
         )
-    return folder
+    return WEIGHTS
 
 
 @pytest.fixture(scope="session")
