@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,9 @@ from kogniterm.ui.prompt_front import TerminalFront
 from kogniterm.ui.repl import Opened, Repl, Wiring
 from kogniterm.ui.terminal_io import HeldOutput
 from tests.ui.face import Play, PlayedSession
+
+PATIENCE_SECONDS = 60
+"""A guard against hanging, not a measure: every wait ends with what it waits for."""
 
 
 class Terminal(io.StringIO):
@@ -66,6 +70,17 @@ class Terminal(io.StringIO):
         return "\n".join([*top, *self.shown])
 
 
+async def until(
+    holds: Callable[[], bool], what: Callable[[], str], task: asyncio.Task[int] | None = None
+) -> None:
+    """Wait until `holds`, as long as `task` runs; `what` says what did not happen."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        if time.monotonic() > end or (task is not None and task.done()):
+            raise AssertionError(f"never: {what()}")
+        await asyncio.sleep(0.005)
+
+
 class Live:
     """A REPL on a terminal in memory, with somebody typing into it."""
 
@@ -82,18 +97,12 @@ class Live:
     async def until(self, test: Callable[[], bool] | str, what: str = "") -> None:
         """Wait until `test` holds, or until the text is on the screen or in the scrollback."""
         check = (lambda: test in self.terminal.text) if isinstance(test, str) else test
-        for _ in range(1000):
-            if check():
-                return
-            if self.task.done():
-                break
-            await asyncio.sleep(0.005)
-        raise AssertionError(f"never: {what or test}\n" + "\n".join(self.terminal.shown))
+        await until(check, lambda: f"{what or test}\n" + "\n".join(self.terminal.shown), self.task)
 
     async def leave(self) -> int:
         """Leave with Ctrl-D and wait for the end."""
         self.press("\x04")
-        return await asyncio.wait_for(self.task, 10)
+        return await asyncio.wait_for(self.task, PATIENCE_SECONDS)
 
 
 @contextmanager

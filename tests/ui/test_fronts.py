@@ -23,6 +23,7 @@ from kogniterm.ui.plain_front import PlainFront
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.repl import Opened, Repl
 from tests.ui.face import Play, PlayedSession, ask
+from tests.ui.screen import PATIENCE_SECONDS, until
 
 
 class Plain:
@@ -59,11 +60,7 @@ class Plain:
         return self.seen.decode().replace("\r\n", "\n")
 
     async def until(self, text: str) -> None:
-        for _ in range(1000):
-            if text in self.text:
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError(f"never: {text}\n{self.text}")
+        await until(lambda: text in self.text, lambda: f"{text}\n{self.text}", self.task)
 
     def close(self) -> None:
         self.keyboard.close()
@@ -86,7 +83,7 @@ async def test_plain_lines_without_a_single_escape_sequence() -> None:
     plain.type("/cost\n")
     await plain.until("0.0123 US dollars")
     plain.type("\x04")
-    assert await asyncio.wait_for(plain.task, 10) == 0
+    assert await asyncio.wait_for(plain.task, PATIENCE_SECONDS) == 0
     assert "\x1b" not in plain.text
     assert [d.kind for d in plain.session.decisions] == ["approve"]
     assert plain.session.closed
@@ -115,7 +112,7 @@ async def test_plain_what_was_typed_ahead_does_not_answer_a_question() -> None:
     plain.type("n\n\n")
     await plain.until("1.2k tokens in")
     plain.type("/quit\n")
-    assert await asyncio.wait_for(plain.task, 10) == 0
+    assert await asyncio.wait_for(plain.task, PATIENCE_SECONDS) == 0
     plain.close()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
 from kogniterm.ui.theme import choose
 from tests.ui.face import request, show_command
-from tests.ui.screen import Terminal
+from tests.ui.screen import Terminal, until
 
 PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
 COLOUR = Painter(choose("dark", color=True, background=None))
@@ -205,24 +205,26 @@ def live(rows: int = 12, columns: int = 60) -> tuple[ScreenSink, Terminal, Clock
     return ScreenSink(PLAIN, surface, clock=clock), terminal, clock, surface
 
 
+async def drawn(terminal: Terminal, holds: Callable[[], bool]) -> None:
+    """Wait until the screen is as wanted: it is drawn a moment after an event."""
+    await until(holds, lambda: terminal.text)
+
+
 async def test_the_live_region_is_replaced_and_leaves_no_trace() -> None:
     sink, terminal, clock, _surface = live()
     begin(sink)
     sink(ev.AnswerDelta("Half a sen"))
     clock.now += 3
-    await asyncio.sleep(0.2)
-    assert "Half a sen" in terminal.text
-    assert "Writing 3.0 s" in terminal.text
+    await drawn(terminal, lambda: "Half a sen" in terminal.text)
+    await drawn(terminal, lambda: "Writing 3.0 s" in terminal.text)
     sink(ev.AnswerDelta("tence.\n\nNext"))
     sink(ev.CommandStarted("1", "make", "/w"))
     sink(ev.CommandOutput("1", b"building\n"))
-    await asyncio.sleep(0.2)
-    assert "╰ 0.0 s" in terminal.text
+    await drawn(terminal, lambda: "╰ 0.0 s" in terminal.text)
     result = CommandResult("make", "exited", 0, "building\n", 1.0, "/w", output_bytes=9)
     sink(ev.CommandEnded("1", result))
     sink(ev.TurnEnded(Answer("")))
-    await asyncio.sleep(0.2)
-    assert terminal.text.split("\n") == [
+    left = [
         "Half a sentence.",
         "",
         "Next",
@@ -233,6 +235,7 @@ async def test_the_live_region_is_replaced_and_leaves_no_trace() -> None:
         "",
         "3.0 s",
     ]
+    await drawn(terminal, lambda: terminal.text.split("\n") == left)
 
 
 async def test_a_live_region_higher_than_the_screen_is_cut_to_it() -> None:
@@ -241,9 +244,8 @@ async def test_a_live_region_higher_than_the_screen_is_cut_to_it() -> None:
     steps = tuple(PlanStep(str(n), f"step {n}") for n in range(20))
     sink(ev.PlanChanged(Plan("g", steps)))
     sink(ev.AnswerDelta("```\n" + "".join(f"code {n}\n" for n in range(60))))
-    await asyncio.sleep(0.2)
+    await drawn(terminal, lambda: "code 59" in "\n".join(terminal.shown))
     assert len(terminal.shown) <= 8
-    assert "code 59" in "\n".join(terminal.shown)
     sink(ev.AnswerDelta("```\n"))
     sink(ev.TurnEnded(Answer("")))
     assert terminal.text.count("code 30") == 1
@@ -253,7 +255,7 @@ async def test_a_live_region_higher_than_the_screen_is_cut_to_it() -> None:
 async def test_hidden_the_region_rests_and_lines_still_come() -> None:
     sink, terminal, _clock, surface = live()
     begin(sink)
-    await asyncio.sleep(0.1)
+    await drawn(terminal, lambda: "Understanding" in "\n".join(terminal.shown))
     surface.hide()
     sink.notice(Text("words"))
     assert "Understanding" not in "\n".join(terminal.shown)
@@ -271,6 +273,6 @@ async def test_a_flood_of_output_is_drawn_a_few_times_only() -> None:
     for _ in range(20_000):
         sink(ev.CommandOutput("1", b"y\n" * 50))
     assert len(terminal.writes) == before
-    await asyncio.sleep(0.15)
-    assert before < len(terminal.writes) < before + 20
+    await drawn(terminal, lambda: len(terminal.writes) > before)
+    assert len(terminal.writes) < before + 20
     sink.settle()

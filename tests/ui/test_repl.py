@@ -15,7 +15,7 @@ from kogniterm.types import Plan, PlanStep, Text, UserInput
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.repl import Opened
 from tests.ui.face import PlayedSession, ask, show_command
-from tests.ui.screen import keyboard, live_repl
+from tests.ui.screen import PATIENCE_SECONDS, keyboard, live_repl
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ async def test_send_now_steers(keys: PipeInput) -> None:
     assert session.stopped == 1
     await live.until("› rather this")
     live.press("\x04\x04")
-    assert await asyncio.wait_for(live.task, 10) == 0
+    assert await asyncio.wait_for(live.task, PATIENCE_SECONDS) == 0
 
 
 async def test_a_queued_message_can_be_taken_back(keys: PipeInput) -> None:
@@ -216,7 +216,7 @@ async def test_a_queued_message_can_be_taken_back(keys: PipeInput) -> None:
     await live.until(lambda: live.repl.front.buffer.text == "second")
     assert live.repl.queued() == []
     live.press("\x03\x04\x04")
-    await asyncio.wait_for(live.task, 10)
+    await asyncio.wait_for(live.task, PATIENCE_SECONDS)
 
 
 async def test_the_persons_own_command_runs_without_the_model(keys: PipeInput) -> None:
@@ -260,7 +260,7 @@ async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
     await live.until("Hello there.")
     assert [item.text for item in session.inputs if item] == ["/etc/hosts is a file"]
     live.press("/quit\r")
-    assert await asyncio.wait_for(live.task, 10) == 0
+    assert await asyncio.wait_for(live.task, PATIENCE_SECONDS) == 0
 
 
 async def test_shift_tab_switches_the_mode(keys: PipeInput) -> None:
