@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from kogniterm.agent.images import image_tokens
 from kogniterm.agent.messages import NOTE, is_input
 from kogniterm.types import Plan
 
@@ -43,7 +44,7 @@ def estimate_tokens(messages: Sequence[BaseMessage]) -> int:
 
 def message_tokens(message: BaseMessage) -> int:
     """About how many tokens one message takes."""
-    tokens = text_tokens(message.text) + 4
+    tokens = text_tokens(message.text) + image_tokens(message) + 4
     if isinstance(message, AIMessage):
         tokens += sum(text_tokens(str(call["args"])) + 10 for call in message.tool_calls)
     return tokens

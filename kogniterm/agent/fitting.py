@@ -19,7 +19,8 @@ from kogniterm.agent.compaction import (
     plain_summary,
     text_tokens,
 )
-from kogniterm.agent.messages import note
+from kogniterm.agent.images import with_text, without_images
+from kogniterm.agent.messages import drop_old_images, note
 from kogniterm.errors import ContextOverflowError
 from kogniterm.types import ModelInfo, ToolSpec
 
@@ -45,14 +46,18 @@ def fitted(
 ) -> tuple[BaseMessage, ...]:
     """`system` and `messages` within `limit` tokens; as they are whenever they fit.
 
-    Tool results give way first, then long texts and arguments, then the oldest rounds. Raises
-    `ContextOverflowError` when the window is too small even for what is left.
+    Images of earlier inputs give way first, then tool results, long texts and arguments, the
+    other images, and the oldest rounds. Raises `ContextOverflowError` when the window is too
+    small even for what is left.
     """
     left = limit - message_tokens(system)
     kept = list(messages)
     shorten: list[Callable[[BaseMessage], BaseMessage]] = []
     shorten += [lambda m, size=size: _short_result(m, size) for size in RESULT_SIZES]  # type: ignore[misc]  # mypy cannot infer a lambda's default
     shorten += [lambda m, size=size: _short_text(m, size) for size in TEXT_SIZES]  # type: ignore[misc]  # as above
+    shorten.append(lambda m: without_images(m, "not shown; it does not fit this model's window"))
+    if estimate_tokens(kept) > left:
+        kept = drop_old_images(kept)
     for step in shorten:
         if estimate_tokens(kept) <= left:
             return (system, *kept)
@@ -76,7 +81,7 @@ def _short_result(message: BaseMessage, size: int) -> BaseMessage:
 def _short_text(message: BaseMessage, size: int) -> BaseMessage:
     update: dict[str, Any] = {}
     if len(message.text) > size:
-        update["content"] = clip(message.text, size)
+        message = with_text(message, clip(message.text, size))
     if isinstance(message, AIMessage) and message.tool_calls:
         update["tool_calls"] = [
             {**call, "args": {key: _short_value(v, size) for key, v in call["args"].items()}}

@@ -11,6 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from kogniterm.agent.images import ImageBlock, human_content, without_images
 from kogniterm.types import ActionRequest, CommandResult, Decision, PlanMode, UserInput
 
 Observed = ToolMessage
@@ -39,8 +40,13 @@ def is_input(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and NOTE not in message.additional_kwargs
 
 
-def human_message(user_input: UserInput, plan_mode: PlanMode, context: str = "") -> HumanMessage:
-    """What the model sees of an input: its words, piped data as data, recalled context."""
+def human_message(
+    user_input: UserInput,
+    plan_mode: PlanMode,
+    context: str = "",
+    images: Sequence[ImageBlock] = (),
+) -> HumanMessage:
+    """What the model sees of an input: its words, piped data as data, recalled context, images."""
     parts = [user_input.text]
     if user_input.data is not None:
         parts.append(f"<stdin>\n{user_input.data}\n</stdin>")
@@ -48,7 +54,18 @@ def human_message(user_input: UserInput, plan_mode: PlanMode, context: str = "")
         parts.append(context)
     if plan_mode == "always":
         parts.append(PLAN_FIRST)
-    return HumanMessage("\n\n".join(part for part in parts if part))
+    return human_content("\n\n".join(part for part in parts if part), images)
+
+
+def drop_old_images(
+    messages: Sequence[BaseMessage], *, keep_newest: bool = True
+) -> list[BaseMessage]:
+    """The messages with images in what belongs to the newest input alone, or in none."""
+    inputs = [index for index, message in enumerate(messages) if is_input(message)]
+    newest = inputs[-1] if inputs and keep_newest else len(messages)
+    why = "no longer shown; to see it, ask for it to be named again"
+    older = [without_images(message, why) for message in messages[:newest]]
+    return [*older, *messages[newest:]]
 
 
 def shell_message(result: CommandResult) -> HumanMessage:

@@ -12,6 +12,7 @@ from kogniterm.agent.calls import Ran, as_request, grouped, observed, offered_to
 from kogniterm.agent.evaluate import open_plan_problem
 from kogniterm.agent.fitting import fitted, room
 from kogniterm.agent.history import clean_reply, is_unusable
+from kogniterm.agent.images import seen_by
 from kogniterm.agent.loops import (
     MAX_MALFORMED_ROUNDS,
     STOP_AFTER,
@@ -49,14 +50,15 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
     """Answer the open tool calls in order, up to the first that would change the world.
 
     From there on the calls wait: those that act become action requests and the graph ends;
-    the rest is answered when the graph is entered again, so that order means order.
+    the rest is answered when the graph is entered again, so that order means order. A sub-agent
+    that waits for an action leaves its own call open, and goes on then too.
     """
     context = runtime.context
     messages = state["messages"]
     begun = plan = state.get("plan")
     results: list[BaseMessage] = []
     pending: list[ActionRequest] = []
-    for group in grouped(unanswered_calls(messages)):
+    for group in grouped(unanswered_calls(messages), context):
         try:
             request = as_request(group[0], plan, messages, context)
         except ToolError as error:
@@ -71,8 +73,12 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
             break
         answers = await run_group(group, plan, (*messages, *results), context)
         for call, ran in zip(group, answers, strict=True):
-            plan = ran.plan
-            results.append(observed(call, ran, context))
+            pending.extend(ran.pending)
+            if not pending:
+                plan = ran.plan
+                results.append(observed(call, ran, context))
+        if pending:
+            break
         if context.plan_only and plan != begun:
             break
     halt = (context.plan_only and plan != begun) or not context.has_room((*messages, *results))
@@ -93,13 +99,14 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     added.extend(steered(text) for text in context.said_meanwhile())
     usage = Usage()
     for attempt in range(1, MAX_UNUSABLE + 1):
-        stop = context.may_continue()
+        stop = context.may_continue(context.agent)
         if stop is not None:
             return {"messages": added, "failure": stop, "usage": usage}
         tools = offered_tools(context)
         limit = room(context.model.info, tools)
-        history = fitted(context.system, [*state["messages"], *added], limit)
-        request = ModelRequest(history, tools, purpose)
+        seen = seen_by(context.model.info, [*state["messages"], *added])
+        history = fitted(context.system, seen, limit)
+        request = ModelRequest(history, tools, purpose, agent=context.agent)
         reply = clean_reply(await _stream(context, request))
         usage += reply.usage
         problem = _problem(reply.message, history, state.get("plan"), context)

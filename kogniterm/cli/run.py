@@ -119,10 +119,14 @@ def _failure_told(machine: Sink) -> Iterator[None]:
 def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
     plan = _given_plan(args)
     words = args.task or ([plan.goal] if plan is not None else [])
-    user_input = task.read_task(
-        words, task.standard_input(), _tell_waiting, needed=session_wanted(args) is None
-    )
     folder = folder_of(args)
+    user_input = task.read_task(
+        words,
+        task.standard_input(),
+        _tell_waiting,
+        needed=session_wanted(args) is None,
+        folder=folder,
+    )
     settings = settings_of(args)
     from kogniterm.runtime.build import open_session, unattended_approver
     from kogniterm.runtime.events import Notice

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from kogniterm.errors import UsageError
 from kogniterm.types import UserInput
+from kogniterm.ui.inputs import mentions
 
 MAX_TASK = 100_000
 """Longest task in characters: what a person says, not what they attach."""
@@ -29,11 +30,13 @@ def read_task(
     tell_waiting: Callable[[], None],
     *,
     needed: bool = True,
+    folder: str = "",
 ) -> UserInput | None:
     """The task in `words`, with standard input as its data; without words, or with a lone "-",
     standard input is the task.
 
-    `stdin` is None when it is a terminal. A task that is not `needed` and not there is None:
+    `stdin` is None when it is a terminal. Files that the words name with @ are attached, seen
+    from `folder`. A task that is not `needed` and not there is None:
     a resumed session may have one. Raises `UsageError` for a task that is
     missing, empty, too long or not text, and for data that is too long or not text.
     """
@@ -54,7 +57,9 @@ def read_task(
             most=MAX_TASK,
         )
     data = None if from_stdin or not piped else piped
-    return UserInput(text.strip(), data=data, source="run")
+    # Only what stands on the command line names files: piped text may be anybody's.
+    named = () if from_stdin else mentions(text, folder)
+    return UserInput(text.strip(), data=data, source="run", attachments=named)
 
 
 def standard_input() -> BinaryIO | None:

@@ -123,6 +123,46 @@ UNKNOWN_WINDOW = (32_768, 4_096)
 """For a model not in the table: small enough for nearly every model served today, so that
 compaction comes early instead of an overflow. `context_window` in the settings overrides it."""
 
+_WEB = ("image/png", "image/jpeg", "image/webp")
+_ALL = (*_WEB, "image/gif")
+IMAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    # provider, beginning of the model's name, media types of images it takes; the longest
+    # beginning that fits decides, and a model that is not here takes none
+    ("google_genai", "gemini-", _WEB),
+    ("google_genai", "gemma-", _WEB),
+    ("google_genai", "gemma-3-1b", ()),
+    ("openai", "gpt-4-turbo", _ALL),
+    ("openai", "gpt-4o", _ALL),
+    ("openai", "gpt-4.1", _ALL),
+    ("openai", "gpt-4.5", _ALL),
+    ("openai", "gpt-5", _ALL),
+    ("openai", "gpt-6", _ALL),
+    ("openai", "o1", _ALL),
+    ("openai", "o1-mini", ()),
+    ("openai", "o1-preview", ()),
+    ("openai", "o3", _ALL),
+    ("openai", "o3-mini", ()),
+    ("openai", "o4", _ALL),
+    ("anthropic", "claude-", _ALL),
+    ("anthropic", "claude-2", ()),
+    ("anthropic", "claude-instant", ()),
+    ("ollama", "gemma3", _WEB),
+    ("ollama", "gemma3:1b", ()),
+    ("ollama", "gemma3:270m", ()),
+    ("ollama", "granite3.2-vision", _WEB),
+    ("ollama", "llama3.2-vision", _WEB),
+    ("ollama", "llama4", _WEB),
+    ("ollama", "llava", _WEB),
+    ("ollama", "bakllava", _WEB),
+    ("ollama", "minicpm-v", _WEB),
+    ("ollama", "mistral-small3", _WEB),
+    ("ollama", "moondream", _WEB),
+    ("ollama", "qwen2.5vl", _WEB),
+    ("ollama", "qwen3-vl", _WEB),
+)
+ANY_IMAGES = _ALL
+"""For a model that the settings say takes images."""
+
 
 def provider_called(name: str) -> Provider | None:
     """The provider of that name."""
@@ -137,3 +177,13 @@ def window_of(provider: str, model: str) -> tuple[int, int]:
         if name == provider and model.removeprefix("models/").startswith(start)
     ]
     return max(fitting)[1:] if fitting else UNKNOWN_WINDOW
+
+
+def images_of(provider: str, model: str) -> tuple[str, ...]:
+    """The media types of images that a model takes; none for one that is not in the table."""
+    fitting = [
+        (len(start), kinds)
+        for name, start, kinds in IMAGES
+        if name == provider and model.removeprefix("models/").startswith(start)
+    ]
+    return max(fitting)[1] if fitting else ()

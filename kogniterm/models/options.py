@@ -18,7 +18,8 @@ class ModelOptions:
 
     `temperature` and `max_output` (tokens) are left to the provider when None, `context_window`
     (tokens) to the table of known models. `thoughts` asks for the model's thinking where it is
-    shown; `text_calls` offers tools in text to a model that calls none. `weights_file` is used
+    shown; `images` says whether the model takes images (None: the table of known models
+    does); `text_calls` offers tools in text to a model that calls none. `weights_file` is used
     instead of pulled weights; `examples_file` holds what the person's approvals taught. Relative
     paths of scripted and replay files start from `base_folder`; `record_to` keeps a recording of
     every exchange.
@@ -35,6 +36,7 @@ class ModelOptions:
     max_output: int | None = None
     context_window: int | None = None
     thoughts: bool = False
+    images: bool | None = None
     text_calls: bool = False
     weights_folder: Path | None = None
     weights_file: Path | None = None

@@ -12,7 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kogniterm.errors import ModelAuthError, UsageError
-from kogniterm.models.catalog import PROVIDERS, Provider, provider_called, window_of
+from kogniterm.models.catalog import (
+    ANY_IMAGES,
+    PROVIDERS,
+    Provider,
+    images_of,
+    provider_called,
+    window_of,
+)
 from kogniterm.models.options import ModelOptions
 from kogniterm.protocols import Model
 from kogniterm.types import ModelInfo
@@ -102,13 +109,17 @@ def installed(provider: str) -> bool:
 
 
 def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelInfo:
-    """What is known of a provider's model: the table's windows, unless the settings know."""
+    """What is known of a provider's model: what the tables say, unless the settings know."""
     window, output = window_of(provider.name, argument)
+    images = images_of(provider.name, argument)
+    if options.images is not None:
+        images = (images or ANY_IMAGES) if options.images else ()
     return ModelInfo(
         name=f"{provider.name}:{argument}",
         provider=provider.name,
         context_window=options.context_window or window,
         max_output=min(options.max_output or output, output),
+        images=images,
     )
 
 

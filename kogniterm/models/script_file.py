@@ -40,7 +40,7 @@ AtEnd = Literal["fail", "repeat_last", "restart"]
 FOREVER = -1
 
 FILE_KEYS = ("model", "replies", "at_end", "delays", "chunk")
-MODEL_KEYS = ("context_window", "max_output", "calls_tools", "local", "one_command")
+MODEL_KEYS = ("context_window", "max_output", "calls_tools", "local", "one_command", "images")
 REPLY_KEYS = (
     "when",
     "expect",
@@ -69,6 +69,7 @@ CONDITION_KEYS = (
     "last_matches",
     "any_contains",
     "system_contains",
+    "images",
 )
 CALL_KEYS = ("tool", "arguments", "raw_arguments", "id", "run", "purpose")
 PLAN_KEYS = ("goal", "reason", "steps")
@@ -90,6 +91,7 @@ class Condition:
     last_matches: re.Pattern[str] | None = None
     any_contains: str | None = None
     system_contains: str | None = None
+    images: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,8 @@ def _condition(node: Node) -> Condition:
     for name, child in node.mapping(CONDITION_KEYS).items():
         if name in {"turn", "call"}:
             found[name] = child.whole(1)
+        elif name == "images":
+            found[name] = child.whole()
         elif name == "purpose":
             found[name] = child.choice(get_args(ModelPurpose))
         elif name == "last_matches":

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import ModelError
 from kogniterm.models.calling import Caller
+from kogniterm.models.catalog import ANY_IMAGES
 from kogniterm.models.options import ModelOptions
 from kogniterm.models.script_file import (
     ERRORS,
@@ -67,6 +68,7 @@ class ScriptedModel:
         self._script = script
         name = f"scripted:{script.path}"
         settings = {"context_window": 1_000_000, "max_output": 100_000, **script.model}
+        settings["images"] = ANY_IMAGES if script.model.get("images") else ()
         self._info = ModelInfo(name, "scripted", **settings)
         self._sleep = sleep if script.delays else _no_wait
         self._caller = Caller(name, options or ModelOptions(), sleep=self._sleep)
@@ -218,6 +220,7 @@ class _Seen:
         yield "turn", lambda: self._turn() == wanted.turn, self._turn
         yield "call", lambda: self._call == wanted.call, lambda: self._call
         yield "tool", lambda: self._tool() == wanted.tool, self._tool
+        yield "images", lambda: self._images() == wanted.images, self._images
         yield "offers", lambda: wanted.offers in self._offered(), self._offered
         yield "last_contains", lambda: str(wanted.last_contains) in self.last, lambda: self.last
         yield (
@@ -238,6 +241,11 @@ class _Seen:
 
     def _turn(self) -> int:
         return sum(message.type == "human" for message in self._request.messages)
+
+    def _images(self) -> int:
+        contents = [m.content for m in self._request.messages if not isinstance(m.content, str)]
+        blocks = [block for content in contents for block in content if isinstance(block, dict)]
+        return sum(block.get("type") == "image" for block in blocks)
 
     def _offered(self) -> list[str]:
         return [tool.name for tool in self._request.tools]

@@ -1,53 +1,125 @@
-"""Files that a person named in an input: their text goes to the model as data, within limits."""
+"""Files that a person named in an input: their text goes to the model as data, within limits;
+images go as images to a model that takes them."""
 
 from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from kogniterm.agent.images import ImageBlock, image_block
+from kogniterm.runtime.image_header import ImageHeader, read_header
+from kogniterm.types import ModelInfo, Text
 
 MOST_FILES = 20
 MOST_NAMES = 200
 """Names told of an attached folder."""
 READ_FACTOR = 4
 """Bytes read for each character that may be kept: UTF-8 has no longer characters."""
+HEADER_BYTES = 256 * 1024
+"""Read to tell an image; a JPEG's size stands behind its thumbnail and colour profile."""
+IMAGE_BYTES = 3_932_160
+"""Most bytes of one image. In base64 they are 5 MB, the least limit among the providers."""
+IMAGE_SIDE = 8_000
+"""Most pixels of an image's side; the least limit among the providers."""
 
-_IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "PNG",
-    b"\xff\xd8\xff": "JPEG",
-    b"GIF8": "GIF",
-    b"BM": "BMP",
-}
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What goes to the model beside the person's words, and what the person should know of it."""
+
+    text: str = ""
+    images: tuple[ImageBlock, ...] = ()
+    notices: tuple[Text, ...] = ()
 
 
-def attached(paths: Sequence[str], folder: Path, limit: int, redact: Callable[[str], str]) -> str:
-    """The named files as the model gets them, all together in about `limit` characters.
+@dataclass(slots=True)
+class _Desk:
+    """Takes files one after the other, until the room for text is used up."""
+
+    folder: Path
+    room: int
+    redact: Callable[[str], str]
+    model: ModelInfo
+    images: list[ImageBlock]
+    notices: list[Text]
+
+    def take(self, name: str) -> str:
+        """What the model gets of the file called `name`."""
+        path = self.folder / Path(name).expanduser()
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISDIR(mode):
+                return self._told(_folder(path))
+            if not stat.S_ISREG(mode):
+                return "[not shown: no regular file]"
+            with path.open("rb") as file:
+                header = read_header(file.read(HEADER_BYTES))
+            if header is not None:
+                return self._image(name, path, header)
+            return self._told(_file(path, max(self.room, 0)))
+        except OSError as error:
+            return f"[cannot be read: {error.strerror or error}]"
+
+    def _told(self, text: str) -> str:
+        text = self.redact(text)
+        self.room -= len(text)
+        return text
+
+    def _image(self, name: str, path: Path, header: ImageHeader) -> str:
+        size = path.stat().st_size
+        what = f"{header.kind} image, {header.width}x{header.height} pixels, {size} bytes"
+        problem = _problem(name, size, header, self.model)
+        if problem is not None:
+            self.notices.append(problem)
+            return f"[not shown: {what}]"
+        self.images.append(
+            image_block(path.read_bytes(), header.media_type, name, header.width, header.height)
+        )
+        return f"[{what}; image {len(self.images)} of this message]"
+
+
+def attached(
+    paths: Sequence[str], folder: Path, limit: int, redact: Callable[[str], str], model: ModelInfo
+) -> Attached:
+    """The named files as `model` gets them, their text all together in about `limit` characters.
 
     A file that cannot be shown is described instead; relative names count from `folder`.
     """
+    desk = _Desk(folder, limit, redact, model, [], [])
     parts: list[str] = []
     for path in paths[:MOST_FILES]:
-        body = redact(_content(folder / Path(path).expanduser(), max(limit, 0)))
-        limit -= len(body)
         # The name is data as well: it must not end the element it stands in.
         name = path.replace("<", "‹").replace('"', "'").replace("\n", " ")
-        parts.append(f'<file name="{name}">\n{body}\n</file>')
+        parts.append(f'<file name="{name}">\n{desk.take(path)}\n</file>')
     if len(paths) > MOST_FILES:
         parts.append(f"[{len(paths) - MOST_FILES} more files are named, but not shown]")
-    return "\n\n".join(parts)
+    return Attached("\n\n".join(parts), tuple(desk.images), tuple(desk.notices))
 
 
-def _content(path: Path, limit: int) -> str:
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            return _folder(path)
-        if not stat.S_ISREG(mode):
-            return "[not shown: no regular file]"
-        return _file(path, limit)
-    except OSError as error:
-        return f"[cannot be read: {error.strerror or error}]"
+def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Text | None:
+    """Why an image is not sent, for the person; None when it is."""
+    values: dict[str, object] = {"name": name, "model": model.name, "kind": header.kind}
+    if not model.images:
+        return Text("{model} takes no images; of {name} it gets the name only.", values)
+    if header.media_type not in model.images:
+        return Text(
+            "{model} takes no {kind} images; of {name} it gets the name only. Convert it to PNG.",
+            values,
+        )
+    if not header.whole:
+        return Text("{name} is a damaged image; the model gets its name only.", values)
+    if size > IMAGE_BYTES or max(header.width, header.height) > IMAGE_SIDE:
+        values |= {"size": f"{size / 1e6:.1f}", "most": f"{IMAGE_BYTES / 1e6:.1f}"}
+        values |= {"width": header.width, "height": header.height, "side": IMAGE_SIDE}
+        return Text(
+            "{name} is too large to send ({size} MB, {width}x{height} pixels); {most} MB and "
+            "{side} pixels a side are the most.",
+            values,
+        )
+    return None
 
 
 def _folder(path: Path) -> str:
@@ -63,9 +135,6 @@ def _file(path: Path, limit: int) -> str:
     size = path.stat().st_size
     with path.open("rb") as file:
         data = file.read(limit * READ_FACTOR + 16)
-    kind = next((name for start, name in _IMAGES.items() if data.startswith(start)), None)
-    if kind is not None and b"\0" in data:
-        return f"[not shown: a {kind} image of {size} bytes; images are not sent to the model]"
     if b"\0" in data:
         return f"[not shown: binary, {size} bytes]"
     text = data.decode("utf-8", "replace")

@@ -26,6 +26,7 @@ from kogniterm.types import (
 if TYPE_CHECKING:
     from kogniterm.agent.state import ThinkContext
     from kogniterm.execution.sandbox import Sandbox
+    from kogniterm.runtime.attachments import Attached
     from kogniterm.runtime.front import Front
     from kogniterm.runtime.plans import PlanDesk
     from kogniterm.runtime.policy_desk import PolicyDesk
@@ -135,10 +136,10 @@ class SessionPorts(Protocol):
     def learn_outcome(self, result: CommandResult) -> None:
         """Keep how a command ended, for similar tasks."""
 
-    def recall(self, user_input: UserInput) -> str:
-        """What memory adds to this input, quoted as data; empty when there is nothing."""
+    def recall(self, user_input: UserInput) -> Attached:
+        """What the files named in this input hold and memory adds to it, quoted as data."""
 
-    async def make_room(self, front: Front) -> None:
+    async def make_room(self, front: Front, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""
 
     def think_context(self, count: TurnCount) -> ThinkContext:

@@ -16,6 +16,7 @@ from typing import cast
 
 from langchain_core.messages import AIMessage, SystemMessage
 
+from kogniterm.agent.images import words_and_images
 from kogniterm.agent.messages import PLAN_FIRST, human_message
 from kogniterm.agent.plan import MAKE_PLAN
 from kogniterm.agent.state import ThinkContext
@@ -23,6 +24,7 @@ from kogniterm.approval import classify
 from kogniterm.errors import ModelError, TurnInterruptedError
 from kogniterm.execution.sandbox import Sandbox
 from kogniterm.protocols import Clock, EventSink, Executor, Model, Tool
+from kogniterm.runtime.attachments import Attached
 from kogniterm.runtime.front import Front
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.plans import PlanDesk, plan_context, plan_from_text
@@ -209,14 +211,15 @@ class ReplaySession:
     def learn_outcome(self, result: CommandResult) -> None:
         """A replay teaches nothing."""
 
-    def recall(self, user_input: UserInput) -> str:
-        """What memory had added to the recorded input."""
-        whole = self.player.turn.given.message.text.removesuffix(PLAN_FIRST).rstrip("\n")
+    def recall(self, user_input: UserInput) -> Attached:
+        """What files and memory had added to the recorded input."""
+        words, images = words_and_images(self.player.turn.given.message)
+        whole = words.removesuffix(PLAN_FIRST).rstrip("\n")
         rest = whole.removeprefix(human_message(user_input, "never").text)
         planned = plan_context(self.player.turn.plan, self.state.plan)
-        return rest.removesuffix(planned or "").strip("\n")
+        return Attached(rest.removesuffix(planned or "").strip("\n"), images)
 
-    async def make_room(self, front: Front) -> None:
+    async def make_room(self, front: Front, count: TurnCount) -> None:
         """The recorded model's window is not known: the history is never shortened."""
 
     def think_context(self, count: TurnCount) -> ThinkContext:

@@ -24,7 +24,7 @@ from kogniterm.models.prices import PRICES_DATE, price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
 from kogniterm.runtime import events
 from kogniterm.runtime.asking import Ask, PersonDesk
-from kogniterm.runtime.attachments import attached
+from kogniterm.runtime.attachments import Attached, attached
 from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.compact import compact, has_room
 from kogniterm.runtime.front import Front, Recover
@@ -238,7 +238,7 @@ class LiveSession:
 
     def offered_tools(self) -> tuple[ToolSpec, ...]:
         """The tools the model may call."""
-        return offered_tools(self._context(lambda: None))
+        return offered_tools(self._context(lambda agent: None))
 
     def close(self) -> None:
         """End what still runs and let others open the session. Safe to call twice."""
@@ -256,7 +256,7 @@ class LiveSession:
         """Append to the journal and advance the state by the same record."""
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
-        if isinstance(body, NodeRan):
+        if isinstance(body, NodeRan) and not body.update.agent:
             self.steering.journaled()
         if len(self.state.messages) >= before:
             self._tokens += compaction.estimate_tokens(self.state.messages[before:])
@@ -301,44 +301,51 @@ class LiveSession:
         if self.memory is not None:
             self.memory.record_outcome(result)
 
-    def recall(self, user_input: UserInput) -> str:
+    def recall(self, user_input: UserInput) -> Attached:
         """What the files named in this input hold, and what memory adds to it."""
-        limit = observation_limit(self.model.context_window)
-        files = attached(user_input.attachments, Path(self.folder), limit, self.redact)
+        limit, named = observation_limit(self.model.context_window), user_input.attachments
+        files = attached(named, Path(self.folder), limit, self.redact, self.model)
         remembered = self.memory.recall(user_input) if self.memory is not None else ""
-        return "\n\n".join(filter(None, (files, remembered)))
+        return replace(files, text="\n\n".join(filter(None, (files.text, remembered))))
 
     def price(self, usage: Usage) -> float | None:
         """What a model call cost in US dollars; None when the price is not known."""
         known = price_of(self.model.name)
         return known.cost(usage) if known is not None else None
 
-    async def make_room(self, front: Front) -> None:
+    async def make_room(self, front: Front, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""
         fixed = self._fixed_tokens()
         window = self.model.context_window - self.model.max_output
         if not compaction.needs_compaction(self._tokens, fixed, window):
             return
-        before, after = await self.compact_now()
+        before = self._tokens
+        count.add_usage(await self._compact(asked=False))
         text = Text(
             "History compacted: about {before} tokens became {after}.",
-            {"before": before, "after": after},
+            {"before": before, "after": self._tokens},
         )
         front.sink(events.Notice(text))
 
     async def compact_now(self, *, asked: bool = False) -> tuple[int, int]:
         """Compact the history, needed or not; how many tokens it had and has, about."""
         before = self._tokens
-        self.record(await compact(self.state, self.chat_model, asked=asked), durable=True)
+        await self._compact(asked=asked)
+        return before, self._tokens
+
+    async def _compact(self, *, asked: bool) -> Usage:
+        """What the summary cost."""
+        body = await compact(self.state, self.chat_model, asked=asked)
+        self.record(body, durable=True)
         if self.memory is not None:
             self.memory.context.history_was_shortened()
-        return before, self._tokens
+        return body.usage
 
     def think_context(self, count: TurnCount) -> ThinkContext:
         """The ports of one graph invocation."""
-        return self._context(count.may_continue)
+        return self._context(lambda agent: count.may_continue())
 
-    def _context(self, may_continue: Callable[[], Text | None]) -> ThinkContext:
+    def _context(self, may_continue: Callable[[str], Text | None]) -> ThinkContext:
         return ThinkContext(
             model=self.chat_model,
             tools=self.tools,
@@ -352,6 +359,7 @@ class LiveSession:
             review_plans=self.plans.asks(self.mode),
             delegates=True,
             said_meanwhile=self.steering.take,
+            agents=self.state.agents,
         )
 
     def _clean(self, text: str) -> str:

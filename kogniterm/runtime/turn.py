@@ -19,10 +19,12 @@ from dataclasses import replace
 from kogniterm.agent import evaluate, messages
 from kogniterm.agent.graph import think
 from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN
+from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.runtime import events
 from kogniterm.runtime.conclude import conclude, failed, interrupted, nothing_open, planned
 from kogniterm.runtime.front import Front, relay
+from kogniterm.runtime.open_calls import cancel_agent, cancel_open
 from kogniterm.runtime.plan_review import review_plan
 from kogniterm.runtime.plans import plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
@@ -71,17 +73,17 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
                 await settle(session, front, count)
             end = await _think(session, front, count)
             if session.plans.only and session.state.plan != count.plan_before:
-                cancel_open(session, "[not run: only the plan was wanted]")
+                cancel_open(session, "only the plan was wanted")
                 answer = planned(session.state, count)
                 break
             if not session.state.pending and not _left_for_room(end):
                 answer = conclude(session.state, count, end)
                 break
     except asyncio.CancelledError:
-        cancel_open(session, "[not run: the person stopped the turn]")
+        cancel_open(session, "the person stopped the turn")
         answer = interrupted(count)
     except KognitermError as error:
-        cancel_open(session, "[not run: the turn ended early]")
+        cancel_open(session, "the turn ended early")
         answer = failed(error, count)
     session.record(
         TurnEnded(session.state.turn, answer.stop, answer.exit_code, answer.text), durable=True
@@ -92,12 +94,13 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
 
 def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
     """Arrow 2: what the person said becomes a record and the message the model sees."""
-    cancel_open(session, "[not run: the person went on with something else]")
+    cancel_open(session, "the person went on with something else")
     clean = session.redact_input(user_input)
     given, before = session.plans.take(), session.state.plan
-    context = [session.recall(clean), plan_context(given, before)]
+    beside = session.recall(clean)
+    context = "\n\n".join(filter(None, [beside.text, plan_context(given, before)]))
     mode: PlanMode = "always" if session.plans.only else "auto" if given else session.plan_mode
-    message = messages.human_message(clean, mode, "\n\n".join(filter(None, context)))
+    message = messages.human_message(clean, mode, context, beside.images)
     turn = session.state.turn + 1
     session.record(InputReceived(turn, clean, message), durable=True)
     if given is not None:
@@ -107,6 +110,8 @@ def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
             session.state.session_id, turn, session.chat_model.info.name, session.cwd
         )
     )
+    for notice in beside.notices:
+        front.sink(events.Notice(notice, "warning"))
     if given is not None:
         front.sink(events.PlanChanged(given, before))
 
@@ -116,10 +121,13 @@ async def _think(session: SessionPorts, front: Front, count: TurnCount) -> NodeU
 
     Returns the last node's update, which holds the answer or why the turn must stop.
     """
-    await session.make_room(front)
+    await session.make_room(front, count)
     state, last = session.state, None
     async for item in think(state.messages, state.plan, session.think_context(count)):
         if isinstance(item, NodeUpdate):
+            if item.agent:
+                journal_agent(session, item, front)
+                continue
             previous, last = session.state.plan, item
             session.record(NodeRan(item))
             if item.plan is not None and item.plan != previous:
@@ -129,17 +137,27 @@ async def _think(session: SessionPorts, front: Front, count: TurnCount) -> NodeU
     return last
 
 
+def journal_agent(session: SessionPorts, update: NodeUpdate, front: Front) -> None:
+    """A node of a sub-agent joins that one's history."""
+    session.record(NodeRan(update))
+    if update.node == DELEGATE.name and update.messages:
+        front.sink(events.AgentStarted(update.agent, update.messages[0].text))
+
+
 def _left_for_room(end: NodeUpdate | None) -> bool:
     """Whether the graph ended after tool calls only to have its history compacted."""
     return end is not None and end.node == "execute_tool"
 
 
 async def settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
-    """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it."""
+    """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it, of
+    the one that asked: a sub-agent may go another way."""
     for request in session.state.pending:
+        if request not in session.state.pending:
+            continue
         if request.tool == MAKE_PLAN.name:
             if not await review_plan(session, request, front, count):
-                cancel_open(session, "[not run: the plan was changed]")
+                cancel_open(session, "the plan was changed")
                 return
             continue
         report, verdict = _judge(session, request, front)
@@ -147,7 +165,10 @@ async def settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
         if decision.kind == "reject":
             count.refused.append(decision.reason or request.command)
             _observe(session, request, "refused", messages.refusal_message(request, decision))
-            cancel_open(session, "[not run: an earlier action was refused]")
+            if request.agent:
+                cancel_agent(session, request.agent, "an earlier action was refused")
+                continue
+            cancel_open(session, "an earlier action was refused")
             return
         await _act(session, request, decision, report, front, count)
 
@@ -242,7 +263,7 @@ async def _act_command(
         step = str(request.arguments["step"])
         plan, note = evaluate.settle_check(previous, step, request.id, result)
     message = messages.command_message(request, result, decision, note)
-    outcome = Outcome(request.id, _status(result), message, result, plan)
+    outcome = Outcome(request.id, _status(result), message, result, plan, request.agent)
     # Only what is safe on the disk is told: nobody may see an end that a crash could undo.
     session.record(outcome, durable=True)
     front.sink(events.CommandEnded(request.id, result))
@@ -272,20 +293,10 @@ def _observe(
     session: SessionPorts, request: ActionRequest, status: OutcomeStatus, message: messages.Observed
 ) -> None:
     """Arrow 11: the one outcome of a request, with the message the model will see."""
-    session.record(Outcome(request.id, status, message), durable=True)
+    session.record(Outcome(request.id, status, message, agent=request.agent), durable=True)
 
 
 def _status(result: CommandResult) -> OutcomeStatus:
     if result.ended in ("exited", "signaled", "detached"):
         return "finished"
     return "failed" if result.ended == "not_started" else "cancelled"
-
-
-def cancel_open(session: SessionPorts, text: str) -> None:
-    """Answer everything that waits, so that the history stays valid whatever happened."""
-    for request in session.state.pending:
-        message = messages.tool_message(request.call_id, request.tool, text, failed=True)
-        _observe(session, request, "cancelled", message)
-    rest = tuple(messages.cancel_messages(session.state.messages, text))
-    if rest:
-        session.record(NodeRan(NodeUpdate("execute_tool", rest)))

@@ -24,9 +24,11 @@ from kogniterm.sessions.records import Noted
 from kogniterm.sessions.search import add_missing
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.stored import StoredRecord, stored_records
+from kogniterm.sessions.texts import is_image
 from kogniterm.sessions.transfer import refresh_row
 
 REPLACEMENT = "[forgotten]"
+_FORGOTTEN_IMAGE = {"type": "text", "text": REPLACEMENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,24 @@ def _clean_record(store: SessionStore, session_id: str, row: StoredRecord, words
 def _cleaned(value: Any, words: str) -> Any:
     if isinstance(value, str):
         return value.replace(words, REPLACEMENT)
+    if is_image(value):
+        # A picture cannot be searched for words: by chance they stand in its letters.
+        return _FORGOTTEN_IMAGE if words in value["base64"] else value
+    if isinstance(value, list) and any(map(is_image, value)):
+        return _cleaned_content(value, words)
     if isinstance(value, dict):
         return {_cleaned(key, words): _cleaned(item, words) for key, item in value.items()}
     if isinstance(value, list):
         return [_cleaned(item, words) for item in value]
     return value
+
+
+def _cleaned_content(blocks: list[Any], words: str) -> list[Any]:
+    """A message's words and images: what was said with an image tells what the image shows."""
+    cleaned = [_cleaned(block, words) for block in blocks]
+    if cleaned == blocks:
+        return cleaned
+    return [_FORGOTTEN_IMAGE if is_image(block) else block for block in cleaned]
 
 
 def _clean_draft(store: SessionStore, session_id: str, words: str) -> None:

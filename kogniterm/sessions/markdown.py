@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.records import (
@@ -19,7 +20,7 @@ from kogniterm.sessions.records import (
 )
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.stored import stored_records
-from kogniterm.sessions.texts import content_of
+from kogniterm.sessions.texts import content_of, is_image
 from kogniterm.types import Plan, PlanStep
 
 _MARKS = {"done": "x", "failed": "!", "skipped": "-"}
@@ -41,10 +42,11 @@ def markdown(store: SessionStore, reference: str) -> Iterator[str]:
 
 def _part(body: RecordBody) -> Iterator[str]:
     match body:
-        case InputReceived(turn=turn, input=given):
+        case InputReceived(turn=turn, input=given, message=message):
             yield f"## Turn {turn}\n\n{_quoted(given.text)}\n\n"
             if given.data:
                 yield _fenced(given.data)
+            yield from _images(message.content)
         case NodeRan(update=update):
             if update.plan is not None:
                 yield _plan(update.plan)
@@ -69,6 +71,15 @@ def _part(body: RecordBody) -> Iterator[str]:
             yield f"*The turn ended: {stop}.*\n\n"
         case _:
             return
+
+
+def _images(content: str | list[Any]) -> Iterator[str]:
+    """Images are named; the JSON Lines export holds them."""
+    for block in content if isinstance(content, list) else ():
+        if is_image(block):
+            known = block.get("extras", {})
+            size = f"{known.get('width')}x{known.get('height')} pixels"
+            yield f"*Image: {_one_line(str(known.get('name')))}, {size}*\n\n"
 
 
 def _plan(plan: Plan) -> str:

@@ -17,6 +17,7 @@ from kogniterm.errors import UsageError
 from kogniterm.sessions import codec
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.stored import StoredRecord, chained, stored_records
+from kogniterm.sessions.texts import is_image
 from kogniterm.sessions.transfer import closed_lines, header_of, record_line
 
 FORMAT = "kogniterm.report"
@@ -89,6 +90,9 @@ def _rechained(
 
 
 def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
+    if is_image(value):
+        # Nobody can tell what secrets a picture shows.
+        return {"type": "text", "text": "[an image is left out here]"}
     if isinstance(value, str):
         return value if key in _KEPT else redact(value)
     if isinstance(value, dict):

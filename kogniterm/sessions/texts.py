@@ -28,11 +28,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def messages_of(body: RecordBody) -> tuple[BaseMessage, ...]:
-    """The messages a record adds to the history."""
+    """The messages a record adds to the history; those of sub-agents are not part of it."""
     match body:
-        case InputReceived(message=message) | Outcome(message=message):
+        case InputReceived(message=message) | Outcome(message=message, agent=""):
             return (message,)
-        case NodeRan(update=update):
+        case NodeRan(update=update) if not update.agent:
             return update.messages
         case Compacted(messages=messages):
             return messages
@@ -68,6 +68,11 @@ def content_of(message: BaseMessage) -> str:
         return message.content
     blocks = (block if isinstance(block, str) else block.get("text") for block in message.content)
     return "\n".join(block for block in blocks if isinstance(block, str))
+
+
+def is_image(block: object) -> bool:
+    """Whether this is the plain form of an image among a message's content."""
+    return isinstance(block, dict) and block.get("type") == "image" and "base64" in block
 
 
 def storable(text: str) -> str:

@@ -157,6 +157,10 @@ class Settings(BaseSettings):
         True,
         "Keep commands you approved and that worked as examples for the embedded local model.",
     )
+    model_images: bool | None = _setting(
+        None,
+        "Whether the model takes images; unset goes by a table of known models.",
+    )
     text_calls: bool = _setting(
         False,
         "Offer tools in the text of the prompt, for models and endpoints without function calling.",

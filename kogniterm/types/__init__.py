@@ -7,7 +7,7 @@ template with named values. The user interface translates the template, everybod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -119,7 +119,8 @@ class ActionRequest:
     `id` is unique in the session and is the intent id; `call_id` is the model's tool call id.
     For a command, `command` is the exact shell text; for other tools it is a one-line
     rendering of what would happen, and `arguments` holds what the tool gets. `detail` is shown
-    before approval beside it: the unified diff of an edit.
+    before approval beside it: the unified diff of an edit. `agent` is the call id of the
+    `delegate` call whose sub-agent asks (empty: the main agent), `agent_task` its task, short.
     """
 
     id: str
@@ -130,6 +131,8 @@ class ActionRequest:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     effect: EffectClass = "command"
     detail: str = ""
+    agent: str = ""
+    agent_task: str = ""
 
 
 # --- approval --------------------------------------------------------------------------------
@@ -278,12 +281,16 @@ ModelPurpose = Literal["create_plan", "decide_action", "compact", "judge", "extr
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call. `schema`, if given, is a JSON schema the reply's text must satisfy."""
+    """One model call. `schema`, if given, is a JSON schema the reply's text must satisfy.
+
+    `agent` is the sub-agent that asks, by its call id; nothing of it goes to a provider.
+    """
 
     messages: tuple[BaseMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
     purpose: ModelPurpose = "decide_action"
     schema: Mapping[str, Any] | None = None
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,17 +333,21 @@ ModelEvent = TextDelta | ThoughtDelta | RetryNotice | Reply
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
-    """An effect-free tool ran inside the graph; `arguments` as JSON."""
+    """An effect-free tool ran inside the graph; `arguments` as JSON, `agent` who called it."""
 
     name: str
     arguments: str
     observation: str
     failed: bool = False
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUpdate:
-    """What one graph node added to the session: journaled as the graph streams it."""
+    """What one graph node added to the session: journaled as the graph streams it.
+
+    With an `agent` it adds to that sub-agent's history, and `failure` is why it was given up.
+    """
 
     node: str
     messages: tuple[BaseMessage, ...] = ()
@@ -345,3 +356,22 @@ class NodeUpdate:
     answer: str | None = None
     usage: Usage = Usage()
     failure: Text | None = None
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """A sub-agent at work: its own history, what it used up, why it was given up (if it was)."""
+
+    messages: tuple[BaseMessage, ...] = ()
+    usage: Usage = Usage()
+    failure: Text | None = None
+
+    def grown(
+        self,
+        messages: Sequence[BaseMessage],
+        usage: Usage = Usage(),
+        failure: Text | None = None,
+    ) -> AgentState:
+        """This one with `messages` at the end of its history."""
+        return AgentState((*self.messages, *messages), self.usage + usage, failure)

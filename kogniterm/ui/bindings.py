@@ -12,6 +12,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from kogniterm.ui.keys import BUILT_IN, KEYS, sequences
+from kogniterm.ui.paste import image_mentions
 
 if TYPE_CHECKING:
     from kogniterm.ui.prompt import PromptFront
@@ -86,6 +87,7 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
         "complete": complete,
         "mode": lambda event: conversation.switch_mode(),
         "editor": lambda event: conversation.edit_outside(),
+        "paste_image": lambda event: conversation.paste_image(),
         "clear": lambda event: event.app.renderer.clear(),
         "suspend": lambda event: event.app.suspend_to_background(),
     }
@@ -202,6 +204,12 @@ def _answer_bindings(bindings: KeyBindings, front: PromptFront, free: Filter) ->
 
 def _paste(front: PromptFront) -> Handler:
     def handler(event: KeyPressEvent) -> None:
-        front.buffer.insert_text(front.pastes.take(event.data))
+        if not event.data.strip():
+            # Some terminals paste an image as nothing at all.
+            front.conversation.paste_image()
+            return
+        command = front.buffer.text.startswith(("!", "/"))
+        mentions = None if command else image_mentions(event.data)
+        front.buffer.insert_text(mentions or front.pastes.take(event.data))
 
     return handler

@@ -64,6 +64,12 @@ class Front(Surface, Protocol):
     async def edit_outside(self) -> None:
         """Write the input line in the editor."""
 
+    async def paste_image(self) -> None:
+        """Add the image on the clipboard to the line."""
+
+    def pasted_images(self, line: str) -> Sequence[str]:
+        """The files of the pasted images that a line mentions."""
+
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""
 

@@ -14,7 +14,6 @@ _NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
 _AROUND = "\"'.,;:()"
 JOBS = "jobs"
 JOB = "job:"
-IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"})
 
 
 def mentions(line: str, folder: str = "") -> tuple[str, ...]:
@@ -32,11 +31,6 @@ def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
         for job in jobs
         if job.output_path and (JOBS in words or f"{JOB}{job.id}" in words)
     )
-
-
-def images(names: Sequence[str]) -> tuple[str, ...]:
-    """The names of images among `names`."""
-    return tuple(name for name in names if Path(name).suffix.lower() in IMAGES)
 
 
 def is_slash_command(line: str) -> bool:

@@ -63,6 +63,7 @@ KEYS = (
     Key("complete", (("tab",),), "Tab", Text("complete a command, its argument or a @file")),
     Key("mode", (("s-tab",),), "Shift-Tab", Text("switch between manual and auto-approve")),
     Key("editor", (("c-x", "c-e"),), "Ctrl-X Ctrl-E", Text("write the line in your editor")),
+    Key("paste_image", (("c-v",),), "Ctrl-V", Text("add the image on the clipboard")),
     Key("search", (("c-r",),), "Ctrl-R", Text("search the history")),
     Key("clear", (("c-l",),), "Ctrl-L", Text("clear the screen")),
     Key("suspend", (("c-z",),), "Ctrl-Z", Text("put KogniTerm in the background")),

@@ -1,7 +1,13 @@
-"""Large pastes become a marker on the input line and come back whole when the line is sent."""
+"""What a paste becomes: large text a marker that comes back whole when the line is sent, the
+path of an image (which is what dropping a file pastes) a mention of it."""
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from kogniterm.runtime.image_header import read_header
 from kogniterm.ui.locale import plural
 
 LARGE_LINES = 12
@@ -37,3 +43,34 @@ class Pastes:
     def clear(self) -> None:
         """Forget the texts; markers of sent lines mean nothing any more."""
         self._texts.clear()
+
+
+def image_mentions(text: str) -> str | None:
+    """The mentions of the images whose paths were pasted, or None when it is anything else.
+
+    Terminals quote what is dropped on them in the shell's way, or give an address.
+    """
+    try:
+        words = shlex.split(text) if "\n" not in text.strip() else []
+    except ValueError:
+        return None
+    paths = [_path_of(word) for word in words]
+    if not paths or not all(path is not None and _is_image(path) for path in paths):
+        return None
+    return "".join(f'@"{path}" ' if " " in str(path) else f"@{path} " for path in paths)
+
+
+def _path_of(word: str) -> Path | None:
+    if word.startswith("file://"):
+        word = unquote(urlsplit(word).path)
+    return Path(word).expanduser() if word.startswith(("/", "~/")) else None
+
+
+def _is_image(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return read_header(file.read(64)) is not None
+    except OSError:
+        return False

@@ -182,6 +182,13 @@ class PlainFront(LineSurface):
     async def edit_outside(self) -> None:
         """Not on plain lines."""
 
+    async def paste_image(self) -> None:
+        """Not on plain lines."""
+
+    def pasted_images(self, line: str) -> Sequence[str]:
+        """None can be pasted."""
+        return ()
+
     async def show_file(self, path: str) -> None:
         """Write the end of the file, made safe."""
         from kogniterm.approval.sanitize import sanitize

@@ -66,6 +66,9 @@ class Conversation(Protocol):
     def edit_outside(self) -> None:
         """Write the line in the editor."""
 
+    def paste_image(self) -> None:
+        """Add the image on the clipboard."""
+
     def queued(self) -> Sequence[str]:
         """What waits for its turn."""
 

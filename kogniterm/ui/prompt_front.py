@@ -20,6 +20,7 @@ from prompt_toolkit.output import Output
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
 from kogniterm.ui.choice import Option
+from kogniterm.ui.clipboard import ClipboardImages
 from kogniterm.ui.completion import LineCompleter
 from kogniterm.ui.file_index import FileIndex
 from kogniterm.ui.lending import Lending
@@ -76,6 +77,7 @@ class TerminalFront(PromptFront):
             clock=repl.wiring.clock,
         )
         self._repl = repl
+        self._clipboard = ClipboardImages()
         files = None
         if repl.files is not None:
             files = FileIndex(repl.files, clock=repl.wiring.clock, arrived=self._files_arrived)
@@ -183,6 +185,23 @@ class TerminalFront(PromptFront):
             if status == 0:
                 text = file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
                 self.buffer.document = Document(text, len(text))
+
+    async def paste_image(self) -> None:
+        """Mention the clipboard's image where the cursor stands."""
+        name = await self._clipboard.take()
+        before = self.buffer.document.char_before_cursor
+        self.buffer.insert_text(f"{' ' if before.strip() else ''}@{name} ")
+
+    def pasted_images(self, line: str) -> Sequence[str]:
+        """The files of the pasted images that `line` mentions."""
+        return self._clipboard.named(line)
+
+    async def run(self) -> int:
+        """Show the prompt until it is left; pasted images are gone then."""
+        try:
+            return await super().run()
+        finally:
+            self._clipboard.close()
 
     async def show_file(self, path: str) -> None:
         """Open a file in the pager: a copy that cannot do anything to the terminal."""

@@ -39,8 +39,10 @@ def reference() -> str:
     parts.append("`!COMMAND` runs a command of your own; the model sees it at its next turn.\n")
     parts.append(
         "`@FILE` names a file, with completion: the model gets its text, without secrets and "
-        "shortened in the middle when it is long; of an image it gets the name only. `@jobs` "
-        "gives it what the background jobs printed, `@job:ID` what one of them did.\n"
+        "shortened in the middle when it is long. An image (PNG, JPEG, GIF, WebP) goes to models "
+        "that take images as it is; drop its file on the terminal, or add the one on the "
+        "clipboard with Ctrl-V. `@jobs` gives it what the background jobs printed, `@job:ID` "
+        "what one of them did.\n"
     )
     return "\n".join(parts)
 

@@ -22,7 +22,7 @@ from kogniterm.ui.commands.basic import MODES, basic_registry
 from kogniterm.ui.commands.registry import split_line
 from kogniterm.ui.desk import Desk
 from kogniterm.ui.front import Front, open_front
-from kogniterm.ui.inputs import images, is_slash_command, job_outputs, mentions
+from kogniterm.ui.inputs import is_slash_command, job_outputs, mentions
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.stopping import Stopping
 from kogniterm.ui.turns import Turns, Work
@@ -208,6 +208,10 @@ class Repl(Desk):
         """Write the line in the editor."""
         self._spawn(self._guarded(self.front.edit_outside()))
 
+    def paste_image(self) -> None:
+        """Add the image on the clipboard to the line."""
+        self._spawn(self._guarded(self.front.paste_image()))
+
     def leave_when_done(self) -> None:
         """There will be no more input: leave when the queue is worked off."""
         self._spawn(self._leave_when_done())
@@ -268,9 +272,8 @@ class Repl(Desk):
         if session is None:
             return mentions(line, self._folder)
         names = mentions(line, session.folder)
-        for name in images(names):
-            self.say(Text("{name} is an image; the model gets its name only.", {"name": name}))
-        return names + job_outputs(line, session.executor.jobs())
+        named = self.front.pasted_images(line)
+        return (*names, *named, *job_outputs(line, session.executor.jobs()))
 
     async def _recover(self, intent: Intent, output: str) -> Wish:
         """Ask what to do about a command whose outcome is unknown."""

@@ -11,7 +11,7 @@ from kogniterm.types import Job, Text
 from kogniterm.ui.bindings import prompt_actions
 from kogniterm.ui.commands import Command, Registry, split_line
 from kogniterm.ui.commands.basic import basic_registry
-from kogniterm.ui.inputs import images, is_slash_command, job_outputs, mentions
+from kogniterm.ui.inputs import is_slash_command, job_outputs, mentions
 from kogniterm.ui.keys import BUILT_IN, KEYS
 from kogniterm.ui.reference import reference
 
@@ -74,7 +74,6 @@ def test_mentions_are_seen_from_the_workspace_quoted_or_not(tmp_path: Path) -> N
         (tmp_path / name).write_text("x")
     found = mentions('see @a.txt, @"my file.txt" @a.txt (@no) @shot.PNG', str(tmp_path))
     assert found == ("a.txt", "my file.txt", "shot.PNG")
-    assert images(found) == ("shot.PNG",)
 
 
 def test_jobs_are_named_one_by_one_or_all() -> None:

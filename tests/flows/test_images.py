@@ -1,0 +1,181 @@
+"""Images named in an input: shown once, kept once, and dropped with a word about it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from kogniterm.agent.compaction import estimate_tokens
+from kogniterm.agent.images import images_of
+from kogniterm.runtime import events
+from kogniterm.runtime.attachments import IMAGE_BYTES, attached
+from kogniterm.sessions.forget import forget
+from kogniterm.sessions.report import report_lines
+from kogniterm.sessions.transfer import export_lines, import_lines
+from kogniterm.types import ModelInfo, UserInput
+from tests.flows.conftest import Flow, MakeFlow
+from tests.support.images import gif, jpeg, png
+
+SEES = "model: {images: true}\nreplies:\n"
+RED = png()
+IN_BASE64 = base64.b64encode(RED).decode()
+ASKED = UserInput("What is @red.png?", attachments=("red.png",))
+
+
+def looking(make_flow: MakeFlow, replies: str) -> Flow:
+    flow = make_flow(SEES + replies)
+    (flow.folder / "red.png").write_bytes(RED)
+    return flow
+
+
+def payloads(flow: Flow) -> str:
+    assert flow.session is not None
+    return "\n".join(str(record.body) for record in flow.session.journal.records())
+
+
+async def test_an_image_reaches_the_model_and_stands_once_in_the_journal(
+    make_flow: MakeFlow,
+) -> None:
+    flow = looking(
+        make_flow, "- {expect: {images: 1}, text: Red.}\n- {expect: {images: 1}, text: Yes.}"
+    )
+    assert (await flow.run(ASKED)).text == "Red."
+    assert (await flow.run("Sure?")).text == "Yes."
+    assert flow.shown[0].startswith(
+        'What is @red.png?\n\n<file name="red.png">\n[PNG image, 4x3 pixels,'
+    )
+    assert payloads(flow).count(IN_BASE64) == 1
+    assert flow.session is not None
+    assert flow.session.context_tokens > estimate_tokens(flow.session.state.messages[1:]) + 1_600
+    assert flow.of(events.Notice) == []
+
+
+async def test_a_resumed_session_still_shows_it(make_flow: MakeFlow) -> None:
+    flow = looking(make_flow, "- Red.")
+    await flow.run(ASKED)
+    assert flow.session is not None
+    session_id = flow.session.id
+    flow.close()
+    (flow.folder / "red.png").unlink()
+    again = make_flow(SEES + "- {expect: {images: 1}, text: Still red.}")
+    again.open(session_id)
+    assert (await again.run("And now?")).text == "Still red."
+
+
+async def test_a_model_without_eyes_is_told_and_so_is_the_person(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{expect: {images: 0}, text: I see nothing.}]")
+    (flow.folder / "red.png").write_bytes(RED)
+    await flow.run(ASKED)
+    (notice,) = flow.of(events.Notice)
+    assert "takes no images; of red.png it gets the name only." in str(notice.text)
+    assert "[not shown: PNG image, 4x3 pixels" in flow.shown[0]
+
+
+async def test_another_model_without_eyes_goes_on_with_the_session(make_flow: MakeFlow) -> None:
+    flow = looking(make_flow, "- Red.")
+    await flow.run(ASKED)
+    blind = flow.folder / "blind.yaml"
+    blind.write_text(
+        "replies: [{expect: {images: 0, any_contains: 'this model cannot take it'}, text: Fine.}]"
+    )
+    assert flow.session is not None
+    flow.session.use_model(f"scripted:{blind}")
+    assert (await flow.run("Go on")).text == "Fine."
+    assert payloads(flow).count(IN_BASE64) == 1
+
+
+async def test_compaction_drops_it_with_a_note(make_flow: MakeFlow) -> None:
+    flow = looking(
+        make_flow,
+        "- Red.\n- {when: {purpose: compact}, text: A red picture was shown.}\n"
+        "- {expect: {images: 0, any_contains: 'no longer shown'}, text: I remember.}",
+    )
+    await flow.run(ASKED)
+    assert flow.session is not None
+    before, after = await flow.session.compact_now()
+    assert after < before - 1_500
+    assert (await flow.run("What was it?")).text == "I remember."
+    assert payloads(flow).count(IN_BASE64) == 1
+
+
+async def test_a_full_window_does_not_take_the_image_that_was_just_shown(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(
+        "model: {images: true, context_window: 9000, max_output: 1000}\n"
+        "replies:\n- Noted.\n- {when: {purpose: compact}, text: Much was said.}\n"
+        "- {expect: {images: 1}, text: Red.}"
+    )
+    (flow.folder / "red.png").write_bytes(RED)
+    await flow.run("word " * 3_000)
+    assert (await flow.run(ASKED)).text == "Red."
+
+
+async def test_export_and_import_bring_the_image_back(make_flow: MakeFlow) -> None:
+    flow = looking(make_flow, "- Red.")
+    await flow.run(ASKED)
+    assert flow.session is not None
+    store = flow.session.cabinet.store
+    lines = list(export_lines(store, flow.session.id))
+    assert sum(line.count(IN_BASE64) for line in lines) == 1
+    copy = import_lines(store, lines)
+    again = list(export_lines(store, copy.id))
+    assert sum(line.count(IN_BASE64) for line in again) == 1
+
+
+async def test_a_bug_report_holds_no_picture(make_flow: MakeFlow) -> None:
+    flow = looking(make_flow, "- Red.")
+    await flow.run(ASKED)
+    assert flow.session is not None
+    store = flow.session.cabinet.store
+    lines = "\n".join(report_lines(store, flow.session.id, redact=str, about={}))
+    assert IN_BASE64 not in lines
+    assert "an image is left out here" in lines
+
+
+@pytest.mark.parametrize("words", ["red", IN_BASE64[20:30]])
+async def test_forgetting_what_was_said_with_it_takes_the_picture_too(
+    make_flow: MakeFlow, words: str
+) -> None:
+    flow = looking(make_flow, "- Fine.\n- {expect: {images: 0}, text: I forgot.}")
+    await flow.run(ASKED)
+    assert flow.session is not None
+    store, journal = flow.session.cabinet.store, flow.session.journal
+    forget(store, words, live={flow.session.id: journal})  # type: ignore[dict-item]  # its real kind
+    assert IN_BASE64 not in payloads(flow)
+    assert images_of(flow.session.state.messages[0]) == []
+    assert (await flow.run("And?")).text == "I forgot."
+
+
+def model(*kinds: str) -> ModelInfo:
+    return ModelInfo("a:b", "a", 100_000, 4_000, images=kinds)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("wide.jpg", jpeg(9_000, 10), "wide.jpg is too large to send (0.0 MB, 9000x10 pixels)"),
+        ("fat.png", png() + b"\0" * IMAGE_BYTES, "fat.png is too large to send (3.9 MB, 4x3"),
+        ("cut.png", png()[:18], "cut.png is a damaged image"),
+        ("old.bmp", b"BM" + b"\0" * 40, "takes no BMP images; of old.bmp it gets the name only"),
+        ("film.gif", gif(3, 3), "takes no GIF images"),
+    ],
+)
+def test_what_is_not_sent_is_said(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    beside = attached([name], tmp_path, 1_000, str, model("image/png", "image/jpeg"))
+    assert beside.images == ()
+    assert "[not shown: " in beside.text
+    (notice,) = beside.notices
+    assert said in str(notice)
+
+
+def test_the_kind_is_told_by_its_bytes_and_not_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes(png())
+    beside = attached(["notes.txt"], tmp_path, 1_000, str, model("image/png"))
+    (block,) = beside.images
+    assert block["mime_type"] == "image/png"
+    assert json.dumps(block)
