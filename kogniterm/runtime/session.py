@@ -38,7 +38,7 @@ from kogniterm.runtime.steering import Steering
 from kogniterm.runtime.turn import run_turn
 from kogniterm.runtime.undo import UndoDesk
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.records import NodeRan, Noted, RecordBody
+from kogniterm.sessions.records import Compacted, NodeRan, Noted, RecordBody
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -258,7 +258,7 @@ class LiveSession:
         self.journal.append(body, durable=durable)
         if isinstance(body, NodeRan) and not body.update.agent:
             self.steering.journaled()
-        if len(self.state.messages) >= before:
+        if not isinstance(body, Compacted):
             self._tokens += compaction.estimate_tokens(self.state.messages[before:])
         else:
             self._tokens = compaction.estimate_tokens(self.state.messages)

@@ -95,7 +95,7 @@ async def test_compaction_drops_it_with_a_note(make_flow: MakeFlow) -> None:
     )
     await flow.run(ASKED)
     assert flow.session is not None
-    before, after = await flow.session.compact_now()
+    before, after = await flow.session.compact_now(asked=True)
     assert after < before - 1_500
     assert (await flow.run("What was it?")).text == "I remember."
     assert payloads(flow).count(IN_BASE64) == 1
