@@ -119,6 +119,7 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         max_output=settings.max_output_tokens,
         text_calls=settings.text_calls,
         images=settings.model_images,
+        context_window=settings.context_window,
         weights_folder=paths.weights,
         examples_file=paths.learned_examples if settings.learn_commands else None,
         base_folder=folder,

@@ -157,6 +157,11 @@ class Settings(BaseSettings):
         True,
         "Keep commands you approved and that worked as examples for the embedded local model.",
     )
+    context_window: int | None = _setting(
+        None,
+        "The model's context window in tokens; unset goes by a table of known models.",
+        ge=1_000,
+    )
     model_images: bool | None = _setting(
         None,
         "Whether the model takes images; unset goes by a table of known models.",

@@ -1,0 +1,126 @@
+"""Images at the prompt: dropped, pasted from the clipboard, or told why not."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.input.base import PipeInput
+
+from kogniterm.errors import UsageError
+from kogniterm.runtime import events as ev
+from kogniterm.ui.clipboard import ClipboardImages
+from kogniterm.ui.paste import image_mentions
+from tests.support.images import png
+from tests.ui.face import PlayedSession
+from tests.ui.screen import Live, keyboard, live_repl
+
+PASTE = "\x1b[200~{}\x1b[201~"
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with keyboard() as pipe:
+        yield pipe
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    file = tmp_path / "my shot.png"
+    file.write_bytes(png())
+    return file
+
+
+def helper(folder: Path, name: str, data: bytes, kind: str = "image/png") -> Path:
+    """A program that writes `data` when it is asked for `kind`, as the real ones do."""
+    program = folder / name
+    encoded = base64.b64encode(data).decode()
+    program.write_text(
+        "#!/bin/sh\nfor last; do :; done\n"
+        f'[ "$last" = {kind} ] || exit 1\necho {encoded} | base64 -d\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+async def look(session: PlayedSession, given: Any, approver: Any, sink: Any) -> None:
+    sink(ev.AnswerDelta("I see.\n"))
+
+
+def line(live: Live) -> str:
+    return str(live.repl.front.draft())
+
+
+@pytest.mark.parametrize("form", ["'{}'", '"{}"', "file://{url}", "{escaped} "])
+def test_a_dropped_image_becomes_a_mention(picture: Path, form: str) -> None:
+    url, escaped = str(picture).replace(" ", "%20"), str(picture).replace(" ", "\\ ")
+    pasted = form.format(picture, url=url, escaped=escaped)
+    assert image_mentions(pasted) == f'@"{picture}" '
+
+
+def test_several_dropped_images_are_all_mentioned(picture: Path, tmp_path: Path) -> None:
+    other = tmp_path / "b.png"
+    other.write_bytes(png())
+    assert image_mentions(f"'{picture}' {other}") == f'@"{picture}" @{other} '
+
+
+def test_other_pastes_stay_what_they_are(picture: Path, tmp_path: Path) -> None:
+    text = tmp_path / "notes.png"
+    text.write_text("no image")
+    for pasted in ("hello", "it's", str(text), f"'{picture}' and more", "", "/nowhere.png"):
+        assert image_mentions(pasted) is None
+
+
+async def test_what_is_dropped_is_attached(keys: PipeInput, picture: Path) -> None:
+    live, session = live_repl(keys, look)
+    await live.until(lambda: live.repl.opened)
+    live.press("what is " + PASTE.format(f"'{picture}'") + "?\r")
+    await live.until("I see.")
+    (given,) = session.inputs
+    assert given is not None
+    assert given.attachments == (str(picture),)
+    live.press("!ls " + PASTE.format(f"'{picture}'"))
+    await live.until(lambda: line(live) == f"!ls '{picture}'")
+    live.press("\x03")
+    await live.leave()
+
+
+async def test_the_image_on_the_clipboard_is_added_with_a_key(
+    keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper(tmp_path, "wl-paste", b"", kind="nothing")
+    helper(tmp_path, "xclip", png())
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    live, session = live_repl(keys, look)
+    await live.until(lambda: live.repl.opened)
+    live.press("compare\x16")
+    await live.until(lambda: line(live) == "compare @clipboard-1.png ")
+    # Some terminals paste an image as nothing.
+    live.press(PASTE.format(""))
+    await live.until(lambda: line(live) == "compare @clipboard-1.png @clipboard-2.png ")
+    live.press("\r")
+    await live.until("I see.")
+    (given,) = session.inputs
+    assert given is not None
+    first, second = (Path(name) for name in given.attachments)
+    assert first.read_bytes() == second.read_bytes() == png()
+    assert first.stat().st_mode & 0o077 == 0 or first.parent.stat().st_mode & 0o077 == 0
+    await live.leave()
+    assert not first.exists()
+
+
+async def test_an_empty_clipboard_is_said(tmp_path: Path) -> None:
+    images = ClipboardImages([[str(helper(tmp_path, "clip", b"words"))]])
+    with pytest.raises(UsageError, match="no image on the clipboard"):
+        await images.take()
+    assert images.named("@clipboard-1.png") == ()
+    images.close()
+
+
+async def test_without_a_helper_the_other_way_is_said() -> None:
+    with pytest.raises(UsageError, match=r"name the file instead, as in @picture\.png"):
+        await ClipboardImages([["surely-not-installed"]]).take()
