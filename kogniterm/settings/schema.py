@@ -87,10 +87,7 @@ class Settings(BaseSettings):
         None, "Sampling temperature; unset leaves it to the provider.", ge=0, le=2, example="0"
     )
     max_output_tokens: int | None = _setting(
-        None,
-        "Longest reply of the model in tokens; unset leaves it to the provider.",
-        gt=0,
-        example="8192",
+        None, "Longest reply in tokens; unset leaves it to the provider.", gt=0, example="8192"
     )
     model_deadline: float = _setting(
         180.0, "Seconds one model call may take, with its retries.", gt=0
@@ -158,13 +155,10 @@ class Settings(BaseSettings):
         "Keep commands you approved and that worked as examples for the embedded local model.",
     )
     context_window: int | None = _setting(
-        None,
-        "The model's context window in tokens; unset goes by a table of known models.",
-        ge=1_000,
+        None, "The model's context window in tokens; unset: by a table.", example="32768", ge=1000
     )
     model_images: bool | None = _setting(
-        None,
-        "Whether the model takes images; unset goes by a table of known models.",
+        None, "Whether the model takes images; unset: by a table of known models.", example="true"
     )
     text_calls: bool = _setting(
         False,
