@@ -73,7 +73,7 @@ CONDITION_KEYS = (
 )
 CALL_KEYS = ("tool", "arguments", "raw_arguments", "id", "run", "purpose")
 PLAN_KEYS = ("goal", "reason", "steps")
-STEP_KEYS = ("id", "what", "why", "inputs", "expect", "check", "fallback", "substeps")
+STEP_KEYS = ("id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "substeps")
 CHECK_KEYS = ("kind", "value")
 USAGE_KEYS = ("input", "output", "cached")
 
@@ -311,7 +311,7 @@ def _step(node: Node, number: int) -> dict[str, Any]:
         if name == "check":
             check = child.mapping(CHECK_KEYS)
             step[name] = {part: value.text() for part, value in check.items()}
-        elif name == "inputs":
+        elif name in ("inputs", "tools"):
             step[name] = [item.text() for item in child.items()]
         elif name == "substeps":
             step[name] = [_step(item, place) for place, item in enumerate(child.items(), 1)]
