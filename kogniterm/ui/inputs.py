@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kogniterm.types import Job
 
 _NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
-_AROUND = "\"'.,;:()"
+_AROUND = "\"'.,;:()[]?!¿¡…"
 JOBS = "jobs"
 JOB = "job:"
 
