@@ -5,7 +5,7 @@ from kogniterm.approval.leases import Lease, Offer, explain, grant, offers
 from kogniterm.approval.outcomes import SandboxFailure, sandbox_failure, scripts_named
 from kogniterm.approval.policy import Circumstances, Unattended, judge
 from kogniterm.approval.redact import Redactor, redact
-from kogniterm.approval.risk import classify
+from kogniterm.approval.risk import classify, fills
 from kogniterm.approval.rules import Rule, RuleSet, load_rules
 from kogniterm.approval.sanitize import Sanitizer, sanitize
 from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
@@ -25,6 +25,7 @@ __all__ = [
     "classify",
     "compare",
     "explain",
+    "fills",
     "grant",
     "judge",
     "load_rules",

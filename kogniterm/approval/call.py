@@ -57,6 +57,10 @@ class Call:
         """Judge the call `args` that this program would start."""
         self.run(args, self.scope, piped)
 
+    def starts(self, text: str) -> None:
+        """Judge shell text that an option, a variable or a file hands to a shell at some time."""
+        self.shell(text.replace(HOLE, "$UNKNOWN"), self.scope.branch())
+
     def with_args(self, args: tuple[Argument, ...]) -> Call:
         """The same program with other arguments."""
         return replace(self, args=args)
@@ -69,8 +73,7 @@ class Call:
 
     def place(self, argument: Argument) -> Place:
         """Where `argument` leads, taken as a path."""
-        glob = argument.glob
-        return self.scope.ground.resolve(argument.value, self.scope.cwd, glob=glob)
+        return self.scope.place(argument.value, glob=argument.glob)
 
     def _effect(self, kind: EffectKind, place: Place) -> None:
         shown = place.path.replace(HOLE, "…")

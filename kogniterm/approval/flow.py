@@ -20,7 +20,8 @@ from kogniterm.approval.shelltree import (
     Sequence,
     Simple,
 )
-from kogniterm.approval.words import Literal, Unknown, Word
+from kogniterm.approval.wordparts import Literal, Unknown, Word
+from kogniterm.approval.words import decode_ansi
 
 MAX_TEXT = 100_000
 MAX_PIPES = 800
@@ -89,6 +90,23 @@ def _is_number(word: Word) -> bool:
     return isinstance(part, Unknown) and part.digits
 
 
+def programs_in(node: Node) -> list[str]:
+    """The names of programs a statement visibly starts, without recursion into substitutions."""
+    found: list[str] = []
+    stack: list[Node] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Simple):
+            found.extend(current.words[0].raw.rpartition("/")[2:] if current.words else ())
+        elif isinstance(current, Pipeline):
+            stack.extend(current.parts)
+        elif isinstance(current, Sequence):
+            stack.extend(item for _, item in current.items)
+        elif isinstance(current, Group):
+            stack.append(current.body)
+    return found
+
+
 def said(part: Node, scope: Scope) -> str | None:
     """What an echo or printf in front of a pipe says, if it is known."""
     if not isinstance(part, Simple) or not part.words:
@@ -96,10 +114,12 @@ def said(part: Node, scope: Scope) -> str | None:
     words = [argument for word in part.words for argument in expand(word, scope)]
     if words[0].value not in {"echo", "printf"} or not all(argument.known for argument in words):
         return None
-    spoken = [
-        argument.value for argument in words[1:] if not re.fullmatch(r"-[neE]+", argument.value)
-    ]
-    return " ".join(spoken).replace("\\n", "\n")
+    texts = [argument.value for argument in words[1:]]
+    option = texts.pop(0) if texts and re.fullmatch(r"-[neE]+", texts[0]) else ""
+    spoken = " ".join(texts)
+    if words[0].value == "echo" and "e" not in option:
+        return spoken
+    return decode_ansi(spoken).replace("%s", " ").replace("%b", " ")
 
 
 _PASSES_LINES = frozenset(

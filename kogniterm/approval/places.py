@@ -160,7 +160,7 @@ def _name_is_secret(name: str, *, glob: bool) -> bool:
     wild = glob and any(char in name for char in "*?[")
     # A wildcard alone reaches everything; it is judged by the folder it stands in.
     if not wild or not name.strip("*?"):
-        return name in {".*", ".??*", ".[!.]*", ".[a-z]*", ".?*"}
+        return False
     if name.startswith("*."):
         return False
     return any(_glob_matches(name, exemplar) for exemplar in _EXEMPLARS)

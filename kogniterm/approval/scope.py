@@ -10,17 +10,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kogniterm.approval.places import HOLE, Ground
+from kogniterm.approval.places import HOLE, Ground, Place, within
 from kogniterm.approval.shelltree import Function, Node, Pipeline, Simple
-from kogniterm.approval.words import (
-    PLAIN,
-    Literal,
-    Part,
-    Substitution,
-    Unknown,
-    Variable,
-    Word,
-)
+from kogniterm.approval.wordparts import Literal, Part, Substitution, Unknown, Variable, Word
+from kogniterm.approval.words import PLAIN
 
 MAX_BRACES = 64
 _CUT = "\x02"
@@ -72,10 +65,28 @@ class Scope:
     """What xargs would get from the pipe, if that is known to start with a path."""
     upstream: tuple[str, ...] = ()
     """Programs earlier in the pipe."""
+    links: dict[str, str] = field(default_factory=dict)
+    """Links this command makes: a path below one leads elsewhere."""
+    maps: frozenset[str] = frozenset()
+    """Arrays with words for subscripts (declare -A)."""
 
     def branch(self) -> Scope:
         """An independent copy, for what may or may not happen."""
-        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
+        return replace(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            links=dict(self.links),
+        )
+
+    def place(self, value: str, *, glob: bool = False) -> Place:
+        """Where `value` leads from here, through the links this command has made."""
+        place = self.ground.resolve(value, self.cwd, glob=glob)
+        for link, leads in self.links.items():
+            if place.path != link and within(place.path, link):
+                beyond = leads.rstrip("/") + place.path[len(link) :]
+                return self.ground.resolve(beyond, self.cwd, glob=glob)
+        return place
 
     def merge(self, others: Iterable[Scope]) -> None:
         """Forget what differs between this scope and `others`."""
@@ -88,6 +99,7 @@ class Scope:
                         HOLE, split=True, tainted=_tainted(value, self, name)
                     )
             self.functions.update(other.functions)
+            self.links.update(other.links)
 
 
 def _tainted(value: Argument, scope: Scope, name: str) -> bool:
@@ -97,7 +109,23 @@ def _tainted(value: Argument, scope: Scope, name: str) -> bool:
 
 _KNOWN_VARIABLES = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}
 _NUMERIC = frozenset(
-    {"?", "#", "$", "!", "UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASHPID"}
+    {
+        "?",
+        "#",
+        "$",
+        "!",
+        "UID",
+        "EUID",
+        "PPID",
+        "RANDOM",
+        "SRANDOM",
+        "SECONDS",
+        "LINENO",
+        "BASHPID",
+        "SHLVL",
+        "EPOCHSECONDS",
+        "BASH_SUBSHELL",
+    }
 )
 _POSITIONAL = re.compile(r"[0-9@*]\Z|[1-9][0-9]+\Z")
 _GLOB = re.compile(r"[*?]|\[[^\]]")
@@ -152,21 +180,45 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
     return Argument("".join(value), glob, split, tainted, tuple(names), tuple(inner))
 
 
-_PLAIN_PRINTERS = frozenset({"date", "wc", "nproc", "pwd", "whoami", "hostname", "id", "uname"})
+_COUNTERS = frozenset({"date", "wc", "nproc"})
+_NAMERS = frozenset({"pwd", "whoami", "hostname", "id", "uname"})
+_PROGRAM_COUNTS = re.compile(
+    r"awk '\s*END\s*\{\s*print NR;?\s*\}'|sed -n '?\$='?|git rev-list (?:-\S+ )*--count "
+)
+_GREP_COUNTS = re.compile(r"grep (?:-[a-zA-Z]* )*-(?:-count|[a-zA-Z]*c[a-zA-Z]*)(?: \S+){1,2}\Z")
 _STAT_NUMBER = re.compile(r"(?:-L )?(?:-c ?|--format=)['\"]?%[sbhiugaXYZW]['\"]? ")
 _PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
 
 
-def _prints_plainly(node: Node) -> bool:
-    """Whether what a substitution prints is a number, date or name the machine itself chose."""
+def prints_number(node: Node) -> bool:
+    """Whether what a substitution prints is a number or date the machine itself chose."""
     if isinstance(node, Pipeline):
         node = node.parts[-1]
     if not isinstance(node, Simple) or not node.words:
         return False
     first, *rest = node.words
+    text = " ".join(word.raw for word in node.words)
     if first.raw == "stat":
-        return bool(_STAT_NUMBER.match(" ".join(word.raw for word in rest)))
-    return first.raw in _PLAIN_PRINTERS and all(_PLAIN_ARGUMENT.match(w.raw) for w in rest)
+        return bool(_STAT_NUMBER.match(text.removeprefix("stat ")))
+    if _PROGRAM_COUNTS.match(text):
+        return True
+    if _GREP_COUNTS.match(text):
+        return not any(part for word in rest for part in word.parts if _several(part))
+    return first.raw in _COUNTERS and all(_PLAIN_ARGUMENT.match(w.raw) for w in rest)
+
+
+def _several(part: Part) -> bool:
+    """Whether `part` of a word could make several words of it."""
+    if isinstance(part, Literal):
+        return not part.quoted and bool(_GLOB.search(part.text) or "{" in part.text)
+    return not part.quoted
+
+
+def _prints_plainly(node: Node) -> bool:
+    """Whether it prints a number, a date, or a name the machine itself chose."""
+    if isinstance(node, Simple) and node.words and node.words[0].raw in _NAMERS:
+        return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
+    return prints_number(node)
 
 
 def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argument:
@@ -178,13 +230,14 @@ def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argume
     if isinstance(part, Unknown):
         if part.digits:
             return NUMBER
-        tainted = any(_variable(name, scope).tainted for name in part.names) or bool(part.inner)
+        tainted = any(variable(name, scope).tainted for name in part.names) or bool(part.inner)
         unset = tuple(name for name in part.names if name not in scope.variables)
         return Argument(HOLE, split=True, tainted=tainted, names=unset, inner=part.inner)
-    return _variable(part.name, scope)
+    return variable(part.name, scope)
 
 
-def _variable(name: str, scope: Scope) -> Argument:
+def variable(name: str, scope: Scope) -> Argument:
+    """What `$name` stands for, as far as it is known."""
     known = scope.variables.get(name)
     if known is not None:
         return known
@@ -194,6 +247,8 @@ def _variable(name: str, scope: Scope) -> Argument:
         return Argument(scope.cwd if scope.cwd is not None else "/" + HOLE)
     if name in _KNOWN_VARIABLES:
         return Argument(scope.ground.tilde(_KNOWN_VARIABLES[name]))
+    if name == "IFS":
+        return Argument(" \t\n")
     if _POSITIONAL.match(name):
         return TAINTED
     return Argument(HOLE, split=True, names=(name,))

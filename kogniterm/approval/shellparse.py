@@ -12,22 +12,19 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kogniterm.approval.shellcompound import COMPOUNDS
 from kogniterm.approval.shelltree import (
     Assignment,
-    Branch,
-    Function,
     Group,
-    Loop,
     Node,
     Opaque,
     Pipeline,
     Redirect,
     Sequence,
     Simple,
-    Test,
 )
 from kogniterm.approval.shellwords import MAX_DEPTH, WORD_KINDS, UnreadError, WordReader
-from kogniterm.approval.words import Word, arithmetic
+from kogniterm.approval.wordparts import Word
 
 if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
@@ -59,14 +56,17 @@ def parse(command: str) -> Node:
         return Opaque(command, problem.why)
 
 
-class _Builder(WordReader):
+class _Builder:
     """Builds statements."""
+
+    def __init__(self, text: str) -> None:
+        self.words = WordReader(text, self)
 
     # --- statements ---------------------------------------------------------------------------
 
     def statements(self, node: TreeNode, start: int, end: int, depth: int) -> Node:
         """A run of statements between `start` and `end`: program, do_group, braces, lists."""
-        self.bounded(node)
+        self.words.bounded(node)
         children = [c for c in node.children if c.end_byte > start and c.start_byte < end]
         return self.sequence(children, start, end, depth)
 
@@ -75,19 +75,19 @@ class _Builder(WordReader):
         op = ""
         position = start
         for child in children:
-            self.gap(position, child.start_byte)
+            self.words.gap(position, child.start_byte)
             position = child.end_byte
             if child.type in _SEPARATORS:
                 op = child.type
             elif child.type == "comment":
-                self.comment(child)
+                self.words.comment(child)
             elif child.type == "list":
                 items.extend(self._list(child, op or ";", depth))
                 op = ""
             else:
                 items.append((op or (";" if items else ""), self.statement(child, depth)))
                 op = ""
-        self.gap(position, end)
+        self.words.gap(position, end)
         if op == "&":
             items.append(("&", Sequence(())))
         if len(items) == 1:
@@ -106,15 +106,15 @@ class _Builder(WordReader):
             else:
                 chain.append(current)
         for child in chain:
-            self.gap(position, child.start_byte)
+            self.words.gap(position, child.start_byte)
             position = child.end_byte
             if child.type in _SEPARATORS:
                 op = child.type
             elif child.type == "comment":
-                self.comment(child)
+                self.words.comment(child)
             else:
                 yield op, self.statement(child, depth)
-        self.gap(position, node.end_byte)
+        self.words.gap(position, node.end_byte)
 
     def statement(self, node: TreeNode, depth: int) -> Node:
         """One statement."""
@@ -131,21 +131,24 @@ class _Builder(WordReader):
         redirects: list[Redirect] = []
         rest: list[tuple[str, Node]] = []
         position = node.start_byte
-        self.bounded(node)
+        self.words.bounded(node)
         for child in node.children:
-            self.gap(position, child.start_byte)
+            self.words.gap(position, child.start_byte)
+            joined = position == child.start_byte
             position = child.end_byte
             if child.type == "command_name":
-                words.append(self.word(child, depth))
+                words.append(self.words.word(child, depth))
             elif child.type == "variable_assignment":
-                assignments.append(self.assignment(child, depth))
+                assignments.append(self.words.assignment(child, depth))
             elif child.type.endswith("redirect"):
-                redirects.append(self.redirect(child, words, redirects, rest, depth))
+                redirects.append(self.words.redirect(child, words, redirects, rest, depth))
             elif child.type in WORD_KINDS:
-                words.append(self.word(child, depth))
+                if joined and words:
+                    raise UnreadError("words that run together")
+                words.append(self.words.word(child, depth))
             else:
                 raise UnreadError(f"a command contains something unusual ({child.type})")
-        self.gap(position, node.end_byte)
+        self.words.gap(position, node.end_byte)
         return _with_rest(Simple(tuple(assignments), tuple(words), tuple(redirects)), rest)
 
     def _declaration(self, node: TreeNode, depth: int) -> Node:
@@ -154,14 +157,14 @@ class _Builder(WordReader):
         assignments: list[Assignment] = []
         position = node.start_byte
         for child in node.children:
-            self.gap(position, child.start_byte)
+            self.words.gap(position, child.start_byte)
             position = child.end_byte
             if child.type == "variable_assignment":
-                assignments.append(self.assignment(child, depth))
+                assignments.append(self.words.assignment(child, depth))
             elif child.type == "variable_name" or not child.is_named:
-                words.append(self.plain(child))
+                words.append(self.words.plain(child))
             elif child.type in WORD_KINDS:
-                words.append(self.word(child, depth))
+                words.append(self.words.word(child, depth))
             else:
                 raise UnreadError(f"a declaration contains something unusual ({child.type})")
         return Simple(tuple(assignments), tuple(words))
@@ -170,9 +173,9 @@ class _Builder(WordReader):
         children = [node] if node.type == "variable_assignment" else node.children
         position = node.start_byte
         for child in children:
-            self.gap(position, child.start_byte)
+            self.words.gap(position, child.start_byte)
             position = child.end_byte
-        return Simple(tuple(self.assignment(child, depth) for child in children), ())
+        return Simple(tuple(self.words.assignment(child, depth) for child in children), ())
 
     def _redirected(self, node: TreeNode, depth: int) -> Node:
         body: Node | None = None
@@ -181,10 +184,10 @@ class _Builder(WordReader):
         rest: list[tuple[str, Node]] = []
         position = node.start_byte
         for child in node.children:
-            self.gap(position, child.start_byte)
+            self.words.gap(position, child.start_byte)
             position = child.end_byte
             if child.type.endswith("redirect"):
-                redirects.append(self.redirect(child, extra, redirects, rest, depth))
+                redirects.append(self.words.redirect(child, extra, redirects, rest, depth))
             elif body is None:
                 body = self.statement(child, depth)
             else:
@@ -192,159 +195,20 @@ class _Builder(WordReader):
         return _with_rest(_redirect_last(body, tuple(redirects), tuple(extra)), rest)
 
     def _pipeline(self, node: TreeNode, depth: int) -> Node:
-        self.bounded(node)
+        self.words.bounded(node)
         parts: list[Node] = []
         position = node.start_byte
         for child in node.children:
-            self.gap(position, child.start_byte)
+            self.words.gap(position, child.start_byte)
             position = child.end_byte
             if child.type == "comment":
-                self.comment(child)
+                self.words.comment(child)
             elif child.is_named:
                 parts.append(self.statement(child, depth))
         return Pipeline(tuple(parts))
 
     def _negated(self, node: TreeNode, depth: int) -> Node:
         return self.statement(node.children[-1], depth)
-
-    def _braces(self, node: TreeNode, depth: int) -> Node:
-        first, last = node.children[0], node.children[-1]
-        if first.type == "((":
-            inner = self.text[first.end_byte : last.start_byte]
-            return Test((Word(inner, (arithmetic(inner, quoted=True),)),), extended=False)
-        body = self.sequence(node.children[1:-1], first.end_byte, last.start_byte, depth)
-        return Group(body, subshell=first.type == "(")
-
-    def _if(self, node: TreeNode, depth: int) -> Node:
-        """if/elif/else: conditions and bodies split at the keywords."""
-        sections: list[list[TreeNode]] = [[]]
-        starts = [node.children[0].end_byte]
-        ends: list[int] = []
-        nested: list[Node] = []
-        for child in node.children[1:]:
-            clause = child.type in {"elif_clause", "else_clause"}
-            if not clause and child.type not in {"then", "fi"}:
-                sections[-1].append(child)
-                continue
-            ends.append(child.start_byte)
-            sections.append([])
-            starts.append(child.end_byte)
-            if clause:
-                nested.append(
-                    self._if(child, depth)
-                    if child.type == "elif_clause"
-                    else self.statements(child, child.children[0].end_byte, child.end_byte, depth)
-                )
-        ends.append(node.end_byte)
-        built = [
-            self.sequence(section, start, end, depth)
-            for section, start, end in zip(sections, starts, ends, strict=True)
-            if section
-        ]
-        return Branch(built[0], (*built[1:], *nested))
-
-    def _case(self, node: TreeNode, depth: int) -> Node:
-        words: list[Word] = []
-        bodies: list[Node] = []
-        for child in node.children:
-            if child.type in WORD_KINDS:
-                words.append(self.word(child, depth))
-            elif child.type == "case_item":
-                closing = next(c for c in child.children if c.type == ")")
-                words.extend(
-                    self.word(c, depth)
-                    for c in child.children
-                    if c.end_byte <= closing.start_byte and c.is_named
-                )
-                inside = [c for c in child.children if c.start_byte >= closing.end_byte]
-                ends = {";;", ";&", ";;&"}
-                body = [c for c in inside if c.type not in ends]
-                end = next((c.start_byte for c in inside if c.type in ends), child.end_byte)
-                bodies.append(self.sequence(body, closing.end_byte, end, depth))
-            elif child.type == "comment":
-                self.comment(child)
-            elif child.is_named:
-                raise UnreadError("a case of an unusual form")
-        return Branch(Sequence(()), tuple(bodies), tuple(words))
-
-    def _for(self, node: TreeNode, depth: int) -> Node:
-        variable: str | None = None
-        words: list[Word] = []
-        body: Node | None = None
-        given = False
-        for child in node.children:
-            if child.type == "variable_name":
-                variable = self.slice(child)
-            elif child.type == "in":
-                given = True
-            elif child.type in WORD_KINDS:
-                words.append(self.word(child, depth))
-            elif child.type in {"do_group", "compound_statement"}:
-                body = self._do(child, depth)
-            elif child.is_named:
-                raise UnreadError("a loop of an unusual form")
-        if body is None:
-            raise UnreadError("a loop without a body")
-        return Loop(body, variable=variable, words=tuple(words) if given else None)
-
-    def _c_for(self, node: TreeNode, depth: int) -> Node:
-        opening = next(c for c in node.children if c.type == "((")
-        closing = next(c for c in node.children if c.type == "))")
-        inner = self.text[opening.end_byte : closing.start_byte].replace(";", ",")
-        head = Test((Word(inner, (arithmetic(inner, quoted=True),)),), extended=False)
-        return Loop(self._do(node.children[-1], depth), head=head)
-
-    def _while(self, node: TreeNode, depth: int) -> Node:
-        group = node.children[-1]
-        head = self.sequence(
-            node.children[1:-1], node.children[0].end_byte, group.start_byte, depth
-        )
-        return Loop(self._do(group, depth), head=head)
-
-    def _do(self, node: TreeNode, depth: int) -> Node:
-        first, last = node.children[0], node.children[-1]
-        return self.sequence(node.children[1:-1], first.end_byte, last.start_byte, depth)
-
-    def _function(self, node: TreeNode, depth: int) -> Node:
-        name = next(c for c in node.children if c.type == "word")
-        redirects = [c for c in node.children if c.type.endswith("redirect")]
-        body = next(c for c in reversed(node.children) if c not in redirects)
-        if redirects:
-            raise UnreadError("a function with redirections")
-        return Function(self.slice(name), self.statement(body, depth))
-
-    def _test(self, node: TreeNode, depth: int) -> Node:
-        opening = node.children[0].type
-        if opening == "((":
-            return self._braces(node, depth)
-        words = list(self._test_words(node, depth))
-        if opening == "[[":
-            return Test(tuple(words), extended=True)
-        brackets = (self.plain(node.children[0]), *words, self.plain(node.children[-1]))
-        return Simple((), brackets)
-
-    def _test_words(self, node: TreeNode, depth: int) -> Iterator[Word]:
-        """The operands and operators of a test, left to right, without recursion."""
-        stack = list(reversed(node.children[1:-1]))
-        position = node.children[0].end_byte
-        while stack:
-            child = stack.pop()
-            if child.type in _TEST_EXPRESSIONS:
-                stack.extend(reversed(child.children))
-                continue
-            self.gap(position, child.start_byte)
-            position = child.end_byte
-            if child.type in WORD_KINDS:
-                yield self.word(child, depth)
-            elif not child.is_named or child.type == "test_operator":
-                yield self.plain(child)
-            else:
-                raise UnreadError(f"a test contains something unusual ({child.type})")
-        self.gap(position, node.children[-1].start_byte)
-
-    # --- words --------------------------------------------------------------------------------
-
-    # --- accounting ---------------------------------------------------------------------------
 
 
 def _with_rest(first: Node, rest: list[tuple[str, Node]]) -> Node:
@@ -387,14 +251,6 @@ _READERS: dict[str, Callable[[_Builder, TreeNode, int], Node]] = {
     "redirected_statement": _Builder._redirected,
     "pipeline": _Builder._pipeline,
     "negated_command": _Builder._negated,
-    "compound_statement": _Builder._braces,
-    "subshell": _Builder._braces,
-    "if_statement": _Builder._if,
-    "case_statement": _Builder._case,
-    "for_statement": _Builder._for,
-    "c_style_for_statement": _Builder._c_for,
-    "while_statement": _Builder._while,
-    "function_definition": _Builder._function,
-    "test_command": _Builder._test,
+    **COMPOUNDS,
     "list": lambda self, node, depth: Sequence(tuple(self._list(node, "", depth))),
 }

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kogniterm.approval.words import (
-    Word,
-)
+from kogniterm.approval.wordparts import Word
 
 if TYPE_CHECKING:
     pass
@@ -15,11 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`name=value`; `value` holds several words for an array."""
+    """`name=value`; `values` are several words for an array.
+
+    `computes` are the names in a subscript: one that is no map takes them for expressions.
+    """
 
     name: str
     values: tuple[Word, ...]
     array: bool = False
+    computes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

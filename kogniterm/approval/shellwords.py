@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from kogniterm.approval.calculation import arithmetic
 from kogniterm.approval.naming import names
 from kogniterm.approval.shelltree import (
     Assignment,
@@ -13,16 +14,8 @@ from kogniterm.approval.shelltree import (
     Redirect,
     Simple,
 )
-from kogniterm.approval.words import (
-    NO_SPANS,
-    PLAIN,
-    Literal,
-    Part,
-    Spans,
-    Substitution,
-    Word,
-    WordLexer,
-)
+from kogniterm.approval.wordparts import NO_SPANS, Literal, Part, Spans, Substitution, Word
+from kogniterm.approval.words import PLAIN, WordLexer
 
 if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
@@ -41,6 +34,8 @@ WORD_KINDS = frozenset(
     """
     )
 )
+_INTO_VARIABLE = re.compile(r"(?:^|[\s;&|(])\{[A-Za-z_]\w*(?:\[[^\]]*\])?\}\Z")
+_SUBSCRIPT = re.compile(r'\w+\["?(?:\$?\{?([A-Za-z_]\w*)\}?|\d*)"?\]', re.ASCII)
 _SPANNED = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS = frozenset({"expansion", "arithmetic_expansion"})
 STATEMENT_KINDS = frozenset(
@@ -75,11 +70,22 @@ class UnreadError(Exception):
         self.why = why
 
 
-class WordReader:
-    """Reads everything below the level of statements; `shellparse` adds the statements."""
+class StatementReader(Protocol):
+    """What reads the statements inside words and redirections: `shellparse`'s builder."""
 
-    def __init__(self, text: str) -> None:
+    def statement(self, node: TreeNode, depth: int) -> Node:
+        """One statement."""
+
+    def sequence(self, children: list[TreeNode], start: int, end: int, depth: int) -> Node:
+        """The run of statements `children`, which must account for `start` to `end`."""
+
+
+class WordReader:
+    """Reads everything below the level of statements, and those with the help of `statements`."""
+
+    def __init__(self, text: str, statements: StatementReader) -> None:
         self.text = text
+        self._statements = statements
         self._words = 0
 
     def assignment(self, node: TreeNode, depth: int) -> Assignment:
@@ -88,15 +94,19 @@ class WordReader:
         if name.type not in {"variable_name", "subscript"} or len(rest) > 2:
             raise UnreadError("an assignment of an unusual form")
         label = self.slice(name)
-        if name.type == "subscript" and not re.fullmatch(r"\w+\[\w*\]", label):
-            raise UnreadError("an array subscript that may run commands")
+        computes: tuple[str, ...] = ()
+        if name.type == "subscript":
+            subscript = _SUBSCRIPT.fullmatch(label)
+            if subscript is None:
+                raise UnreadError("an array subscript that may run commands")
+            computes = (subscript[1],) if subscript[1] else ()
         label = label.partition("[")[0]
         if value is None:
-            return Assignment(label, ())
+            return Assignment(label, (), computes=computes)
         if value.type == "array":
             inner = [c for c in value.children if c.is_named and c.type != "comment"]
             return Assignment(label, tuple(self.word(c, depth) for c in inner), array=True)
-        return Assignment(label, (self.word(value, depth),))
+        return Assignment(label, (self.word(value, depth),), computes=computes)
 
     def redirect(
         self,
@@ -108,6 +118,8 @@ class WordReader:
     ) -> Redirect:
         if node.type == "heredoc_redirect":
             return self._heredoc(node, words, redirects, rest, depth)
+        if _INTO_VARIABLE.search(self.text[max(0, node.start_byte - 200) : node.start_byte]):
+            raise UnreadError("a redirection that sets a variable")
         op = ""
         targets: list[Word] = []
         for child in node.children:
@@ -150,11 +162,11 @@ class WordReader:
             elif child.type in {"|", "|&", "&&", "||", ";", "&"}:
                 join = child.type
             elif child.type == "pipeline":
-                rest.append((join or "|", self.statement(child, depth)))
+                rest.append((join or "|", self._statements.statement(child, depth)))
             elif child.type in WORD_KINDS:
                 words.append(self.word(child, depth))
             elif child.type in STATEMENT_KINDS:
-                rest.append((join or ";", self.statement(child, depth)))
+                rest.append((join or ";", self._statements.statement(child, depth)))
             else:
                 raise UnreadError("a heredoc of an unusual form")
         if start is None or end is None:
@@ -198,10 +210,17 @@ class WordReader:
         spans = self._spans(node, depth) if "$" in raw or "`" in raw or "(" in raw else NO_SPANS
         if node.type in {"regex", "extglob_pattern"} and spans is NO_SPANS:
             return Word(raw, (Literal(_utf8(raw), quoted=True),))
-        parts = WordLexer(self.text, start, end, spans).word()
+        lexer = WordLexer(self.text, start, end, spans, pattern=node.type == "regex")
+        parts = lexer.word()
         return Word(raw, tuple(_decoded(part) for part in parts))
 
+    def calculation(self, node: TreeNode, start: int, end: int, depth: int) -> Word:
+        """The arithmetic text between `start` and `end` of `node`: `((…))` and C-style loops."""
+        spans = self._spans(node, depth)
+        return Word(self.text[start:end], (arithmetic(self.text, start, end, spans),))
+
     def plain(self, node: TreeNode) -> Word:
+        """A word that is exactly what it looks like: an operator, a bracket, a name."""
         raw = self.slice(node)
         return Word(raw, (Literal(raw, quoted=True),))
 
@@ -214,7 +233,9 @@ class WordReader:
             current = stack.pop()
             if current.type in _SPANNED:
                 found = Substitution(self._inside(current, depth), _kind(current), quoted=False)
-                substitutions[current.start_byte] = (current.end_byte, found)
+                # The tree takes blanks between two expansions of a string for part of the second.
+                blanks = len(self.slice(current)) - len(self.slice(current).lstrip())
+                substitutions[current.start_byte + blanks] = (current.end_byte, found)
                 continue
             if current.type in _EXPANSIONS:
                 expansions[current.start_byte] = current.end_byte
@@ -239,7 +260,7 @@ class WordReader:
             redirect = self.redirect(children[0], [], [], [], depth)
             return Simple((), (self._cat(),), (redirect,))
         start = first
-        return self.sequence(children, start.end_byte, last.start_byte, depth + 1)
+        return self._statements.sequence(children, start.end_byte, last.start_byte, depth + 1)
 
     @staticmethod
     def _cat() -> Word:
@@ -271,14 +292,6 @@ class WordReader:
         """Refuse a node with more children than anybody would read."""
         if node.child_count > MAX_CHILDREN:
             raise UnreadError("it has too many parts")
-
-    def statement(self, node: TreeNode, depth: int) -> Node:
-        """One statement; the builder of statements says how."""
-        raise NotImplementedError
-
-    def sequence(self, children: list[TreeNode], start: int, end: int, depth: int) -> Node:
-        """A run of statements; the builder of statements says how."""
-        raise NotImplementedError
 
 
 def _kind(node: TreeNode) -> str:

@@ -8,74 +8,9 @@ asked about. Texts are Latin-1 views of the UTF-8 source, so that offsets are th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kogniterm.approval.shelltree import Node
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """Characters that stand for themselves; unquoted ones may be glob characters or `~`."""
-
-    text: str
-    quoted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """`$name` or `${name}`, whole."""
-
-    name: str
-    quoted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Substitution:
-    """`$(…)` or backticks ("command"), `<(…)` ("input"), `>(…)` ("output")."""
-
-    node: Node
-    kind: str
-    quoted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """An expansion whose value is not worked out; `opaque` says what could not be read at all.
-
-    `digits` is true for arithmetic and lengths, `names` are the variables it looks at.
-    """
-
-    quoted: bool
-    inner: tuple[Substitution, ...] = ()
-    opaque: str | None = None
-    digits: bool = False
-    names: tuple[str, ...] = ()
-    assigns: str | None = None
-
-
-Part = Literal | Variable | Substitution | Unknown
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word of the source."""
-
-    raw: str
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """Where the tree saw expansions: start offset to (end offset, built substitution or None)."""
-
-    substitutions: Mapping[int, tuple[int, Substitution]]
-    expansions: Mapping[int, int]
-
-
-NO_SPANS = Spans({}, {})
+from kogniterm.approval.calculation import HIDDEN_CODE, arithmetic
+from kogniterm.approval.wordparts import Literal, Part, Spans, Substitution, Unknown, Variable
 
 MAX_PARTS = 200
 MAX_STEPS = 1500
@@ -86,12 +21,11 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SPECIAL_NAME = "@*#?-$!0123456789_"
 _PARAMETER = re.compile(
     r"(?P<prefix>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!_-])"
-    r"(?P<index>\[(?:[0-9@*]+|-[0-9]+)\])?(?P<rest>.*)\Z",
+    r"(?P<index>\[(?:[0-9@*]+|-[0-9]+|\$?(?P<key>[A-Za-z_]\w*)|\$\{(?P<braced>[A-Za-z_]\w*)\})\])?"
+    r"(?P<rest>.*)\Z",
     re.DOTALL | re.ASCII,
 )
 _SAFE_OPERATOR = re.compile(r"(?::?[-=+?]|%%?|##?|//?[#%]?|:|\^\^?|,,?|@[QULua]\Z|\Z)")
-_HIDDEN_CODE = re.compile(r"\$\(|`|[<>]\(|\$\[")
-_ARITHMETIC = re.compile(r"[\w\s+\-*/%<>=!&|^~?:(),$#.{}]*\Z", re.ASCII)
 _META = frozenset(" \t\n;&|<>()")
 _ANSI = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r",
@@ -123,13 +57,19 @@ def decode_ansi(body: str) -> str:
 
 
 class WordLexer:
-    """Reads `text[start:end]` as exactly one word, or as the inside of double quotes."""
+    """Reads `text[start:end]` as exactly one word, or as the inside of double quotes.
 
-    def __init__(self, text: str, start: int, end: int, spans: Spans) -> None:
+    In a `pattern` (behind `=~`) parentheses and bars stand for themselves.
+    """
+
+    def __init__(
+        self, text: str, start: int, end: int, spans: Spans, *, pattern: bool = False
+    ) -> None:
         self._text = text
         self._at = start
         self._end = end
         self._spans = spans
+        self._meta = frozenset(" \t\n;&") if pattern else _META
         self._parts: list[Part] = []
 
     def word(self) -> tuple[Part, ...]:
@@ -176,7 +116,7 @@ class WordLexer:
             self._expansion(quoted=False)
         elif char in "<>" and text[at + 1 : at + 2] == "(":
             self._substitution("<(" if char == "<" else ">(", quoted=False)
-        elif char in _META:
+        elif char in self._meta:
             self._opaque(f"an unexpected {char!r} inside a word")
             self._at = self._end
         else:
@@ -277,8 +217,8 @@ class WordLexer:
             self._opaque("arithmetic that could not be read", quoted=quoted)
             self._at = self._end
             return
-        inner = self._text[self._at + 3 : end - 2]
-        self._parts.append(arithmetic(inner, quoted=quoted))
+        found = arithmetic(self._text, self._at + 3, end - 2, self._spans, quoted=quoted)
+        self._parts.append(found)
         self._at = end
 
     def _parameter(self, *, quoted: bool) -> None:
@@ -308,7 +248,7 @@ class WordLexer:
             for at, (_, found) in sorted(self._spans.substitutions.items())
             if start < at < end
         ]
-        if len(_HIDDEN_CODE.findall(inner)) != len(nested):
+        if len(HIDDEN_CODE.findall(inner)) != len(nested):
             self._opaque("code inside an expansion", quoted=quoted)
             return
         rest = match["rest"]
@@ -329,15 +269,7 @@ class WordLexer:
                 digits=match["prefix"] == "#" and not rest,
                 names=names,
                 assigns=match["name"] if rest.lstrip(":").startswith("=") else None,
+                subscript=match["name"],
+                computes=tuple(filter(None, (match["key"], match["braced"]))),
             )
         )
-
-
-def arithmetic(inner: str, *, quoted: bool) -> Unknown:
-    """An arithmetic text; array subscripts can run commands, so they are opaque."""
-    plain = re.sub(r"\$\{#?\w+\}", "", inner)
-    if not _ARITHMETIC.match(inner) or _HIDDEN_CODE.search(inner) or "{" in plain:
-        return Unknown(quoted, opaque="arithmetic that may run commands (subscripts)")
-    names = tuple(dict.fromkeys(re.findall(r"[A-Za-z_]\w*", inner, re.ASCII)))
-    assigns = re.search(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--", inner, re.ASCII)
-    return Unknown(quoted, digits=True, names=names, assigns=assigns[1] if assigns else None)

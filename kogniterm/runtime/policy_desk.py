@@ -51,6 +51,8 @@ class PolicyDesk:
     now: Callable[[], float]
     leases: list[Lease] = field(default_factory=list)
     stopped: dict[str, SandboxFailure] = field(default_factory=dict)
+    filled: frozenset[str] = frozenset()
+    """Variables of the shell that commands filled with data: they may turn out to be code."""
     _granted: int = 0
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
@@ -69,7 +71,7 @@ class PolicyDesk:
         if request.effect != "command":
             path = shlex.quote(str(request.arguments.get("path", "")))
             text = f"cat -- {path}" if request.effect == "read" else f"echo x > {path}"
-        report = approval.classify(text, cwd=cwd, workspace=self.workspace)
+        report = approval.classify(text, cwd=cwd, workspace=self.workspace, filled=self.filled)
         return replace(report, command=request.command)
 
     def judge(
@@ -114,6 +116,7 @@ class PolicyDesk:
 
     def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> str:
         """What the model must know when the sandbox was in the way; remembered for asking."""
+        self.filled = approval.fills(command, cwd=self.workspace, filled=self.filled)
         if box is None:
             return ""
         failure = approval.sandbox_failure(result.text, result.exit_code)

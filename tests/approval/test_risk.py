@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kogniterm.approval import classify
+from kogniterm.approval import classify, fills
 from kogniterm.types import RISK_LABELS
 from tests.approval.corpus import WORKSPACE, commands, smuggled
 
@@ -232,3 +232,18 @@ def test_no_program_bash_would_start_is_missed(command: str, tmp_path: Path) -> 
     unread = unread or any("only known when" in str(reason) for reason in report.reasons)
     assert report.label != "safe_readonly"
     assert unread or _names_bash_runs(command, tmp_path) <= judged
+
+
+@pytest.mark.parametrize("use", ["find $x", 'sort "$x"', "echo $((x))", "((x++))", "a[$x]=1"])
+@pytest.mark.parametrize("fill", ["read -r x < f", "x=$(cat f)", "mapfile x < f", "x=$1"])
+def test_what_one_command_reads_makes_the_next_one_ask(fill: str, use: str) -> None:
+    assert classify(fill, cwd=WORKSPACE).label == "safe_readonly"
+    filled = fills(fill, cwd=WORKSPACE)
+    assert "x" in filled
+    assert classify(use, cwd=WORKSPACE, filled=filled).label != "safe_readonly"
+
+
+def test_a_value_given_later_is_judged_by_itself() -> None:
+    assert fills("x=5", filled={"x"}) == frozenset()
+    assert fills("unset x", filled={"x", "y"}) == {"y"}
+    assert fills("n=$(wc -l < f); name=me") == frozenset()

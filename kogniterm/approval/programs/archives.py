@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 
 from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_options
@@ -28,12 +30,7 @@ def tar(call: Call, rules: Rules) -> None:
     first = words[0] if words else ""
     bundle = first if first and not first.startswith("--") and _TAR_LETTER.match(first) else ""
     letters = bundle.lstrip("-") + "".join(w[1:] for w in words[1:] if re.match(r"-[A-Za-z]", w))
-    if any(_TAR_RUNS.match(word) for word in words) or "I" in letters or "F" in letters:
-        call.ask("An option of {program} runs another program.")
-    if any(_TAR_WRITES.match(word) for word in words):
-        call.ask("An option of {program} writes a file.")
-    if any(arg.maybe_option for arg in call.args):
-        call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+    _tar_hazards(call, words, letters)
     archive = _tar_archive(call, letters)
     if archive is not None and re.match(r"[^/]+:", archive.value):
         call.network(archive.value)
@@ -56,7 +53,49 @@ def tar(call: Call, rules: Rules) -> None:
     else:
         call.findings.effect("overwrite", "*")
         call.ask("{program} unpacks files over what is there.")
+        for folder in _tar_folders(call):
+            place = call.place(folder)
+            call.changes(place)
+            if not place.inside and is_broad(place, call.scope.ground):
+                call.danger("{program} unpacks over {path}.", path=call.shown(place))
     del rules
+
+
+def _tar_hazards(call: Call, words: list[str], letters: str) -> None:
+    """Options that run programs or write files, and words that could turn out to be options."""
+    if any(_TAR_RUNS.match(word) for word in words) or "I" in letters or "F" in letters:
+        call.ask("An option of {program} runs another program.")
+        for text in _tar_programs(words):
+            call.starts(text)
+    if any(_TAR_WRITES.match(word) for word in words):
+        call.ask("An option of {program} writes a file.")
+    if any(arg.maybe_option for arg in call.args):
+        call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+
+
+def _tar_programs(words: list[str]) -> list[str]:
+    """What options name as programs to run: `--checkpoint-action=exec=…`, `-I …`."""
+    given = [
+        word.partition("=")[2].removeprefix("exec=")
+        for word in words
+        if "=" in word and _TAR_RUNS.match(word)
+    ]
+    for word, follows in pairwise(words):
+        if word in {"-I", "-F"} or (_TAR_RUNS.match(word) and "=" not in word):
+            given.append(follows)
+    return [text for text in given if text]
+
+
+def _tar_folders(call: Call) -> list[Argument]:
+    """Where it unpacks, if that is said."""
+    folders = [
+        follows for arg, follows in pairwise(call.args) if arg.value in {"-C", "--directory"}
+    ]
+    for arg in call.args:
+        match = re.match(r"--directory=(.+)|-C(.+)", arg.value)
+        if match:
+            folders.append(replace(arg, value=match[1] or match[2]))
+    return folders
 
 
 def _tar_archive(call: Call, letters: str) -> Argument | None:
@@ -101,6 +140,9 @@ def zip_(call: Call, rules: Rules) -> None:
     options = [word for word in words if word.startswith("-")]
     if any(re.match(r"-TT|--unzip-command|-\w*m|--move|-\w*d|--delete", word) for word in options):
         call.ask("An option of {program} deletes files or runs a program.")
+        for word, follows in pairwise(words):
+            if word in {"-TT", "--unzip-command"}:
+                call.starts(follows)
     operands = [arg for arg in call.args if not arg.value.startswith("-")]
     for operand in operands[1:]:
         call.reads(operand)

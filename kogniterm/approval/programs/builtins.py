@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from kogniterm.approval.calculation import calculated_names
 from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules
 from kogniterm.approval.places import HOLE, is_secret_variable
 from kogniterm.approval.programs.plain import set_by_data
 from kogniterm.approval.programs.wrappers import shows_environment
-from kogniterm.approval.scope import Argument
+from kogniterm.approval.scope import Argument, prints_number, variable
 from kogniterm.approval.variables import hides_tracks, injects, steers
+from kogniterm.approval.wordparts import Substitution
 
 
 def sets(call: Call, name: str) -> None:
@@ -25,8 +28,16 @@ def sets(call: Call, name: str) -> None:
         call.ask("It sets {name}, which changes what programs do.", name=name)
 
 
+_HOLDS_COMMAND = re.compile(
+    r"\w*(?:PAGER|EDITOR)|VISUAL|BROWSER|PROMPT_COMMAND|PS[0-4]|LESSOPEN|LESSCLOSE|GIT_SSH_COMMAND"
+    r"|GIT_EXTERNAL_DIFF|GIT_PROXY_COMMAND|(?:GIT|SSH|SUDO)_ASKPASS|GIT_EDITOR|GIT_SEQUENCE_EDITOR"
+)
+
+
 def assigns(call: Call, name: str, value: Argument) -> None:
     """A variable of the shell gets a value."""
+    if _HOLDS_COMMAND.fullmatch(name):
+        call.starts(value.value.lstrip("| "))
     if not (name == "IFS" and value.known and not value.value.strip("\n\t ")):
         sets(call, name)
     # A calculation takes the value of a variable as an expression, subscripts and all.
@@ -34,10 +45,14 @@ def assigns(call: Call, name: str, value: Argument) -> None:
         call.ask(
             "It keeps a command in a variable ({name}), where a calculation runs it.", name=name
         )
-    if value.value.startswith("-") and not re.fullmatch(r"-\d+", value.value):
+        for code in re.findall(r"\$\(([^()]*)\)|`([^`]*)`", value.value):
+            call.starts("".join(code))
+    if re.search(r"(?:^|\s)(?!-\d+(?:\s|\Z))-\w", value.value) or value.value.startswith("--"):
         call.ask("It keeps an option in a variable ({name}).", name=name)
-    if value.known and ("/" in value.value or value.value.startswith(".")):
-        call.reads_later(value)
+    if not value.glob:
+        for piece in value.value.split():
+            if "/" in piece or piece.startswith("."):
+                call.reads_later(replace(value, value=piece))
     call.scope.variables[name] = value
 
 
@@ -53,6 +68,8 @@ def declare(call: Call, rules: Rules) -> None:
         call.ask(
             "{program} {flags} gives variables a meaning that may run commands.", flags="-" + flags
         )
+    if "A" in flags:
+        call.scope.maps |= set(names)
     for name in names:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             call.ask("{program} sets a variable of an unusual name.")
@@ -68,10 +85,10 @@ def read_variable(call: Call, rules: Rules) -> None:
     while words:
         word = words.pop(0)
         if re.fullmatch(rf"-[A-Za-z]*[{valued}]", word.value):
-            if words:
-                words.pop(0)
+            given = words.pop(0) if words else Argument("")
             if word.value[-1] == "C":
                 call.ask("{program} -C runs a command.")
+                call.starts(given.value)
         elif not word.value.startswith("-"):
             set_by_data(call, word.value)
     call.scope.variables["REPLY"] = Argument(HOLE, split=True, tainted=True)
@@ -145,14 +162,20 @@ def unset(call: Call, rules: Rules) -> None:
     del rules
 
 
-def calculates(call: Call, variables: Iterable[str]) -> None:
-    """Arithmetic over `variables`: their values are expressions, and it may set them."""
-    known = call.scope.variables
-    for name in variables:
-        if name in known and known[name].tainted:
-            call.ask("A calculation with data it reads may run commands.")
+def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()) -> None:
+    """Arithmetic: the values of `variables` are expressions, and it may set these and `targets`."""
+    variables = tuple(variables)
+    if any(variable(name, call.scope).tainted for name in variables):
+        call.ask("A calculation with data it reads may run commands.")
+    for name in (*variables, *targets):
         if name != "UID":
             sets(call, name)
+
+
+def calculates_printed(call: Call, printed: Substitution) -> None:
+    """Arithmetic over what a substitution prints."""
+    if not prints_number(printed.node):
+        call.ask("A calculation with data it reads may run commands.")
 
 
 def let(call: Call, rules: Rules) -> None:
@@ -160,7 +183,8 @@ def let(call: Call, rules: Rules) -> None:
     for arg in call.args:
         if not re.fullmatch(r"[\w\s+\-*/%<>=!&|^~?:(),]*", arg.value):
             call.ask("{program} calculates with something that may run commands.")
-        calculates(call, re.findall(r"[A-Za-z_]\w*", arg.value))
+        used, targets = calculated_names(arg.value)
+        calculates(call, used, targets)
     del rules
 
 
@@ -169,6 +193,9 @@ def history(call: Call, rules: Rules) -> None:
     if any(re.match(r"-[a-z]*[cdw]", arg.value) for arg in call.args):
         call.danger("It tampers with the shell's history.")
     else:
+        for arg in call.args:
+            if not arg.value.startswith("-") and not arg.value.isdigit():
+                call.writes(arg, append=True)
         call.findings.effect("secret", "history")
         call.ask("It shows earlier commands, which may hold secrets.")
     del rules
@@ -178,6 +205,9 @@ def alias(call: Call, rules: Rules) -> None:
     """alias: listing is harmless, defining is not."""
     if any("=" in arg.value or HOLE in arg.value for arg in call.args):
         call.ask("{program} changes what later commands mean.")
+    for arg in call.args:
+        if "=" in arg.value:
+            call.starts(arg.value.partition("=")[2])
     del rules
 
 

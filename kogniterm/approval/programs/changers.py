@@ -20,7 +20,7 @@ shred: shred
 split csplit: split; write f prefix; value a b C l n d suffix-length bytes lines number; run filter
 mktemp: mktemp; folder p tmpdir
 mkfifo: write; value m mode
-mknod: danger device
+mknod: mknod
 chmod: chmod
 chown chgrp: chown
 chattr setfacl setcap setfattr: ask permissions
@@ -50,7 +50,7 @@ tc ethtool iw iwconfig nmcli rfkill brctl ovs-vsctl wg wg-quick: ask system
 useradd userdel usermod groupadd groupdel groupmod adduser deluser addgroup delgroup passwd
     chpasswd chsh chfn vipw visudo gpasswd newusers: danger accounts
 setenforce semanage restorecon aa-disable aa-teardown auditctl: danger protection
-update-alternatives alternatives update-rc.d chkconfig ldconfig grub-install update-grub
+update-alternatives alternatives update-rc.d chkconfig grub-install update-grub
     grub-mkconfig efibootmgr update-initramfs dracut: ask system
 at batch anacron atrm: ask later
 systemd-run: ask code

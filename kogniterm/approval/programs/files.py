@@ -149,6 +149,8 @@ def link(call: Call, rules: Rules) -> None:
             call.secret(place)
         elif not place.inside:
             call.ask("It links to {path}, outside the workspace.", path=call.shown(place))
+    if target is not None and len(sources) == 1:
+        call.scope.links[call.place(target).path] = call.place(sources[0]).path
     call.findings.note("workspace_write", "{program} makes links.", program=call.name)
 
 
@@ -160,6 +162,17 @@ def mktemp(call: Call, rules: Rules) -> None:
         for operand in (*parsed.operands, *parsed.values("p", "tmpdir")):
             call.writes(operand, append=True)
     call.findings.note("workspace_write", "{program} makes a temporary file.", program=call.name)
+
+
+def mknod(call: Call, rules: Rules) -> None:
+    """mknod: a pipe is a file like others, a device is not."""
+    parsed = parse_options(call.args, Rules("", options={"m": "value", "mode": "value"}))
+    if parsed.operands[1:2] and parsed.operands[1].value == "p":
+        call.writes(parsed.operands[0], append=True)
+    else:
+        call.findings.effect("privilege", "mknod", outside=True)
+        call.danger("{program} makes a device file.")
+    del rules
 
 
 def split(call: Call, rules: Rules) -> None:
@@ -325,6 +338,7 @@ def ruff(call: Call, rules: Rules) -> None:
 
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
     "rm": rm, "rmdir": rmdir, "shred": shred, "empty": empty, "tee": tee, "copy": copy,
-    "move": move, "link": link, "mktemp": mktemp, "split": split, "chmod": chmod, "chown": chown,
+    "move": move, "link": link, "mktemp": mktemp, "mknod": mknod,
+    "split": split, "chmod": chmod, "chown": chown,
     "dd": dd,     "uniq": uniq, "xxd": xxd, "format": format_, "gofmt": gofmt, "ruff": ruff,
 }  # fmt: skip

@@ -37,8 +37,8 @@ _DIFF = {
     ),
 }
 _GREP = {
-    "O": "ask",
-    "open-files-in-pager": "ask",
+    "O": "run",
+    "open-files-in-pager": "run",
     "textconv": "ask",
     "ext-grep": "ask",
     "f": "read",
@@ -126,6 +126,7 @@ def git(call: Call, rules: Rules) -> None:
             value = args.pop(0).value if word in {"-c", "--config-env"} and args else word[2:]
             if not _SAFE_CONFIG.match(value):
                 call.ask("Option -c of {program} can make it run other programs.")
+                _setting(call, value.partition("=")[2])
         elif word in {
             "--version",
             "--help",
@@ -188,7 +189,7 @@ def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
         if verb == "push":
             call.network("git")
         return
-    _changes(call, verb, parsed, first)
+    _changes(call, verb, parsed, first, args)
 
 
 _VALUES = dict.fromkeys(
@@ -209,12 +210,42 @@ _VALUES = dict.fromkeys(
         "B",
         "c",
         "get",
+        "x",
+        "exec",
+        "upload-pack",
+        "receive-pack",
     ),
     "value",
 )
 
 
-def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
+def _setting(call: Call, value: str) -> None:
+    """A value of git's configuration, which may be a program or an alias that runs one."""
+    if re.search(r"[!/ ]", value):
+        call.starts(value.removeprefix("!"))
+
+
+_NAMES_PROGRAM = re.compile(
+    r"(?i)core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile"
+    r"|alternaterefscommand)\Z|alias\.|pager\.|diff\.external\Z|diff\..*\.(?:textconv|command)\Z"
+    r"|(?:difftool|mergetool|browser|man)\..*\.(?:cmd|path)\Z|filter\.|merge\..*\.driver\Z"
+    r"|credential\.(?:.*\.)?helper\Z|gpg\.(?:.*\.)?program\Z|sequence\.editor\Z"
+    r"|interactive\.difffilter\Z|include(?:if)?\.|protocol\.|uploadpack\.|sendemail\."
+    r"|url\..*insteadof\Z|init\.templatedir\Z|safe\.|remote\..*\.(?:uploadpack|receivepack|vcs)\Z"
+)
+_STARTS = frozenset({("bisect", "run"), ("submodule", "foreach")})
+
+
+def _changes(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
+    if verb == "config" and any(_NAMES_PROGRAM.match(o.value) for o in parsed.operands):
+        call.danger("It makes git run a program later ({name}).", name=first)
+    for value in parsed.values("exec", "x", "upload-pack", "receive-pack"):
+        call.starts(value.value)
+    for operand in parsed.operands:
+        if verb == "config" or operand.value.startswith("ext::"):
+            _setting(call, operand.value.removeprefix("ext::").replace("% ", " "))
+    if (verb, first) in _STARTS:
+        call.starts(" ".join(operand.value for operand in args[1:]))
     remote = (
         verb in _REMOTE
         or (verb == "remote" and first in {"update", "prune", "show"})

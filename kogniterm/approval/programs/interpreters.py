@@ -11,6 +11,7 @@ from kogniterm.approval.places import is_secret
 from kogniterm.approval.programs.common import mentions, operands_of, words_of
 from kogniterm.approval.programs.shells import comes_from_network, runs_fetched, runs_pipe
 from kogniterm.approval.scope import Argument
+from kogniterm.approval.worst import worst_of_text
 
 
 def interpreter(call: Call, rules: Rules) -> None:
@@ -66,37 +67,6 @@ def interpreter(call: Call, rules: Rules) -> None:
     if re.search(r"environ|process\.env|\bENV\b|getenv|%ENV", code):
         call.findings.effect("secret", "environment")
     del rules
-
-
-_WORST = (
-    (r"rm\s+(?:-\w+\s+)*-\w*[rRf]\w*\s+(?:--\S+\s+)*[\"']?(?:/|~|\$HOME|\*|\.\.?(?:[\"'\s]"
-        r"|$))", "deletes far more than one file"),
-    (r"rmtree\(\s*(?:[\"'](?:/|~|\.\.)|os\.path\.expanduser|Path\.home"
-        r"|[\"']\.[\"'])", "deletes whole folders"),
-    (r"rm_rf|rimraf|rmSync\([^)]*recursive|removeSync|File::Path.*(?:rmtree"
-        r"|remove_tree)", "deletes whole folders"),
-    (r"mkfs|/dev/(?:sd|nvme|hd|vd|mmcblk|mem)|dd\s+if=", "writes to a disk"),
-    (r"socket.*(?:dup2|subprocess|pty\.spawn|/bin/(?:ba)?sh|exec)|pty\.spawn|/dev/tcp/"
-        r"|fsockopen.*exec", "gives a shell to the network"),
-    (r"(?:curl|wget)[^|;&]*\|\s*(?:ba|z|da)?sh\b|exec\(\s*(?:urllib"
-        r"|requests)", "runs code that comes from the network"),
-    (r":\(\)\s*\{|while\s+(?:True|1)\s*:?\s*os\.fork|fork\s+while\s+fork"
-        r"|os\.fork\(\)\s*while", "starts processes without end"),
-    (r"os\.kill\(\s*-1|kill\s+-9\s+-1", "ends every process"),
-    (r"authorized_keys|/etc/(?:passwd|shadow|sudoers|cron)|\.bashrc"
-        r"|\.ssh/", "touches files other programs obey"),
-    (r"base64.{0,40}(?:b64decode|decode64|-d).{0,60}(?:exec|eval|system)|(?:exec"
-        r"|eval)\(.{0,60}(?:b64decode|decode64|unhexlify|fromhex|atob"
-            r"|marshal)", "runs text that was decoded out of sight"),
-)  # fmt: skip
-
-
-def worst_of_text(code: str) -> str | None:
-    """The worst thing a foreign text visibly does, in words; a last net, never a permission."""
-    for pattern, what in _WORST:
-        if re.search(pattern, code[:20000], re.DOTALL):
-            return what
-    return None
 
 
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {

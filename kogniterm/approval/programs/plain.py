@@ -15,6 +15,7 @@ from kogniterm.approval.places import (
 )
 from kogniterm.approval.scope import Argument
 from kogniterm.approval.variables import steers
+from kogniterm.approval.worst import worst_of_text
 
 ASK_REASONS = {
     "code": "{program} runs code that is not judged.",
@@ -51,6 +52,15 @@ def asks(call: Call, rules: Rules) -> None:
     """`ask KIND`."""
     call.findings.effect("execute", call.name)
     call.ask(ASK_REASONS[rules.detail])
+    worst_in_arguments(call)
+
+
+def worst_in_arguments(call: Call) -> None:
+    """Code in the arguments or the input of a program that can run it: the last net."""
+    code = " ".join((*(arg.value for arg in call.args), call.stdin or ""))
+    what = worst_of_text(code.replace(HOLE, " "))
+    if what:
+        call.danger("Its code {what}.", what=what)
 
 
 def dangers(call: Call, rules: Rules) -> None:
@@ -88,6 +98,8 @@ def _apply(call: Call, action: str, option: Option) -> None:
     elif action == "run":
         call.findings.effect("execute", value.value if value else name)
         call.ask("Option {option} of {program} runs another program.", option=name)
+        if value is not None:
+            call.starts(value.value)
     elif action == "network":
         call.network()
     elif action == "danger":
@@ -131,13 +143,36 @@ def test(call: Call, rules: Rules) -> None:
     del rules
 
 
+_JQ_PAIRS = {"--arg": None, "--argjson": None, "--slurpfile": "read", "--rawfile": "read"}
+
+
 def jq(call: Call, rules: Rules) -> None:
-    """jq: a filter can show the environment."""
+    """jq: a filter can show the environment and load files."""
+    args = list(call.args)
+    rest: list[Argument] = []
+    while args:
+        arg = args.pop(0)
+        if arg.value not in _JQ_PAIRS:
+            rest.append(arg)
+            continue
+        pair, args = args[:2], args[2:]
+        if _JQ_PAIRS[arg.value] and len(pair) == 2:
+            call.reads(pair[1])
+    pattern(call.with_args(tuple(rest)), rules)
+    _filter_looks_further(call, r"\benv\b|\$ENV", r"\b(?:include|import)\s*\"")
+
+
+def yq(call: Call, rules: Rules) -> None:
+    """yq: an expression can show the environment and load files."""
     pattern(call, rules)
-    if any(re.search(r"\benv\b|\$ENV", arg.value) for arg in call.args):
+    _filter_looks_further(call, r"\b(?:str)?env\(|\benvsubst\b", r"\bload(?:_\w+)?\s*\(")
+
+
+def _filter_looks_further(call: Call, environment: str, files: str) -> None:
+    if any(re.search(environment, arg.value) for arg in call.args):
         call.findings.effect("secret", "environment")
         call.ask("It shows variables of the environment, keys among them.")
-    if any(re.search(r"\b(?:include|import)\s*\"", arg.value) for arg in call.args):
+    if any(re.search(files, arg.value) for arg in call.args):
         call.ask("{program} runs a script from a file.")
 
 

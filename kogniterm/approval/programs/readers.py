@@ -65,9 +65,11 @@ diff: read; value U C W L I x S F unified context width label ignore-matching-li
 diff3 wdiff colordiff: read; run diff-program
 sdiff: read; write o output; run diff-program
 jq: jq; value indent; pattern arg argjson; read f from-file slurpfile rawfile L
-yq: pattern; value o p I output-format input-format indent; ask i inplace in-place s split-exp
+yq: yq; value o p I output-format input-format indent; ask i inplace in-place s split-exp;
+    read from-file
 xmllint: read; value xpath encode pattern maxmem; write o output; network load-trace catalogs
-    valid noent loaddtd dtdattr; ask shell; read schema relaxng dtdvalid
+    valid noent loaddtd dtdattr postvalid xinclude noxincludenode; ask shell
+    sax insert; read schema relaxng dtdvalid schematron
 which type whereis whatis apropos: text
 hash: none; ask r d p
 ps: ps; value o p u t C G U g s format pid user sort ppid tty
@@ -96,12 +98,16 @@ getent: getent
 ipcs: text; value i
 identify mediainfo ffprobe: media; value f show_entries print_format select_streams
 pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_streams
+diffstat lsdiff: read; value p n D w
+csvlook csvcut csvstat csvgrep csvsort csvclean: read; value c d e q n m r y delimiter quotechar
+    encoding columns match regex snifflimit
+ldconfig: none; ask n l r f C; text p
 tokei cloc scc sloccount: list; value exclude-dir include-lang
 dmesg: none; value l f s level facility time-format since until buffer-size; ask C c D E clear
     read-clear console-off console-on console-level
 journalctl: none; value n u p S U t g o since until unit priority identifier grep output user-unit
     lines facility; read D file directory root image; danger vacuum-size= vacuum-time=
-    vacuum-files= rotate relinquish-var; ask flush sync setup-keys update-catalog
+    vacuum-files=; ask rotate relinquish-var flush sync setup-keys update-catalog
 bat batcat: read; value l r n H language line-range highlight-line style theme color wrap
     terminal-width tabs paging; run pager; ask build clear
 less more most: pager
@@ -118,7 +124,7 @@ mountpoint dirs times fc-list locale numastat systemd-detect-virt banner figlet:
 dpkg-query: text; value f showformat admindir
 swapon: none; ask a p all
 jobs: text; ask x
-compgen: text; ask C F W
+compgen: text; run C; ask F; code W
 help: text
 ulimit: ulimit
 umask: text
@@ -160,9 +166,9 @@ timedatectl localectl hostnamectl loginctl: verbs status list list-timezones sho
     list-users user-status session-status list-locales list-keymaps timesync-status
 docker podman nerdctl: docker
 kubectl: cloud
-pip pip3: verbs show freeze check help
+pip pip3: pip
 cargo: verbs version help
-go: verbs version help
+go: go
 dpkg: dpkg
 rpm: rpm
 apt: verbs list show search policy

@@ -35,6 +35,7 @@ _BASES: dict[str, Handler] = {
     "media": plain.media,
     "test": plain.test,
     "jq": plain.jq,
+    "yq": plain.yq,
     "echo": plain.echo,
     "none": plain.none,
     "write": plain.writes,

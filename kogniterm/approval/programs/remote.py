@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
-from kogniterm.approval.places import HOLE, is_secret_variable
+from kogniterm.approval.places import HOLE, is_secret_variable, is_temporary
 from kogniterm.approval.programs.common import mentions, operands_of, words_of
 from kogniterm.approval.scope import Argument
 
@@ -66,6 +66,9 @@ def curl(call: Call, rules: Rules) -> None:
     if any(re.match(r"file:", arg.value) for arg in url):
         for arg in url:
             call.reads(Argument(re.sub(r"^file:/*", "/", arg.value)))
+    uploads = [value.value.partition("@")[2] for value in sends]
+    uploads += [value.value for value in parsed.values("T", "upload-file")]
+    _sends(call, uploads)
     if parsed.has("k", "insecure"):
         call.ask("{program} is told not to check who it talks to.")
     del rules
@@ -119,7 +122,19 @@ def wget(call: Call, rules: Rules) -> None:
         call.writes(value)
     call.network(parsed.operands[0].value if parsed.operands else "")
     mentions(call)
+    _sends(call, [value.value for value in parsed.values("post-file", "body-file")])
     del rules
+
+
+def _sends(call: Call, paths: list[str]) -> None:
+    """Files that leave the machine; nobody sends one from outside the workspace by chance."""
+    for path in paths:
+        if path in {"", "-"}:
+            continue
+        place = call.place(Argument(call.scope.ground.tilde(path.split(";")[0])))
+        call.reads(Argument(place.path))
+        if place.known and not place.inside and not is_temporary(place.path):
+            call.danger("It sends {path} to the network.", path=call.shown(place))
 
 
 def ssh(call: Call, rules: Rules) -> None:
@@ -133,6 +148,8 @@ def ssh(call: Call, rules: Rules) -> None:
         for v in parsed.values("o")
     ):
         call.ask("An option of {program} runs a local program.")
+        for value in parsed.values("o"):
+            call.starts(re.split(r"[= ]", value.value, maxsplit=1)[-1])
     call.network(parsed.operands[0].value if parsed.operands else "")
     text = " ".join(arg.value for arg in parsed.operands[1:])
     if text:
@@ -145,10 +162,12 @@ def netcat(call: Call, rules: Rules) -> None:
     text = " ".join(words_of(call))
     call.network(text[:80])
     mentions(call)
-    if re.search(r"(?:^| )-[a-z]*[ec] ?\S|--(?:sh-)?exec|EXEC:|SYSTEM:", text):
+    if re.search(r"(?:^| )-[a-z]*[ec] ?\S|--(?:sh-)?exec|(?i:exec|system|shell):", text):
         call.danger("{program} gives a program of this machine to the network.")
     if call.name != "telnet" and {"bash", "sh", "zsh"} & set(call.scope.upstream):
         call.danger("{program} gives a shell of this machine to the network.")
+    if {"tar", "zip", "cpio", "pax", "dd", "pg_dump", "mysqldump"} & set(call.scope.upstream):
+        call.danger("{program} sends whole folders or databases to the network.")
     del rules
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOLE
-from kogniterm.approval.programs.interpreters import worst_of_text
 from kogniterm.approval.scope import Argument
+from kogniterm.approval.worst import worst_of_text
 
 MAX_SCRIPT = 3000
 _SED_ADDRESS = re.compile(
@@ -34,6 +34,10 @@ def sed(call: Call, rules: Rules) -> None:
     for script in scripts:
         if not _sed_script(call, script.value):
             call.ask("The {program} script may write files or run programs.")
+            for path in re.findall(r"(?:^|[;\n\d$/!{])[gpIM]* *[wW] +([^\n;}]+)", script.value):
+                call.writes(Argument(path.strip()))
+            for command in re.findall(r"(?:^|[;\n\d$/!{]) *e +([^\n]+)", script.value):
+                call.starts(command)
         elif script.tainted or (script.glob and not script.known and HOLE in script.value):
             call.ask("The {program} script is only known when it runs.")
     in_place = parsed.has("i", "in-place") or any(
@@ -228,7 +232,7 @@ def _awk_is_harmless(program: Argument) -> bool:
     # Comparison with > is only harmless in conditions and patterns, never behind print.
     compared = _AWK_CONDITION.sub(_awk_condition, text) if "{" in text else ""
     compared = compared.replace("||", " ")
-    if re.search(r"\bsystem\b|\bgetline\b|@\s*\w|\bENVIRON\b|\bPROCINFO\b", text):
+    if re.search(r"\bsystem\b|\bgetline\b|@\s*\w|\bENVIRON\b|\bPROCINFO\b|\bARGV\b", text):
         return False
     return not re.search(r"\||>", compared) and ("{" in text or "|" not in text.replace("||", ""))
 

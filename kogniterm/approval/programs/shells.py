@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.flow import programs_in, said
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.scope import Argument
+from kogniterm.approval.worst import worst_of_text
 
 SHELLS = frozenset(
     names(
@@ -32,9 +34,15 @@ def judge_text(call: Call, text: Argument) -> None:
 
 
 def comes_from_network(call: Call, *texts: Argument) -> None:
-    """Code that comes from the network through a substitution."""
+    """Code that comes out of a substitution: known text, the network, or a decoder."""
     if any(text.inner for text in texts) and call.findings.has("network"):
         call.danger("{program} runs code that comes from the network.")
+    for substitution in (item for text in texts for item in text.inner):
+        spoken = said(substitution.node, call.scope)
+        if spoken is not None:
+            call.starts(spoken)
+        if _HIDING & set(programs_in(substitution.node)):
+            call.danger("{program} runs text that was put together or decoded out of sight.")
 
 
 def runs_fetched(call: Call, script: Argument) -> None:
@@ -52,21 +60,26 @@ def runs_fetched(call: Call, script: Argument) -> None:
         call.danger("{program} runs code that comes from the network.")
 
 
-def shell(call: Call, rules: Rules) -> None:
-    """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
-    args = list(call.args)
-    options = ""
+def _shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
+    """The letters of a shell's own options, and what follows them."""
+    args = list(given)
+    letters = ""
     while args and re.match(r"[-+][A-Za-z]", args[0].value):
         word = args.pop(0).value
-        if word in {"--norc", "--noprofile", "--login", "--posix"}:
-            continue
-        if word.startswith("--"):
-            break
-        options += word[1:]
+        letters += word[1:]
         if word[-1] in "oO" and args:
             args.pop(0)
+    while args and args[0].value in {"--norc", "--noprofile", "--login", "--posix"}:
+        more, args = _shell_options(tuple(args[1:]))
+        letters += more
     if args and args[0].value == "--":
         args.pop(0)
+    return letters, args
+
+
+def shell(call: Call, rules: Rules) -> None:
+    """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
+    options, args = _shell_options(call.args)
     if "s" in options and "c" not in options:
         args.clear()
     if "c" in options and args:
@@ -74,6 +87,10 @@ def shell(call: Call, rules: Rules) -> None:
             call.ask("{program} reads its own start files before the command.")
         if any(arg.inner for arg in args[1:]):
             comes_from_network(call, *args)
+        for arg in args[1:]:
+            what = worst_of_text(arg.value)
+            if what:
+                call.danger("Its code {what}.", what=what)
         judge_text(call, args[0])
         return
     if not args and call.args and call.args[0].value in {"--version", "--help"}:
@@ -95,14 +112,10 @@ def shell(call: Call, rules: Rules) -> None:
     call.ask("{program} starts a shell of its own.")
 
 
-_DECODERS = frozenset(
-    names(
-        """
-    base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg sed awk perl
-    printf echo od hexdump
-    """
-    )
+_HIDING = frozenset(
+    names("base64 base32 basenc xxd gunzip zcat bzcat xzcat rev uudecode od hexdump")
 )
+_DECODERS = _HIDING | frozenset(names("openssl tr gpg sed awk perl printf echo"))
 
 
 def runs_pipe(call: Call) -> None:
@@ -130,6 +143,8 @@ def eval_(call: Call, rules: Rules) -> None:
 def source(call: Call, rules: Rules) -> None:
     """source: a file's commands run in this shell."""
     call.ask("{program} runs a file's commands in the shell itself.")
+    if call.stdin is not None and call.args and call.args[0].value.startswith("/dev/"):
+        call.starts(call.stdin)
     for arg in call.args[:1]:
         call.findings.effect("execute", arg.value.replace(HOLE, "…"))
         comes_from_network(call, arg)

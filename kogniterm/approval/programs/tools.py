@@ -60,6 +60,7 @@ def pager(call: Call, rules: Rules) -> None:
     for arg in call.args:
         if arg.value.startswith("+") and not re.fullmatch(r"\+(?:\d+|G|F|/[^!|]*)", arg.value):
             call.ask("{program} is given commands to run.")
+            call.starts(arg.value.lstrip("+!"))
     parsed = parse_options([a for a in call.args if not a.value.startswith("+")], options)
     for option in parsed.options:
         action = options.options.get(option.name)
@@ -84,6 +85,9 @@ def man(call: Call, rules: Rules) -> None:
             or arg.maybe_option
         ):
             call.ask("An option of {program} can make it run another program.")
+            call.starts(re.sub(r"-[PH]|--\w+=", "", arg.value, count=1))
+        elif " " in arg.value:
+            call.starts(arg.value)
         elif "/" in arg.value:
             call.ask("{program} formats a file with its own programs.")
     del rules
@@ -114,6 +118,11 @@ def docker(call: Call, rules: Rules) -> None:
             "context ls",
             "compose ps",
             "container ps",
+            "container top",
+            "compose ls",
+            "compose images",
+            "compose top",
+            "compose version",
         }
         or words in (["--version"], ["-v"])
     ):
@@ -185,6 +194,46 @@ def gpg(call: Call, rules: Rules) -> None:
     del rules
 
 
+_PIP_SHAPES = frozenset(
+    names(
+        """
+    format editable e not-required user local l path exclude exclude-editable verbose v quiet q
+    files f all version V help h disable-pip-version-check no-color no-input
+    """
+    )
+)
+
+
+def pip(call: Call, rules: Rules) -> None:
+    """pip: what looks at installed packages reads, unless it asks the index what is newer."""
+    values = dict.fromkeys(("format", "path", "exclude"), "value") | {"r": "read"}
+    parsed = parse_options(call.args, Rules("", options=values))
+    verb = parsed.operands[0].value if parsed.operands else ""
+    for requirements in parsed.values("r"):
+        call.reads(requirements)
+    shapes = {option.name for option in parsed.options} - {"r"}
+    reads = verb in {"list", "show", "freeze", "check", "help"} or not verb
+    if not reads or not shapes <= _PIP_SHAPES:
+        call.findings.effect("execute", f"{call.name} {verb}".strip())
+        call.ask("{program} {verb} may install, change or run things.", verb=verb)
+        if verb in {"install", "download", "wheel", "index", "list"}:
+            call.network()
+    del rules
+
+
+def go(call: Call, rules: Rules) -> None:
+    """go: `env` shows settings unless -w or -u changes them."""
+    words = words_of(call)
+    reads = words[:1] == ["env"] and not any(re.match(r"--?[wu]", word) for word in words)
+    if words[:1] not in (["version"], ["help"]) and not reads:
+        verb = words[0] if words else ""
+        call.findings.effect("execute", f"go {verb}".strip())
+        call.ask("{program} {verb} may install, change or run things.", verb=verb)
+        if verb in {"get", "install", "mod"}:
+            call.network()
+    del rules
+
+
 _OPENSSL_READS = names(
     """
     x509 dgst version md5 sha1 sha256 sha512 crl asn1parse verify ciphers list base64
@@ -214,6 +263,8 @@ def openssl(call: Call, rules: Rules) -> None:
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
     "packages": packages,
     "docker": docker,
+    "pip": pip,
+    "go": go,
     "dpkg": dpkg,
     "rpm": rpm,
     "screen": screen,

@@ -240,6 +240,8 @@ def xargs(call: Call, rules: Rules) -> None:
     )
     if marks and marks[0]:
         inner = tuple(_replaced(arg, marks[0], item) for arg in inner)
+    elif call.stdin is not None and not parsed.options and len(call.stdin) < 2000:
+        inner = (*inner, *(Argument(word) for word in call.stdin.split()))
     else:
         inner = (*inner, item)
     if inner[0].value in SHELLS and any(

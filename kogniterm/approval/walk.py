@@ -1,0 +1,383 @@
+"""The walk over a command's statements.
+
+It follows the shell: folder and variables are tracked, branches and subshells work on copies,
+every substitution is judged where it stands. Whatever is not understood is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kogniterm.approval.call import Call
+from kogniterm.approval.findings import Findings
+from kogniterm.approval.flow import (
+    any_of,
+    assigned_names,
+    goes_to_device,
+    piped_items,
+    said,
+    too_long,
+)
+from kogniterm.approval.places import HOLE, is_harmless_device, is_network_device
+from kogniterm.approval.programs.builtins import (
+    assigns,
+    calculates,
+    calculates_printed,
+    sets,
+)
+from kogniterm.approval.programs.plain import shows_variables
+from kogniterm.approval.programs.registry import handler, table
+from kogniterm.approval.programs.shells import SHELLS
+from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single
+from kogniterm.approval.shellparse import parse
+from kogniterm.approval.shelltree import (
+    Branch,
+    Function,
+    Group,
+    Loop,
+    Node,
+    Opaque,
+    Pipeline,
+    Redirect,
+    Sequence,
+    Simple,
+    Test,
+)
+from kogniterm.approval.variables import is_harmless
+from kogniterm.approval.wordparts import Substitution, Unknown, Word
+from kogniterm.approval.worst import worst_of_text
+
+MAX_COMMANDS = 200
+
+MAX_SHELL_DEPTH = 6
+
+_SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
+
+# Version managers stand in front of these, and may fetch what a project file asks for.
+_MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
+_VERSION_WORDS = frozenset({"--version", "--help"})
+# Names the shell itself, or what drives it, may call.
+_KEPT_NAMES = ("_", "command_not_found")
+_ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+
+
+class Walk:
+    """Walks the statements of one command."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._count = 0
+        self._shell_depth = 0
+        self._active: list[str] = []
+        self._said: str | None = None
+        self.gave_up = False
+
+    def text(self, command: str, scope: Scope) -> None:
+        """Judge shell text."""
+        if too_long(command) or self._shell_depth > MAX_SHELL_DEPTH:
+            self._give_up("It is too long or too nested to be judged.")
+            return
+        self._shell_depth += 1
+        self.node(parse(command), scope)
+        self._shell_depth -= 1
+
+    def _give_up(self, template: str, **values: object) -> None:
+        self.gave_up = True
+        self._findings.ask(template, **values)
+
+    def node(self, node: Node, scope: Scope, *, piped: bool = False) -> None:
+        """Judge one statement; `scope` is changed as the shell would be."""
+        if isinstance(node, Simple):
+            self._simple(node, scope, piped=piped)
+        elif isinstance(node, Sequence):
+            for op, item in node.items:
+                self._item(op, item, scope, piped=piped)
+        elif isinstance(node, Pipeline):
+            self._pipeline(node, scope)
+        elif isinstance(node, Group):
+            self._redirects(node.redirects, scope, "")
+            self.node(node.body, scope.branch() if node.subshell else scope, piped=piped)
+        elif isinstance(node, Branch):
+            self._branch(node, scope, piped=piped)
+        elif isinstance(node, Loop):
+            self._loop(node, scope, piped=piped)
+        elif isinstance(node, Function):
+            self._function(node, scope)
+        elif isinstance(node, Test):
+            self._test(node, scope)
+        else:
+            self._opaque(node)
+
+    def _opaque(self, node: Opaque) -> None:
+        self._give_up("It could not be read: {why}.", why=node.why)
+
+    def _item(self, op: str, item: Node, scope: Scope, *, piped: bool) -> None:
+        """One member of a list; after && and || it may not have run."""
+        if op == "||":
+            other = scope.branch()
+            self.node(item, other, piped=piped)
+            scope.merge([other])
+        else:
+            self.node(item, scope, piped=piped)
+
+    def _pipeline(self, node: Pipeline, scope: Scope) -> None:
+        upstream: tuple[str, ...] = ()
+        items: Argument | None = None
+        for index, part in enumerate(node.parts):
+            inner = scope.branch()
+            inner.upstream = upstream
+            inner.items = items
+            before = self._findings_count()
+            self._said = said(node.parts[index - 1], scope) if index else None
+            self.node(part, inner, piped=index > 0)
+            self._said = None
+            names = self._names_since(before)
+            upstream = (*upstream, *names)
+            items = piped_items(part, scope, items)
+
+    def _findings_count(self) -> int:
+        return len(self._findings.argvs())
+
+    def _names_since(self, count: int) -> tuple[str, ...]:
+        return tuple(argv[0].rpartition("/")[2] for argv in self._findings.argvs()[count:] if argv)
+
+    def _branch(self, node: Branch, scope: Scope, *, piped: bool) -> None:
+        for word in node.words:
+            self._words((word,), scope)
+        self.node(node.always, scope, piped=piped)
+        others = []
+        for part in node.parts:
+            other = scope.branch()
+            self.node(part, other, piped=piped)
+            others.append(other)
+        scope.merge(others)
+
+    def _loop(self, node: Loop, scope: Scope, *, piped: bool) -> None:
+        values = self._words(node.words, scope) if node.words is not None else [TAINTED]
+        inner = scope.branch()
+        # What the body assigns may differ from round to round.
+        for name, counts in assigned_names(node.body).items():
+            before = inner.variables.get(name)
+            counts = counts and not (before is not None and before.tainted)
+            inner.variables[name] = Argument("0") if counts else TAINTED
+        if node.variable is not None:
+            sets(self._call("loop", (), inner), node.variable)
+            same = values[0] if len(values) == 1 else any_of(values)
+            inner.variables[node.variable] = same
+        if node.head is not None:
+            self.node(node.head, inner, piped=piped)
+        self.node(node.body, inner, piped=piped)
+        scope.merge([inner])
+        if node.variable is not None:
+            scope.variables[node.variable] = inner.variables.get(node.variable, TAINTED)
+
+    def _function(self, node: Function, scope: Scope) -> None:
+        if node.name in table() or node.name.startswith(_KEPT_NAMES):
+            # A later command is judged as if the name still meant the program.
+            self._findings.ask("It defines {name}, which later commands may run.", name=node.name)
+        scope.functions[node.name] = node
+        inner = scope.branch()
+        inner.variables.update({str(n): TAINTED for n in range(1, 10)})
+        self._call_function(node, inner)
+
+    def _call_function(self, node: Function, scope: Scope) -> None:
+        if node.name in self._active:
+            self._findings.danger("{name} starts itself again and again.", name=node.name)
+            return
+        self._active.append(node.name)
+        self.node(node.body, scope)
+        self._active.pop()
+
+    def _test(self, node: Test, scope: Scope) -> None:
+        arguments = self._words(node.words, scope)
+        texts = [argument.value for argument in arguments]
+        risky = any(a.tainted or "[" in a.value for a in arguments)
+        if node.extended and risky and (_ARITHMETIC_TESTS & set(texts)):
+            self._findings.ask("A comparison of numbers in [[ ]] may run commands.")
+        if "-v" in texts or "-R" in texts:
+            self._findings.ask("A test of a variable's existence may run commands.")
+
+    def _arithmetic_names(self, word: Word, scope: Scope) -> None:
+        for part in word.parts:
+            if isinstance(part, Unknown) and part.digits:
+                call = self._call("calculation", (), scope)
+                calculates(call, part.names, part.targets)
+                for nested in part.inner:
+                    calculates_printed(call, nested)
+                if part.assigns:
+                    scope.variables[part.assigns] = Argument("0")
+
+    def _subscripts(self, array: str, computes: tuple[str, ...], scope: Scope) -> None:
+        """A subscript is an expression, unless the array is a map."""
+        if computes and array not in scope.maps:
+            calculates(self._call("calculation", (), scope), computes)
+
+    # --- simple commands ------------------------------------------------------------------------
+
+    def _words(self, words: tuple[Word, ...], scope: Scope) -> list[Argument]:
+        """Expand `words`, judging the substitutions in them."""
+        arguments: list[Argument] = []
+        for word in words:
+            self._inside(word, scope)
+            arguments.extend(expand(word, scope))
+        return arguments
+
+    def _inside(self, word: Word, scope: Scope) -> None:
+        for part in word.parts:
+            if isinstance(part, Substitution):
+                self.node(part.node, scope.branch())
+            elif isinstance(part, Unknown):
+                if part.opaque is not None:
+                    self._give_up("It could not be read: {why}.", why=part.opaque)
+                for nested in part.inner:
+                    self.node(nested.node, scope.branch())
+                self._subscripts(part.subscript, part.computes, scope)
+                self._arithmetic_names(Word("", (part,)), scope)
+                if part.assigns and not part.digits:
+                    sets(self._call("expansion", (), scope), part.assigns)
+                    scope.variables[part.assigns] = TAINTED
+
+    def _simple(self, node: Simple, scope: Scope, *, piped: bool) -> None:
+        self._count += 1
+        if self._count > MAX_COMMANDS:
+            if not self.gave_up:
+                self._give_up("It has too many commands to be judged.")
+            return
+        arguments = self._words(node.words, scope)
+        name = arguments[0].value if arguments else ""
+        spoken, self._said = self._said, None
+        stdin = self._redirects(node.redirects, scope, name) or spoken
+        if not arguments:
+            self._assignments(node, scope)
+            if any(r.op in {">", ">|", "&>"} for r in node.redirects):
+                self._findings.ask("It empties a file.")
+            return
+        if name in {"export", "declare", "typeset", "local", "readonly"}:
+            self._assignments(node, scope)
+            arguments.extend(Argument(assignment.name) for assignment in node.assignments)
+        else:
+            self._prefixes(node, scope, name)
+        silent = name in {":", "true", "false"}
+        silent = silent or [a.value for a in arguments[1:]] == ["/dev/null"]
+        empties = (
+            r.op in {">", ">|", "&>"} and not goes_to_device(r, scope) for r in node.redirects
+        )
+        if silent and any(empties):
+            self._findings.ask("It empties a file.")
+        self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
+
+    def _assignments(self, node: Simple, scope: Scope) -> None:
+        call = self._call("assignment", (), scope)
+        for assignment in node.assignments:
+            values = []
+            self._subscripts(assignment.name, assignment.computes, scope)
+            for word in assignment.values:
+                self._inside(word, scope)
+                values.append(expand_single(word, scope))
+            value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
+            if not values and not assignment.array:
+                value = Argument("")
+            assigns(call, assignment.name, value)
+
+    def _prefixes(self, node: Simple, scope: Scope, name: str) -> None:
+        for assignment in node.assignments:
+            for word in assignment.values:
+                self._inside(word, scope)
+            variable = assignment.name
+            if is_harmless(variable) or (variable == "IFS" and name == "read"):
+                continue
+            call = self._call(name, (), scope.branch())
+            for word in assignment.values[:1]:
+                assigns(call, variable, expand_single(word, scope))
+            self._findings.ask("It runs a program with the variable {name} changed.", name=variable)
+
+    def _redirects(self, redirects: tuple[Redirect, ...], scope: Scope, name: str) -> str | None:
+        """Judge redirections; returns what a heredoc or here-string gives, if it is known."""
+        stdin: str | None = None
+        for redirect in redirects:
+            if redirect.body is not None:
+                self._inside(redirect.body, scope)
+                body = expand_single(redirect.body, scope)
+                shows_variables(self._call(name, (), scope), body)
+                stdin = body.value
+                continue
+            if redirect.target is None:
+                continue
+            self._inside(redirect.target, scope)
+            target = expand_single(redirect.target, scope)
+            if redirect.op == "<" and len(target.inner) == 1:
+                stdin = said(target.inner[0].node, scope)
+            if redirect.op in {">&", "<&"} and re.fullmatch(r"\d+-?|-", target.value):
+                continue
+            self._redirect(redirect.op, target, scope, name)
+        return stdin
+
+    def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
+        call = self._call(name or "redirection", (), scope)
+        path = call.place(target).path
+        if is_network_device(path):
+            call.network(path)
+            if name in SHELLS or name in {"", "exec", "nc", "python", "python3", "perl"}:
+                call.danger("It gives a shell of this machine to the network.")
+            return
+        if op in {"<", "<>", "<&"}:
+            call.reads(target)
+        if op != "<" and not is_harmless_device(path):
+            if target.glob or (target.value == HOLE and target.tainted):
+                call.ask("It writes to a file only known when it runs.")
+            call.writes(target, append=op in {">>", "&>>"})
+
+    def _call(self, name: str, args: tuple[Argument, ...], scope: Scope) -> Call:
+        return Call(name, args, scope, self._findings, self._inner, self.text)
+
+    def _inner(self, args: tuple[Argument, ...], scope: Scope, piped: bool) -> None:
+        """A call started by another program."""
+        self._count += 1
+        if len(self._active) > MAX_SHELL_DEPTH * 3:
+            self._give_up("It is nested too deeply to be judged.")
+            return
+        self._active.append("")
+        self._run(args, scope, piped=piped, stdin=None)
+        self._active.pop()
+
+    def _run(
+        self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
+    ) -> None:
+        """One program with its arguments."""
+        findings = self._findings
+        findings.program(tuple(arg.value.replace(HOLE, "…") for arg in args))
+        program = args[0]
+        if not program.known or program.split:
+            if program.value or not program.known:
+                findings.ask("Which program runs is only known when it runs.")
+            text = " ".join(arg.value for arg in args).replace(HOLE, " ")
+            what = worst_of_text("rm " + text) if "-" in text else None
+            if what:
+                findings.danger("It may be told to do this: {what}.", what=what)
+            return
+        name = program.value
+        if "/" in name:
+            folder, _, base = name.rpartition("/")
+            if folder not in _SYSTEM_FOLDERS:
+                findings.effect("execute", name)
+                findings.ask("It runs the file {path}.", path=name)
+                if findings.has("network"):
+                    findings.danger("It may run what it got from the network.")
+                return
+            name = base
+        if name in scope.functions and "/" not in program.value:
+            inner = scope.branch()
+            inner.variables.update({str(n): TAINTED for n in range(1, 10)})
+            self._call_function(scope.functions[name], inner)
+            return
+        rules = table().get(name)
+        if rules is None:
+            findings.effect("execute", name)
+            findings.ask("{program} is not a program with known rules.", program=name)
+            if name.startswith("mkfs"):
+                findings.danger("{program} destroys what is on a disk.", program=name)
+            return
+        if len(args) == 2 and args[1].value in _VERSION_WORDS and name not in _MANAGED:
+            return
+        call = Call(name, args[1:], scope, findings, self._inner, self.text, piped, stdin)
+        handler(rules)(call, rules)
