@@ -112,6 +112,7 @@ def command_message(
     artifact = {
         "request_id": request.id,
         "exit_code": result.exit_code,
+        "command": result.command,
         "output_path": result.output_path,
     }
     return tool_message(request.call_id, request.tool, "\n".join(parts), artifact=artifact)

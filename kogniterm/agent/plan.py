@@ -16,9 +16,13 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from kogniterm.agent.messages import is_input
 from kogniterm.errors import ToolError
-from kogniterm.types import CheckKind, Evidence, Plan, PlanStep, StepStatus, ToolSpec
+from kogniterm.types import CheckKind, DelegateKind, Evidence, Plan, PlanStep, StepStatus, ToolSpec
+
+NOTE = 200
+"""Characters of a command that are kept as the note of an evidence."""
 
 CHECKS: tuple[CheckKind, ...] = get_args(CheckKind)
+KINDS: tuple[DelegateKind, ...] = get_args(DelegateKind)
 
 MAKE_PLAN = ToolSpec(
     name="make_plan",
@@ -55,6 +59,7 @@ MAKE_PLAN = ToolSpec(
                             "required": ["kind", "value"],
                         },
                         "fallback": {"type": "string"},
+                        "delegate": {"type": "string"},
                         "substeps": {"type": "array", "items": {"type": "string"}},
                     },
                     "required": ["id", "what"],
@@ -145,7 +150,8 @@ def where_we_are(plan: Plan) -> str:
         return "All plan steps are closed. Give the final answer: what was verified, what was not."
     parts = "".join(f"\n- {part.what}" for part in step.substeps)
     check = f" Check: {step.check.kind} {step.check.value}." if step.check else ""
-    return f"Now {step.id}: {step.what}.{check}{parts}"
+    hand = f" Hand it to a sub-agent: delegate, tools {step.delegate}." if step.delegate else ""
+    return f"Now {step.id}: {step.what}.{hand}{check}{parts}"
 
 
 def fresh_evidence(
@@ -170,7 +176,8 @@ def fresh_evidence(
             continue
         artifact = message.artifact
         if isinstance(artifact, Mapping) and artifact.get("request_id") not in (None, *used):
-            proof = Evidence(artifact["request_id"], artifact.get("exit_code"), message.name or "")
+            what = " ".join(str(artifact.get("command") or message.name).split())[:NOTE]
+            proof = Evidence(artifact["request_id"], artifact.get("exit_code"), what)
             return proof, message
     return None
 

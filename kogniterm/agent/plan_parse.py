@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kogniterm.agent.plan import CHECKS, activate_next, open_steps
+from kogniterm.agent.plan import CHECKS, KINDS, activate_next, open_steps
 from kogniterm.errors import ToolError
-from kogniterm.types import Check, Plan, PlanStep
+from kogniterm.types import Check, DelegateKind, Plan, PlanStep
 
 MAX_STEPS = 30
 MAX_TEXT = 500
@@ -123,8 +123,16 @@ def _parse_step(
         check=_parse_check(raw.get("check"), step_id, problems),
         inputs=inputs,
         tools=_strings(raw, "tools", step_id, problems),
+        delegate=_parse_delegate(raw.get("delegate"), step_id, problems),
         substeps=_parse_substeps(raw, step_id or f"s{index}", problems),
     )
+
+
+def _parse_delegate(raw: Any, step_id: str, problems: list[str]) -> DelegateKind | None:
+    kind = next((kind for kind in KINDS if kind == raw), None)
+    if raw and kind is None:
+        problems.append(f"delegate of {step_id} must be one of {', '.join(KINDS)}")
+    return kind
 
 
 def _strings(

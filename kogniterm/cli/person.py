@@ -19,6 +19,7 @@ from kogniterm.types import Answer
 from kogniterm.ui.ask import LineAsker
 from kogniterm.ui.attention import Attention
 from kogniterm.ui.choice import unknown_outcome
+from kogniterm.ui.editor import edited, run_program
 from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
 from kogniterm.ui.model_question import ask_in_lines, asked
@@ -93,6 +94,8 @@ class PersonSink:
             painter=self._painter,
             folder=lambda request: self._sink.folders.get(request.id, folder),
             notify=lambda: self._attention.call(_("KogniTerm: a question waits for you")),
+            edit_text=self._edit_text,
+            plan_shown=self._sink.plan_was_shown,
         )
 
     async def recover(self, intent: Intent, output: str) -> Wish:
@@ -139,6 +142,13 @@ class PersonSink:
         with self._still():
             self._surface.commit(prompt)
             return await _line_from(self._keys)
+
+    async def _edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor, which gets the terminal meanwhile."""
+        with self._still():
+            return await edited(
+                text, self._preferences.editor, lambda words: run_program(words, self._keys)
+            )
 
     @contextlib.contextmanager
     def _still(self) -> Iterator[None]:

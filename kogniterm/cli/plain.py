@@ -28,6 +28,8 @@ class TextSink:
         match event:
             case events.PlanChanged():
                 self._plan(event.plan, event.previous)
+            case events.PlanReviewed() if event.kind == "reject":
+                self._line(_("plan refused: {reason}").format(reason=render(event.reason)))
             case events.CommandStarted():
                 self._sanitizer = Sanitizer()
                 self._line(f"$ {render(event.command)}")
@@ -38,6 +40,8 @@ class TextSink:
             case events.ActionDecided() if event.decision.kind == "reject":
                 self._line(_("refused: {command}").format(command=render(event.request.command)))
                 self._line(f"  {render(event.decision.reason)}")
+            case events.AgentStarted():
+                self._line(_("sub-agent: {task}").format(task=render(event.task)))
             case events.ToolRan():
                 self._line(f"· {event.name} {render(event.arguments)}")
             case events.ActionEnded():
@@ -59,6 +63,9 @@ class TextSink:
         if self._out is not None and answer.text:
             self._out.write(answer.text.rstrip("\n") + "\n")
             self._out.flush()
+        for sign, lines in (("[x]", answer.verified), ("[?]", answer.not_verified)):
+            for line in lines:
+                self._line(f"{sign} {render(line)}")
         if answer.reason is not None and answer.exit_code != 0:
             self._line(f"kogniterm: {translate(answer.reason)}")
 

@@ -130,7 +130,10 @@ class PlanDraft:
         except UsageError as error:
             self.rejected, self.mistakes = written, str(error.text.values.get("problems", error))
             return False
-        self.plan, self.rejected, self.mistakes = plan, "", ""
+        # To whoever reads it this is still the plan that was proposed, in better words.
+        first = self.proposed
+        self.plan = replace(plan, revision=first.revision, reason=plan.reason or first.reason)
+        self.forget()
         self.choose(0)
         return True
 

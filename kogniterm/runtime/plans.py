@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import BaseMessage
 
 from kogniterm.agent.messages import GIVEN_PLAN, note
-from kogniterm.agent.plan import activate_next, open_steps, where_we_are
+from kogniterm.agent.plan import PLAN_TOOLS, activate_next, open_steps, where_we_are
 from kogniterm.agent.plan_parse import parse_plan, unknown_tools
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.protocols import EventSink
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 200_000
 _PLAN_KEYS = ("goal", "reason", "steps")
 _STEP_KEYS = (
-    "id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "substeps", "status",
+    "id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "delegate",
+    "substeps", "status",
 )  # fmt: skip
 _STATUSES: tuple[StepStatus, ...] = ("pending", "active", "done", "failed", "skipped")
 
@@ -74,7 +75,7 @@ def plan_as_text(plan: Plan) -> str:
 
 def _step_as_data(step: PlanStep) -> dict[str, Any]:
     data: dict[str, Any] = {"id": step.id, "what": step.what}
-    for key in ("why", "expect", "fallback"):
+    for key in ("why", "expect", "fallback", "delegate"):
         if getattr(step, key):
             data[key] = getattr(step, key)
     for key in ("inputs", "tools"):
@@ -192,7 +193,7 @@ def give(session: LiveSession, plan: Plan) -> None:
 
 def tool_names(session: LiveSession) -> list[str]:
     """The tools that the steps of a plan may name."""
-    return [spec.name for spec in session.offered_tools()]
+    return [spec.name for spec in session.offered_tools() if spec.name not in PLAN_TOOLS]
 
 
 def edit(session: LiveSession, text: str, sink: EventSink) -> PlanDifference:
@@ -211,6 +212,7 @@ def put(session: LiveSession, plan: Plan, sink: EventSink) -> PlanDifference:
     before = session.plan
     if session.state.pending or session.state.open_turn:
         raise UsageError("A turn is under way; stop it before you change the plan.")
+    plan = replace(plan, revision=before.revision + 1 if before is not None else 1)
     change = difference(before, plan)
     if not change.empty or before is None or plan.goal != before.goal:
         update = NodeUpdate("create_plan", (changed_note(plan),), plan)

@@ -61,7 +61,8 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
     Cancelling the task stops the turn: the running command is ended, everything open is
     answered truthfully, and an `Answer` with stop "interrupted" is returned.
     """
-    count = TurnCount(session.limits, session.clock, session.price, plan_before=session.state.plan)
+    before = None if session.plans.given is not None else session.state.plan
+    count = TurnCount(session.limits, session.clock, session.price, plan_before=before)
     try:
         await recover(session, front, count)
         if user_input is not None:

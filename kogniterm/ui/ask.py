@@ -6,12 +6,14 @@ emptied first. Enter alone approves nothing; a dangerous command takes the whole
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from kogniterm.errors import TurnInterruptedError
+from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import Painter
+from kogniterm.ui.plan_lines import Edit, PlanLines
 from kogniterm.ui.question import AskHooks, Question
 
 ReadLine = Callable[[str, str], Awaitable[str | None]]
@@ -22,7 +24,8 @@ class LineAsker:
 
     `read_line(prompt, prefill)` gives a line without its newline, None at the end of input;
     `write` shows text; `size` is (rows, columns); `flush_input` drops what was typed ahead;
-    `notify` calls the person.
+    `notify` calls the person. Of plans, `tools` are the names their steps may use, `edit_text`
+    opens an editor, and `plan_shown` is told of the plan that stands on the screen now.
     """
 
     def __init__(
@@ -36,6 +39,9 @@ class LineAsker:
         folder: Callable[[ActionRequest], str],
         hooks: Callable[[], AskHooks | None] = lambda: None,
         notify: Callable[[], None] = lambda: None,
+        tools: Callable[[], Collection[str] | None] = lambda: None,
+        edit_text: Edit | None = None,
+        plan_shown: Callable[[Plan], None] = lambda _plan: None,
     ) -> None:
         self._read = read_line
         self._write = write
@@ -45,11 +51,10 @@ class LineAsker:
         self._folder = folder
         self._hooks = hooks
         self._notify = notify
+        self._tools = tools
+        self._edit_text = edit_text
+        self._plan_shown = plan_shown
         self._edited: dict[str, str] = {}
-
-    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview | None:
-        """Plans are not looked at here."""
-        return None
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
@@ -67,6 +72,21 @@ class LineAsker:
             decision = await self._answer(question)
             if decision is not None:
                 return decision
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
+        self._notify()
+        self._flush()
+        lines = PlanLines(
+            read=lambda prompt: self._read(prompt, ""),
+            write=self._write,
+            columns=self._size()[1],
+            painter=self._painter,
+            edit=self._edit_text,
+        )
+        review = await lines.review(PlanDraft(plan, previous, self._tools()))
+        self._plan_shown(review.plan)
+        return review
 
     async def _answer(self, question: Question) -> Decision | None:
         reply = await self._read(self._menu(question), "")

@@ -9,7 +9,7 @@ no key meant for something else can answer it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from rich.text import Text
@@ -23,11 +23,14 @@ Mode = Literal["choose", "reason", "edit", "confirm", "lease"]
 CONFIRM_WORDS = ("yes", "sí", "si")
 
 
+Review = Callable[[Plan, Plan | None], Awaitable[PlanReview | None]]
+
+
 class AskPanel:
     """State of the open question; the prompt draws it and feeds it keys.
 
     `changed` is called when the panel needs drawing, `shown` when a question opens or closes,
-    `entry` with the text a mode starts its entry line with.
+    `entry` with the text a mode starts its entry line with; `review` asks about plans.
     """
 
     free = False
@@ -42,6 +45,7 @@ class AskPanel:
         stop_turn: Callable[[], None],
         folder: Callable[[ActionRequest], str],
         painter: Callable[[], Painter],
+        review: Review | None = None,
         hooks: AskHooks | None = None,
     ) -> None:
         self.hooks = hooks or AskHooks()
@@ -59,15 +63,12 @@ class AskPanel:
         self._stop_turn = stop_turn
         self._folder = folder
         self._painter = painter
+        self._review = review or _nobody
         self._answer: asyncio.Future[Decision] | None = None
         self._room = 10
         self._columns = 80
         self._lock = asyncio.Lock()
         self._edited: dict[str, str] = {}
-
-    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview | None:
-        """Plans are not looked at here."""
-        return None
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
@@ -88,6 +89,10 @@ class AskPanel:
                 return await self._answer
             finally:
                 self._close()
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview | None:
+        """A plan has a panel of its own."""
+        return await self._review(plan, previous)
 
     @property
     def open(self) -> bool:
@@ -266,3 +271,7 @@ class AskPanel:
     def _rejected(self) -> bool:
         answer = self._answer
         return answer is None or answer.cancelled() or answer.result().kind == "reject"
+
+
+async def _nobody(plan: Plan, previous: Plan | None) -> None:
+    """Nobody looks at plans."""

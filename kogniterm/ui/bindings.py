@@ -120,7 +120,7 @@ def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filte
         return handler
 
     for key in KEYS:
-        if key.where == "question":
+        if key.where in ("question", "plan"):
             for chord in key.sequences:
                 bindings.add(*chord, filter=at_keys, eager=True)(give(chord[0]))
 
@@ -140,10 +140,9 @@ def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filte
         front.conversation.interrupt()
 
     @bindings.add(Keys.BracketedPaste, filter=at_keys, eager=True)
-    @bindings.add("enter", filter=at_keys, eager=True)
     @bindings.add("c-j", filter=at_keys, eager=True)
     def _nothing(event: KeyPressEvent) -> None:
-        """Enter or a paste never answer a question."""
+        """A paste never answers a question."""
 
 
 def _entry_bindings(bindings: KeyBindings, front: PromptFront, at_entry: Filter) -> None:

@@ -67,6 +67,9 @@ class ReplContext(Protocol):
     async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
         """Ask a question with fixed answers; the value of the one that was chosen."""
 
+    async def edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor; None when nothing was changed."""
+
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.types import ActionRequest, ApprovalMode, Job, Text, UserInput
+from kogniterm.types import ActionRequest, ApprovalMode, Job, Plan, Text, UserInput
 from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.basic import basic_registry
 from kogniterm.ui.front import Front
@@ -129,6 +129,10 @@ class Desk:
         """A question of the model's: an answer of its list, own words, or None for none."""
         return await self.front.ask_person(question, answers)
 
+    async def edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor; None when nothing was changed."""
+        return await self.front.edit_text(text)
+
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""
         await self.front.show_file(path)
@@ -176,6 +180,17 @@ class Desk:
         self.say(
             Text("The keyboard is with the command; Ctrl-] leaves it running as a job."), "warning"
         )
+
+    def plan_tools(self) -> Collection[str] | None:
+        """The tools that the steps of a plan may name, once they are known."""
+        from kogniterm.runtime.plans import tool_names
+
+        return tool_names(self._session) if self._session is not None else None
+
+    def plan_shown(self, plan: Plan) -> None:
+        """A question has left this plan on the screen."""
+        if self._screen is not None:
+            self._screen.plan_was_shown(plan)
 
     def folder_of(self, request: ActionRequest) -> str:
         """The folder a request was proposed for."""

@@ -61,6 +61,9 @@ class Front(Surface, Protocol):
     async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
         """Ask what the model wants to know: one of `answers`, own words, or None for no answer."""
 
+    async def edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor; None when nothing was changed."""
+
     async def edit_outside(self) -> None:
         """Write the input line in the editor."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from kogniterm.types import Text
 
-Where = Literal["prompt", "question", "answer"]
+Where = Literal["prompt", "question", "plan", "answer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,32 @@ KEYS = (
         Text("read a question that is longer than the screen"),
         "question",
     ),
+    Key(
+        "plan_approve",
+        (("y",), ("enter",)),
+        "y, Enter",
+        Text("work on the plan as it is shown; its commands are still asked for"),
+        "plan",
+    ),
+    Key(
+        "plan_reject",
+        (("n",),),
+        "n",
+        Text("reject it; the model plans anew with your reason"),
+        "plan",
+    ),
+    Key("plan_edit", (("e",),), "e", Text("write it in your editor"), "plan"),
+    Key("plan_choose", (("up",), ("down",)), "Up, Down", Text("choose a step"), "plan"),
+    Key(
+        "plan_move",
+        (("left",), ("right",)),
+        "Left, Right",
+        Text("do the step sooner or later"),
+        "plan",
+    ),
+    Key("plan_drop", (("d",),), "d", Text("drop the step"), "plan"),
+    Key("plan_add", (("a",),), "a", Text("add a step after it"), "plan"),
+    Key("plan_stop", (("s",),), "s", Text("stop the turn"), "plan"),
     Key("answer", (("enter",),), "Enter", Text("send the answer"), "answer"),
     Key(
         "answer_newline",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
 from kogniterm.ui.choice import Option
+from kogniterm.ui.editor import edited, run_program
 from kogniterm.ui.lending import Lending
 from kogniterm.ui.locale import _
 from kogniterm.ui.surface import LineSurface
@@ -129,6 +130,9 @@ class PlainFront(LineSurface):
             folder=repl.folder_of,
             hooks=lambda: self._hooks,
             notify=repl.person_needed,
+            tools=repl.plan_tools,
+            edit_text=self.edit_text if os.isatty(self._fd) else None,
+            plan_shown=repl.plan_shown,
         )
 
     async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
@@ -178,6 +182,13 @@ class PlainFront(LineSurface):
         finally:
             if not self._ended:
                 loop.add_reader(self._fd, self._readable)
+
+    async def edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor. Raises `UsageError` without a terminal."""
+        if not os.isatty(self._fd):
+            raise UsageError("An editor needs a terminal.")
+        async with self._still():
+            return await edited(text, self._repl.preferences.editor, run_program)
 
     async def edit_outside(self) -> None:
         """Not on plain lines."""

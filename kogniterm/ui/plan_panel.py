@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.types import Evidence, Plan, PlanStep
+from kogniterm.runtime.plan_difference import difference
+from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.locale import _
 from kogniterm.ui.paint import Painter
@@ -16,12 +17,13 @@ from kogniterm.ui.paint import Painter
 _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "skipped": "muted"}
 
 
-def whole(plan: Plan, painter: Painter) -> RenderableType:
-    """The plan as it is written once, when it is made or rewritten."""
+def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> RenderableType:
+    """The plan as it is written once, when it is made or rewritten: then with what changed."""
     head = Text()
     title = _("Plan") if plan.revision == 1 else _("Plan, revision {n}").format(n=plan.revision)
     head.append(title, "heading")
     head.append(f" {painter.symbol('arrow')} {one_line(plan.goal)}", "muted")
+    before = previous if plan.revision > 1 else None
     rows = Table.grid(padding=(0, 1))
     rows.add_column(no_wrap=True)
     rows.add_column()
@@ -29,8 +31,112 @@ def whole(plan: Plan, painter: Painter) -> RenderableType:
         indent = " " * (2 * number.count(".") + 1)
         sign = Text.assemble(indent, (painter.symbol(step.status), _STYLES[step.status]))
         sign.append(f" {number}.", "muted")
-        rows.add_row(sign, _words(step, painter))
-    return Group(head, rows, Text(""))
+        words = _words(step, painter)
+        if "." not in number:
+            words.append_text(_mark(step, before))
+        rows.add_row(sign, words)
+    return Group(head, *_why(plan), rows, *dropped(plan, before, painter), Text(""))
+
+
+def full(
+    plan: Plan, painter: Painter, previous: Plan | None = None, *, working: bool = False
+) -> RenderableType:
+    """The plan with everything it says about its steps; `working` shows the one in progress."""
+    parts: list[RenderableType] = [*_why(plan)]
+    parts += [
+        step_rows(plan, index, painter, previous, selected=working and step.status == "active")
+        for index, step in enumerate(plan.steps)
+    ]
+    return Group(*parts, *dropped(plan, previous, painter))
+
+
+def step_rows(
+    plan: Plan,
+    index: int,
+    painter: Painter,
+    previous: Plan | None = None,
+    *,
+    selected: bool = False,
+    details: bool = True,
+) -> RenderableType:
+    """One step with its parts and, if wanted, what it says about itself."""
+    step = plan.steps[index]
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(no_wrap=True, width=len(str(len(plan.steps))) + 5)
+    rows.add_column()
+    pointer = painter.symbol("active") if selected else " "
+    sign = Text.assemble((pointer, "accent"), " ", (_sign(step, painter), _STYLES[step.status]))
+    sign.append(f" {index + 1}.", "muted")
+    words = _words(step, painter)
+    if selected:
+        words.stylize("bold", 0, len(one_line(step.what)))
+    rows.add_row(sign, words.append_text(_mark(step, previous)))
+    for part in step.substeps:
+        rows.add_row(
+            "", Text.assemble((f"{painter.symbol('bullet')} ", "muted"), one_line(part.what))
+        )
+    for line in _details(step) if details else ():
+        rows.add_row("", line)
+    return rows
+
+
+def _sign(step: PlanStep, painter: Painter) -> str:
+    """An open step is open, whichever comes first: nothing runs before the plan is approved."""
+    return painter.symbol("pending" if step.status == "active" else step.status)
+
+
+def _details(step: PlanStep) -> Iterator[Text]:
+    for name, value in (
+        (_("why"), step.why),
+        (_("expected"), step.expect),
+        (_("uses"), ", ".join(step.inputs)),
+        (_("tools"), ", ".join(step.tools)),
+        (_("check"), check_text(step.check) if step.check is not None else ""),
+        (_("else"), step.fallback),
+    ):
+        if value:
+            yield Text(f"{name}: {one_line(value, 400)}", "muted")
+
+
+def check_text(check: Check) -> str:
+    """How a step proves itself, in words."""
+    words = {
+        "command": _("this command succeeds: {value}"),
+        "file": _("the file {value} is there"),
+        "exit_code": _("the last command ends with exit {value}"),
+        "pattern": _("the output matches /{value}/"),
+        "judgement": _("the model finds that {value}"),
+    }
+    return words[check.kind].format(value=check.value)
+
+
+def _why(plan: Plan) -> list[Text]:
+    if not plan.reason:
+        return []
+    return [Text.assemble((f" {_('Why it changes')}: ", "muted"), one_line(plan.reason, 400))]
+
+
+def _mark(step: PlanStep, previous: Plan | None) -> Text:
+    """Whether a step is new, reworded or in another place than in `previous`."""
+    if previous is None:
+        return Text("")
+    change = difference(previous, Plan("", (step,)))
+    if change.added:
+        return Text(f" ({_('new')})", "added")
+    return Text(f" ({_('changed')})", "warn") if change.changed else Text("")
+
+
+def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
+    """The steps of `previous` that are no more, one line each."""
+    gone = difference(previous, plan).dropped if previous is not None else ()
+    return [
+        Text.assemble(
+            (f" {painter.symbol('failed')} ", "removed"),
+            (one_line(step.what), "muted"),
+            (f" ({_('dropped')})", "removed"),
+        )
+        for step in gone
+    ]
 
 
 def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kogniterm.runtime import events as ev
-from kogniterm.types import Answer, Plan, Usage
+from kogniterm.types import Plan, Usage
 from kogniterm.types import Text as Message
-from kogniterm.ui import plan_panel
+from kogniterm.ui import plan_panel, turn_end
 from kogniterm.ui.attention import Attention
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.frames import CommandFrame
@@ -25,7 +25,7 @@ from kogniterm.ui.locale import _, translate
 from kogniterm.ui.markdown import markdown
 from kogniterm.ui.markdown_stream import MarkdownStream
 from kogniterm.ui.paint import Painter
-from kogniterm.ui.status import Retry, Status, usage_text
+from kogniterm.ui.status import Retry, Status
 from kogniterm.ui.surface import Surface
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
@@ -80,6 +80,7 @@ class ScreenSink:
         self.surface = surface
         self.options = options or ScreenOptions()
         self.plan: Plan | None = None
+        self.plan_shown: Plan | None = None
         self.frame: CommandFrame | None = None
         self.finished: list[Finished] = []
         self.running = False
@@ -115,6 +116,10 @@ class ScreenSink:
             rows, columns = self.surface.size()
             self.surface.commit(self.frame.handed_over(self.painter, columns, rows - 6))
 
+    def plan_was_shown(self, plan: Plan) -> None:
+        """A question has left this plan on the screen: it is not written again."""
+        self.plan_shown = plan
+
     def settle(self) -> None:
         """Nothing runs any more, however it ended: leave no spinner and no frame behind."""
         self._finish_block()
@@ -148,6 +153,7 @@ class ScreenSink:
             ev.ThoughtDelta: self._thought_delta,
             ev.ModelRetried: self._model_retried,
             ev.ModelAnswered: self._model_answered,
+            ev.PlanReviewed: self._plan_reviewed,
             ev.PlanChanged: self._plan_changed,
             ev.ToolRan: self._tool_ran,
             ev.ActionProposed: self._action_proposed,
@@ -205,10 +211,22 @@ class ScreenSink:
         self._status.retry = None
         self.surface.refresh()
 
+    def _plan_reviewed(self, event: ev.PlanReviewed) -> None:
+        if event.kind != "reject":
+            return
+        words = _("You rejected the plan") if event.by == "person" else _("The plan was refused")
+        line = Text.assemble((f"{self.painter.symbol('failed')} ", "bad"), (words, "bad"))
+        if event.reason:
+            line.append(f": {one_line(event.reason)}", "muted")
+        self.write(line)
+
     def _plan_changed(self, event: ev.PlanChanged) -> None:
         previous, self.plan = self.plan or event.previous, event.plan
+        shown, self.plan_shown = self.plan_shown, None
+        if shown is not None and plan_panel.same_steps(shown, event.plan):
+            return
         if previous is None or not plan_panel.same_steps(previous, event.plan):
-            self.write(plan_panel.whole(event.plan, self.painter))
+            self.write(plan_panel.whole(event.plan, self.painter, event.previous))
         else:
             for line in plan_panel.changes(previous, event.plan, self.painter):
                 self.write(line)
@@ -304,23 +322,16 @@ class ScreenSink:
         self._set_running(False)
         if answer.text.strip() and not streamed.endswith(answer.text.strip()):
             self._write_block(answer.text)
-        self.write(self._last_line(answer))
+        proved = turn_end.findings(answer, self.painter)
+        if proved is not None:
+            self.write(proved)
         seconds = self._status.turn_seconds
+        usage = answer.usage if answer.usage.calls else self._turn.usage
+        self.write(turn_end.last_line(answer, self.painter, usage, seconds))
         if self._attention is not None and seconds >= self.options.notify_after:
             self._attention.call(_("KogniTerm: the turn is over"))
 
     # --- pieces --------------------------------------------------------------------------------
-
-    def _last_line(self, answer: Answer) -> Text:
-        line = Text()
-        if answer.stop != "done":
-            sign = "warn" if answer.stop in ("interrupted", "plan_only") else "failed"
-            line.append(f"{self.painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
-            reason = translate(answer.reason) if answer.reason else stop_text(answer.stop)
-            line.append(f"{one_line(reason, 400)}\n", "warn" if sign == "warn" else "bad")
-        usage = answer.usage if answer.usage.calls else self._turn.usage
-        line.append(usage_text(usage, self._status.turn_seconds), "muted")
-        return line
 
     def _tool_line(self, name: str, arguments: str, observation: str, failed: bool) -> Text:
         line = Text()
@@ -370,15 +381,3 @@ class ScreenSink:
 
     def _columns(self) -> int:
         return self.surface.size()[1]
-
-
-def stop_text(stop: str) -> str:
-    """Why a turn ended, where the runtime gave no reason of its own."""
-    return {
-        "not_done": _("The task is not done."),
-        "refused": _("An action was refused."),
-        "budget": _("A budget ran out."),
-        "model_failed": _("The model failed."),
-        "interrupted": _("You stopped the turn."),
-        "plan_only": _("This is the plan; nothing was run."),
-    }.get(stop, _("The turn ended early."))

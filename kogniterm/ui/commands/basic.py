@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar, get_args
 
 from kogniterm.errors import UsageError
-from kogniterm.types import ApprovalMode, PlanMode, Text
+from kogniterm.types import ApprovalMode, Text
 from kogniterm.ui.commands.budget import BUDGET
 from kogniterm.ui.commands.changes import CHANGES
 from kogniterm.ui.commands.copies import COPIES
 from kogniterm.ui.commands.jobs import JOBS
 from kogniterm.ui.commands.memory import MEMORY
+from kogniterm.ui.commands.plan import PLAN
 from kogniterm.ui.commands.policy import POLICY
 from kogniterm.ui.commands.project import PROJECT
 from kogniterm.ui.commands.registry import Command, Registry
@@ -25,7 +26,6 @@ from kogniterm.ui.preferences import KEYS, THEMES
 _Word = TypeVar("_Word", bound=str)
 
 MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
-PLAN_MODES: Sequence[PlanMode] = get_args(PlanMode)
 
 
 def show_help(context: ReplContext, argument: str) -> None:
@@ -67,6 +67,7 @@ def show_keys(context: ReplContext, argument: str) -> None:
     places: tuple[tuple[Where, str], ...] = (
         ("prompt", _("At the prompt")),
         ("question", _("At a question of approval")),
+        ("plan", _("At a plan")),
         ("answer", _("At a question of the model's")),
     )
     for where, title in places:
@@ -100,23 +101,6 @@ def mode(context: ReplContext, argument: str) -> None:
         context.say(Text("Approval mode: manual. Every command that policy does not allow asks."))
 
 
-def plan(context: ReplContext, argument: str) -> None:
-    """/plan [auto|always|never]."""
-    if argument:
-        context.session.use_plan_mode(_one_of(argument, PLAN_MODES))
-    words = {
-        "auto": Text("Plans: auto. The model decides whether a task needs one."),
-        "always": Text("Plans: always. Every task starts with one."),
-        "never": Text("Plans: never. The model acts step by step."),
-    }
-    context.say(words[context.session.plan_mode])
-    current = context.session.plan
-    if current is not None and not argument:
-        from kogniterm.ui.plan_panel import whole
-
-        context.write(whole(current, context.painter))
-
-
 async def new(context: ReplContext, argument: str) -> None:
     """/new."""
     await context.reopen(None)
@@ -138,7 +122,20 @@ def theme(context: ReplContext, argument: str) -> None:
     """/theme [NAME]."""
     if argument:
         context.prefer(theme=_one_of(argument, THEMES))
-    context.say(Text("Theme: {name}.", {"name": context.preferences.theme}))
+    context.say(_theme_text(context.preferences.theme, context.painter.theme.name))
+
+
+def _theme_text(chosen: str, used: str) -> Text:
+    """The theme that was chosen, and what has become of it."""
+    if used == "plain" and chosen != "plain":
+        return Text("Theme: {name}; without colour it looks like plain.", {"name": chosen})
+    if chosen != "auto":
+        return Text("Theme: {name}.", {"name": chosen})
+    if used == "light":
+        return Text("Theme: auto; the background is light.")
+    if used == "dark":
+        return Text("Theme: auto; the background is dark.")
+    return Text("Theme: auto; the terminal does not tell its background.")
 
 
 def lang(context: ReplContext, argument: str) -> None:
@@ -193,8 +190,7 @@ BASIC = (
     Command("model", Text("show or change the model"), model, "[NAME]", choices=_models),
     Command("mode", Text("ask before commands (manual) or not (auto)"), mode, "[manual|auto]",
             choices=lambda context: MODES),
-    Command("plan", Text("show the plan, or say when plans are made"), plan, "[auto|always|never]",
-            choices=lambda context: PLAN_MODES),
+    PLAN,
     Command("new", Text("start a new session"), new, while_running=False, aliases=("clear",)),
     Command("steer", Text("say something to the running turn"), steer, "TEXT"),
     Command("output", Text("open a command's whole output in the pager"), output, "[N]",

@@ -1,0 +1,175 @@
+"""/plan: see the plan, change it, work on it, and say when plans are made and asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import get_args
+
+from kogniterm.errors import UsageError
+from kogniterm.types import Plan, PlanApproval, PlanMode, Text, UserInput
+from kogniterm.ui.choice import Option
+from kogniterm.ui.commands.registry import Command
+from kogniterm.ui.commands.shown import first_word
+from kogniterm.ui.context import ReplContext
+from kogniterm.ui.locale import _
+
+MODES: Sequence[PlanMode] = get_args(PlanMode)
+APPROVALS: Sequence[PlanApproval] = get_args(PlanApproval)
+EMPTY = "goal: \nsteps:\n  - id: s1\n    what: \n"
+"""What the editor starts from where there is no plan yet."""
+
+_WHEN = {
+    "auto": Text("Plans: auto. The model decides whether a task needs one."),
+    "always": Text("Plans: always. Every task starts with one."),
+    "never": Text("Plans: never. The model acts step by step."),
+}
+_ASKED = {
+    "auto": Text("A plan waits for your approval where commands do."),
+    "always": Text("Every plan waits for your approval."),
+    "never": Text("Plans are worked on without asking; their commands are asked for as ever."),
+}
+
+
+async def plan(context: ReplContext, argument: str) -> None:
+    """/plan [show | edit | drop … | move … | add … | approve … | auto | always | never]."""
+    word, rest = first_word(argument)
+    mode = next((mode for mode in MODES if mode == word), None)
+    if mode is not None:
+        context.session.use_plan_mode(mode)
+        context.say(_WHEN[mode])
+    elif word == "edit":
+        await _edit(context)
+    elif word in _CHANGES:
+        _put(context, _CHANGES[word](_current(context), rest))
+    elif word == "approve":
+        _approve(context, rest)
+    elif word in ("", "show"):
+        _show(context)
+    else:
+        raise UsageError(
+            "{value} is none of: {allowed}.", value=word, allowed=", ".join((*WORDS, *MODES))
+        )
+
+
+def _show(context: ReplContext) -> None:
+    from rich.text import Text as RichText
+
+    from kogniterm.ui.plan_panel import full
+
+    session, current = context.session, context.session.plan
+    if current is not None:
+        context.write(RichText(current.goal, "heading"))
+        context.write(full(current, context.painter, working=True))
+    context.say(_WHEN[session.plan_mode])
+    context.say(_ASKED[session.plans.approval])
+
+
+def _current(context: ReplContext) -> Plan:
+    current = context.session.plan
+    if current is None:
+        raise UsageError("There is no plan; /plan edit writes one.")
+    return current
+
+
+def _drop(current: Plan, words: str) -> Plan:
+    from kogniterm.runtime.plan_edits import drop
+
+    return drop(current, words)
+
+
+def _move(current: Plan, words: str) -> Plan:
+    from kogniterm.runtime.plan_edits import move
+
+    name, place = first_word(words)
+    if not place.isdigit():
+        raise UsageError("Say which step goes where, by number: {example}.", example="3 1")
+    return move(current, name, int(place))
+
+
+def _add(current: Plan, words: str) -> Plan:
+    from kogniterm.runtime.plan_edits import add
+
+    return add(current, words)
+
+
+_CHANGES: dict[str, Callable[[Plan, str], Plan]] = {"drop": _drop, "move": _move, "add": _add}
+WORDS = ("show", "edit", *_CHANGES, "approve")
+
+
+def _put(context: ReplContext, changed: Plan) -> None:
+    from kogniterm.runtime.plans import put
+    from kogniterm.ui.plan_panel import whole
+
+    put(context.session, changed, lambda _event: None)
+    context.write(whole(changed, context.painter))
+
+
+async def _edit(context: ReplContext) -> None:
+    """The editor, again and again with every mistake named, until it can be used or is given up."""
+    from kogniterm.runtime.plan_edits import PlanDraft
+    from kogniterm.runtime.plans import plan_from_text, tool_names
+
+    session = context.session
+    if session.state.open_turn:
+        raise UsageError("A turn is under way; stop it before you change the plan.")
+    tools = tool_names(session)
+    if session.plan is None:
+        text = await context.edit_text(EMPTY)
+        if text is not None:
+            _put(context, plan_from_text(text, None, tools))
+        return
+    draft = PlanDraft(session.plan, tools=tools)
+    while True:
+        text = await context.edit_text(draft.text())
+        if text is None:
+            context.say(Text("Nothing changed."))
+            return
+        if draft.take(text):
+            _put(context, draft.plan)
+            return
+        again = [Option("e", _("mend it in the editor"), "e"), Option("g", _("give it up"), "")]
+        mistakes = draft.mistakes.split("; ")
+        if not await context.choose(_("The plan cannot be used like this:"), mistakes, again):
+            return
+
+
+def _approve(context: ReplContext, words: str) -> None:
+    """Work on the plan that is open; or, with a word, say which plans are asked about."""
+    from kogniterm.agent.plan import open_steps
+    from kogniterm.runtime.plans import give
+
+    session = context.session
+    approval = next((one for one in APPROVALS if one == words), None)
+    if approval is not None:
+        session.plans.approval = approval
+        context.say(_ASKED[approval])
+        return
+    if words:
+        raise UsageError(
+            "{value} is none of: {allowed}.", value=words, allowed=", ".join(APPROVALS)
+        )
+    if session.state.open_turn:
+        raise UsageError("The turn is working on it; /steer says something to it.")
+    current = _current(context)
+    if not open_steps(current):
+        raise UsageError("No step of the plan is open.")
+    give(session, current)
+    context.ask_model(UserInput(current.goal))
+
+
+def _choices(context: ReplContext) -> Iterable[str]:
+    """The words, then what can be done to the open steps."""
+    yield from (*WORDS, *MODES)
+    yield from (f"approve {word}" for word in APPROVALS)
+    current = context.session.plan
+    names = [s.id for s in current.steps if s.status in ("pending", "active")] if current else []
+    yield from (f"{word} {name}" for word in ("drop", "move") for name in names)
+
+
+PLAN = Command(
+    "plan",
+    Text("show, change or approve the plan; say when plans are made"),
+    plan,
+    "[show|edit|drop ID|move ID N|add TEXT|approve|auto|always|never]",
+    choices=_choices,
+)

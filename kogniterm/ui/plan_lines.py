@@ -1,0 +1,109 @@
+"""A plan in front of a person line by line: TERM=dumb, screen readers, one-shot runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from rich.console import Group
+from rich.text import Text
+
+from kogniterm.errors import TurnInterruptedError, UsageError
+from kogniterm.runtime.plan_edits import PlanDraft
+from kogniterm.types import PlanReview
+from kogniterm.ui import plan_panel
+from kogniterm.ui.clean import one_line
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.paint import Painter
+
+Edit = Callable[[str], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLines:
+    """Asks about a plan with lines. `read(prompt)` is None at the end of input; `edit` opens
+    the person's editor, where there is one."""
+
+    read: Callable[[str], Awaitable[str | None]]
+    write: Callable[[str], None]
+    columns: int
+    painter: Painter
+    edit: Edit | None = None
+
+    async def review(self, draft: PlanDraft) -> PlanReview:
+        """Ask until there is a decision. Raises `TurnInterruptedError` when asked to stop."""
+        self._show(draft)
+        while True:
+            reply = await self.read(self._menu())
+            if reply is None:
+                return draft.reject(_("nobody answered"))
+            word, _space, rest = reply.strip().partition(" ")
+            match word.lower():
+                case "y" | "yes" | "si" | "sí":
+                    return draft.approve()
+                case "n" | "no":
+                    reason = await self.read(_("Reason for the model (Enter for none): "))
+                    return draft.reject(reason or "")
+                case "s" | "stop":
+                    raise TurnInterruptedError("You stopped the turn.")
+                case "d" | "m" | "a":
+                    self._change(draft, word.lower(), rest.strip())
+                case "e" if self.edit is not None:
+                    await self._in_editor(draft, self.edit)
+                case _:
+                    self.write(_("Please answer with one of the letters shown.") + "\n")
+
+    def _menu(self) -> str:
+        parts = [
+            _("y = work on it"),
+            _("n = reject"),
+            _("d N = drop step N"),
+            _("m N PLACE = move it"),
+            _("a TEXT = add a step"),
+        ]
+        if self.edit is not None:
+            parts.append(_("e = edit"))
+        parts.append(_("s = stop the turn"))
+        return f"{_('Your decision')} [{', '.join(parts)}]: "
+
+    def _show(self, draft: PlanDraft) -> None:
+        plan = draft.plan
+        title = _("Work on this plan?") if plan.revision == 1 else _("Go on with this plan?")
+        head = Text.assemble((title, "heading"), "  ", one_line(plan.goal, 400))
+        before = draft.previous if plan.revision > 1 else None
+        drawn = Group(head, plan_panel.full(plan, self.painter, before))
+        self.write(self.painter.paint(drawn, self.columns))
+
+    def _change(self, draft: PlanDraft, what: str, words: str) -> None:
+        from kogniterm.runtime.plan_edits import add, drop, move
+
+        try:
+            if what == "d":
+                draft.plan = drop(draft.plan, words)
+            elif what == "a":
+                draft.plan = add(draft.plan, words)
+            else:
+                name, place = _name_and_place(words)
+                draft.plan = move(draft.plan, name, place)
+        except UsageError as error:
+            self.write(translate(error.text) + "\n")
+            return
+        self._show(draft)
+
+    async def _in_editor(self, draft: PlanDraft, edit: Edit) -> None:
+        text = await edit(draft.text())
+        if text is None:
+            self.write(_("Nothing changed.") + "\n")
+        elif draft.take(text):
+            self._show(draft)
+        else:
+            self.write("".join(f"- {line}\n" for line in draft.mistakes.split("; ")))
+            self.write(_("The plan cannot be used like this; e opens your text again.") + "\n")
+
+
+def _name_and_place(words: str) -> tuple[str, int]:
+    """("s3", 1) from "s3 1". Raises `UsageError`."""
+    name, _space, place = words.partition(" ")
+    if not place.strip().isdigit():
+        raise UsageError("Say which step goes where, by number: {example}.", example="3 1")
+    return name, int(place)

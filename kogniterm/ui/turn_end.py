@@ -1,0 +1,63 @@
+"""How a turn that is over is told: what its plan proved, why it stopped, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kogniterm.types import Answer, Usage
+from kogniterm.ui.clean import one_line
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.status import usage_text
+
+LONGEST = 300
+
+
+def findings(answer: Answer, painter: Painter) -> RenderableType | None:
+    """What commands and checks proved of a plan, and what nothing proved; None without a plan."""
+    if not answer.verified and not answer.not_verified:
+        return None
+    parts: list[RenderableType] = []
+    if answer.verified:
+        parts += [Text(_("Verified"), "heading"), _rows(answer.verified, "done", "good", painter)]
+    if answer.not_verified:
+        rows = _rows(answer.not_verified, "pending", "warn", painter)
+        parts += [Text(_("Not verified"), "heading"), rows]
+    return Group(*parts, Text(""))
+
+
+def _rows(lines: Sequence[str], sign: str, style: str, painter: Painter) -> Table:
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(no_wrap=True)
+    rows.add_column()
+    for line in lines:
+        rows.add_row(Text(f" {painter.symbol(sign)}", style), Text(one_line(line, LONGEST)))
+    return rows
+
+
+def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) -> Text:
+    """Why it stopped, where it is not simply done, and what it cost."""
+    line = Text()
+    if answer.stop != "done":
+        sign = "warn" if answer.stop in ("interrupted", "plan_only") else "failed"
+        line.append(f"{painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
+        reason = translate(answer.reason) if answer.reason else stop_text(answer.stop)
+        line.append(f"{one_line(reason, 400)}\n", "warn" if sign == "warn" else "bad")
+    line.append(usage_text(usage, seconds), "muted")
+    return line
+
+
+def stop_text(stop: str) -> str:
+    """Why a turn ended, where the runtime gave no reason of its own."""
+    return {
+        "not_done": _("The task is not done."),
+        "refused": _("An action was refused."),
+        "budget": _("A budget ran out."),
+        "model_failed": _("The model failed."),
+        "interrupted": _("You stopped the turn."),
+        "plan_only": _("This is the plan; nothing was run."),
+    }.get(stop, _("The turn ended early."))
