@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
-
-from prompt_toolkit.application import in_terminal
-from prompt_toolkit.application.current import set_app
-from prompt_toolkit.document import Document
-from prompt_toolkit.input import Input
-from prompt_toolkit.output import Output
 
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
 from kogniterm.ui.choice import Option
 from kogniterm.ui.clipboard import ClipboardImages
 from kogniterm.ui.completion import LineCompleter
+from kogniterm.ui.editor import edited, run_program
 from kogniterm.ui.file_index import FileIndex
 from kogniterm.ui.lending import Lending
 from kogniterm.ui.prompt import PromptFront
 from kogniterm.ui.terminal_io import ASK_BACKGROUND, FilteredInput, make_output
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
+    from kogniterm.types import Plan, PlanReview
     from kogniterm.ui.choice_panel import ChoicePanel
     from kogniterm.ui.model_question_panel import ModelQuestionPanel
+    from kogniterm.ui.plan_review_panel import PlanReviewPanel
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
 
@@ -80,7 +80,9 @@ class TerminalFront(PromptFront):
         self._clipboard = ClipboardImages()
         files = None
         if repl.files is not None:
-            files = FileIndex(repl.files, clock=repl.wiring.clock, arrived=self._files_arrived)
+            files = FileIndex(
+                repl.files, clock=repl.wiring.clock, arrived=self._files_arrived
+            )
         self.completer = LineCompleter(repl, files)
         self._hooks: AskHooks | None = None
         self._lending: Lending | None = None
@@ -96,9 +98,8 @@ class TerminalFront(PromptFront):
 
     def echo(self, text: str) -> None:
         """The sent line, with the prompt's sign."""
-        from rich.text import Text
-
         from kogniterm.ui.clean import clean
+        from rich.text import Text
 
         sign = "› " if self.preferences.unicode else "> "
         first, *rest = clean(text).split("\n")
@@ -106,7 +107,8 @@ class TerminalFront(PromptFront):
         for more in rest:
             line.append(f"\n  {more}", "bold")
         self.commit(
-            ("" if self.after_blank else "\n") + self._repl.painter.paint(line, self.size()[1])
+            ("" if self.after_blank else "\n")
+            + self._repl.painter.paint(line, self.size()[1])
         )
 
     def use_hooks(self, hooks: AskHooks) -> None:
@@ -133,17 +135,40 @@ class TerminalFront(PromptFront):
             stop_turn=repl.stop_turn,
             folder=repl.folder_of,
             painter=lambda: repl.painter,
+            review=self._review_plan,
             hooks=self._hooks,
         )
         self.panel = panel
         return panel
 
-    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+    async def _review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """Ask about a plan."""
+        from kogniterm.runtime.plan_edits import PlanDraft
+        from kogniterm.ui.plan_review_panel import PlanReviewPanel
+
+        panel = PlanReviewPanel(
+            PlanDraft(plan, previous, self._repl.plan_tools()),
+            painter=lambda: self._repl.painter,
+            changed=self.refresh,
+            entry=self.question_entry_opened,
+            edit=self.edit_text,
+            stop_turn=self._repl.stop_turn,
+        )
+        with self._in_front(panel):
+            return await panel.answer()
+
+    async def choose(
+        self, title: str, body: Sequence[str], options: Sequence[Option]
+    ) -> str:
         """Ask a question that is answered with one key."""
         from kogniterm.ui.choice_panel import ChoicePanel
 
         panel = ChoicePanel(
-            title, body, options, painter=lambda: self._repl.painter, changed=self.refresh
+            title,
+            body,
+            options,
+            painter=lambda: self._repl.painter,
+            changed=self.refresh,
         )
         with self._in_front(panel):
             return await panel.answer()
@@ -163,7 +188,9 @@ class TerminalFront(PromptFront):
             return await panel.answer()
 
     @contextlib.contextmanager
-    def _in_front(self, panel: ChoicePanel | ModelQuestionPanel) -> Iterator[None]:
+    def _in_front(
+        self, panel: ChoicePanel | ModelQuestionPanel | PlanReviewPanel
+    ) -> Iterator[None]:
         """`panel` instead of the question that stands there now, which comes back afterwards."""
         before, self.panel = self.panel, panel
         self._opened()
@@ -175,6 +202,10 @@ class TerminalFront(PromptFront):
             self.question_closed(panel.transcript())
             if self.question_open:
                 self.question_opened()
+
+    async def edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor; None when nothing was changed."""
+        return await edited(text, self.preferences.editor, self._run_program)
 
     async def edit_outside(self) -> None:
         """Write the line in the person's editor; what was saved becomes the line."""
@@ -245,15 +276,7 @@ class TerminalFront(PromptFront):
 
     async def _run_program(self, command: Sequence[str]) -> int:
         async with self.lent():
-            try:
-                process = await asyncio.to_thread(subprocess.run, list(command), check=False)
-            except OSError as error:
-                raise UsageError(
-                    "{program} could not be started: {why}",
-                    program=command[0],
-                    why=os.strerror(error.errno or 0),
-                ) from error
-        return process.returncode
+            return await run_program(command)
 
     def _files_arrived(self) -> None:
         """The list of files is new: complete again if somebody waits for it."""
