@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kogniterm.types.plans import Check as Check
 from kogniterm.types.plans import CheckKind as CheckKind
+from kogniterm.types.plans import DelegateKind as DelegateKind
 from kogniterm.types.plans import Evidence as Evidence
 from kogniterm.types.plans import Plan as Plan
 from kogniterm.types.plans import PlanReview as PlanReview

@@ -9,6 +9,10 @@ StepStatus = Literal["pending", "active", "done", "failed", "skipped"]
 CheckKind = Literal["command", "exit_code", "pattern", "file", "judgement"]
 
 
+DelegateKind = Literal["read", "search", "edit", "run"]
+"""What a sub-agent may do: read, only search, change files, run commands too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """How to tell that a plan step succeeded.
@@ -32,7 +36,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One entry of a plan; done only with evidence."""
+    """One entry of a plan; done only with evidence. `delegate`: a sub-agent is to do it."""
 
     id: str
     what: str
@@ -42,6 +46,7 @@ class PlanStep:
     fallback: str = ""
     inputs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    delegate: DelegateKind | None = None
     status: StepStatus = "pending"
     evidence: tuple[Evidence, ...] = ()
     substeps: tuple[PlanStep, ...] = ()
