@@ -64,8 +64,11 @@ class Terminal(Protocol):
     def acquire(self) -> tuple[int, int]:
         """Take the terminal from the user interface: (input fd, output fd), in raw mode."""
 
-    def release(self) -> None:
-        """Give it back, with the modes it had before."""
+    def release(self, unread: bytes = b"") -> None:
+        """Give it back, with the modes it had before.
+
+        `unread` was typed and never read by the command: it belongs to who reads next.
+        """
 
 
 class Executor(Protocol):

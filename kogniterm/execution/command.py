@@ -275,7 +275,7 @@ class RunningCommand:
         if hand is not None:
             with contextlib.suppress(KeyError, ValueError):
                 self._poll.unregister(hand.input)
-            hand.end()
+            hand.end(over=self.reports.gone)
             self.notes += hand.notes()
 
     # --- ending ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import termios
 import time
 
 from kogniterm.execution.keys import Outgoing
-from kogniterm.execution.pty import set_output_processing, set_size
+from kogniterm.execution.pty import set_output_processing, set_size, take_unread
 from kogniterm.protocols import Terminal
 
 DETACH_KEYS = (b"\x1d", b"\x1b[93;5u", b"\x1b[27;5;93~")
@@ -158,14 +158,22 @@ class HandOver:
             self._outgoing.send(data)
         return bool(positions)
 
-    def end(self) -> None:
-        """Switch off what the program left on and give the terminal back."""
+    def end(self, *, over: bool) -> None:
+        """Switch off what the program left on and give the terminal back.
+
+        When the command is `over`, what was typed too late for it goes back as well; otherwise
+        it is still the command's.
+        """
         try:
             self.show(self._modes.undo())
         finally:
+            unread = b""
+            if over and not self.hung_up:
+                with contextlib.suppress(OSError, termios.error):
+                    unread = take_unread(self._master)
             # A terminal that is gone cannot be restored, and must not cost the result.
             with contextlib.suppress(OSError, termios.error):
-                self._terminal.release()
+                self._terminal.release(unread)
 
     def notes(self) -> list[str]:
         """What the model is told: that a person was there, never what was typed."""

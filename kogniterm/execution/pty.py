@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_TIOCGPTPEER = 0x5441
+"""Opens the other end of a pseudo-terminal (Linux 4.13; ioctl_tty(2))."""
+_MOST_TYPED = 64 << 10
 SHELL_ENDED = "shell"
 CHILD_ENDED = "child"
 _MOST_NOTED = 256
@@ -71,6 +74,33 @@ def set_output_processing(fd: int, on: bool) -> None:
     else:
         modes[1] &= ~termios.OPOST
     termios.tcsetattr(fd, termios.TCSANOW, modes)
+
+
+def take_unread(master: int) -> bytes:
+    """What was typed into the terminal and read by nobody, taken out of it, as keys.
+
+    What was typed with echo off is thrown away: it was meant to be secret. Raises OSError or
+    termios.error when the terminal is gone.
+    """
+    flags = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = fcntl.ioctl(master, _TIOCGPTPEER, flags)
+    try:
+        modes = termios.tcgetattr(fd)
+        echo, by_lines = modes[3] & termios.ECHO, modes[3] & termios.ICANON
+        if by_lines and not echo:
+            termios.tcflush(fd, termios.TCIFLUSH)
+            return b""
+        # Only so are lines without an end readable.
+        modes[3] &= ~termios.ICANON
+        modes[6][termios.VMIN] = modes[6][termios.VTIME] = 0
+        termios.tcsetattr(fd, termios.TCSANOW, modes)
+        typed = os.read(fd, _MOST_TYPED)
+    except BlockingIOError:
+        return b""
+    finally:
+        os.close(fd)
+    # The terminal had turned Return into a newline and Ctrl-D into the end of the input.
+    return typed.replace(b"\n", b"\r").replace(b"\0", b"\x04") if by_lines else typed
 
 
 def set_size(fd: int, rows: int, columns: int) -> None:
@@ -191,6 +221,10 @@ def _lead(shell: int, request: SpawnRequest) -> NoReturn:
         except InterruptedError:
             continue
         except OSError as error:
+            # The end of a session leader hangs its terminal up, and with it goes what was typed
+            # ahead. Giving the terminal up before keeps it.
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(0, termios.TIOCNOTTY)
             os._exit(0 if error.errno == errno.ECHILD else 1)
         kind = SHELL_ENDED if pid == shell else CHILD_ENDED
         if pid != shell and request.statuses and noted < _MOST_NOTED:

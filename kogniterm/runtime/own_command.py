@@ -39,7 +39,7 @@ async def run_own_command(
     run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
     task = asyncio.ensure_future(asyncio.to_thread(run))
     try:
-        await until_done(task, executor.stop)
+        await until_done(task, session.stopping)
         result = task.result()
     except KognitermError as error:
         failed = note(f"I wanted to run this command myself: {command}\n[not run: {error}]")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.front import Front
     from kogniterm.runtime.plans import PlanDesk
     from kogniterm.runtime.policy_desk import PolicyDesk
+    from kogniterm.runtime.run_command import CommandStop
 
 
 @dataclass(slots=True)
@@ -101,6 +102,7 @@ class SessionPorts(Protocol):
     policy: PolicyDesk
     env_hash: str
     command_timeout: float | None
+    stopping: CommandStop
     plans: PlanDesk
 
     def price(self, usage: Usage) -> float | None:

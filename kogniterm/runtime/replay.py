@@ -25,12 +25,14 @@ from kogniterm.errors import ModelError, TurnInterruptedError
 from kogniterm.execution.sandbox import Sandbox
 from kogniterm.protocols import Clock, EventSink, Executor, Model, Tool
 from kogniterm.runtime.attachments import Attached
+from kogniterm.runtime.compact import compacted
 from kogniterm.runtime.front import Front
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.plans import PlanDesk, plan_context, plan_from_text
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.replay_world import KilledError, Player, RecordedExecutor, RecordedTool
+from kogniterm.runtime.run_command import CommandStop
 from kogniterm.runtime.turn import run_turn
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal import SessionJournal
@@ -81,12 +83,8 @@ class RecordedModel:
         if request.purpose not in ("create_plan", "decide_action"):
             raise ModelError("What the model was asked aside ({purpose}) is not recorded.",
                              purpose=request.purpose)  # fmt: skip
-        replies = self._player.turn.replies
-        if not replies:
-            raise await self._player.exhausted(
-                ModelError("The recording has no further reply of the model in this turn.")
-            )
-        yield Reply(replies.popleft() or AIMessage(""), Usage(calls=1))
+        message, usage = await self._player.reply(request.agent)
+        yield Reply(message or AIMessage(""), usage)
 
 
 class RecordedPolicy:
@@ -165,7 +163,11 @@ class ReplaySession:
     clock: Clock = field(default_factory=NoTime)
     env_hash: str = ""
     command_timeout: float | None = None
+    stopping: CommandStop = field(init=False)
     _ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.stopping = CommandStop(self.executor.stop)
 
     @property
     def state(self) -> SessionState:
@@ -186,6 +188,7 @@ class ReplaySession:
         if self.player.crashed:
             raise KilledError("The recorded process was killed here.")
         self.journal.append(body)
+        self.player.journaled(body)
 
     def price(self, usage: Usage) -> float | None:
         """A replay costs nothing."""
@@ -220,7 +223,14 @@ class ReplaySession:
         return Attached(rest.removesuffix(planned or "").strip("\n"), images)
 
     async def make_room(self, front: Front, count: TurnCount) -> None:
-        """The recorded model's window is not known: the history is never shortened."""
+        """Shorten the history where the recorded one was, with the summary the model gave."""
+        body = self.player.compaction
+        if body is None:
+            return
+        self.player.turn.compactions.popleft()
+        if body.window:
+            body = compacted(self.state, body.window, body.summary, body.usage)
+        self.record(body)
 
     def think_context(self, count: TurnCount) -> ThinkContext:
         """The ports of one graph invocation."""
@@ -235,6 +245,9 @@ class ReplaySession:
             plan_only=self.plans.only,
             review_plans=self.plans.approval == "always",
             said_meanwhile=self.player.said,
+            has_room=lambda _: self.player.compaction is None,
+            delegates=True,
+            agents=self.state.agents,
         )
 
     def new_id(self) -> str:

@@ -35,7 +35,7 @@ async def run_command(
         terminal=front.terminal,
     )
     task = asyncio.ensure_future(asyncio.to_thread(run))
-    cancelled = await until_done(task, session.executor.stop)
+    cancelled = await until_done(task, session.stopping)
     watcher.flush()
     try:
         return task.result(), cancelled
@@ -45,20 +45,51 @@ async def run_command(
         return failed, cancelled
 
 
-async def until_done(task: asyncio.Future[CommandResult], stop: Callable[[], None]) -> bool:
+class CommandStop:
+    """The wish to end the running command, kept until that command has ended.
+
+    It is asked for again and again: when a person first wishes it, the command they see may be
+    on its way to the executor and not there yet.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._wished = asyncio.Event()
+
+    def wish(self) -> None:
+        """End the running command; does nothing when none runs."""
+        self._wished.set()
+        self._stop()
+
+    def begin(self) -> None:
+        """A new command begins: what was wished for an earlier one is over."""
+        self._wished.clear()
+
+    async def once_wished(self) -> None:
+        """Repeat the wish until cancelled."""
+        await self._wished.wait()
+        while True:
+            self._stop()
+            await asyncio.sleep(STOP_AGAIN)
+
+
+async def until_done(task: asyncio.Future[CommandResult], stopping: CommandStop) -> bool:
     """Wait for a command's thread whatever happens; True when the turn was cancelled meanwhile.
 
-    No number of cancels abandons the thread: the outcome has to be recorded. A stop is asked
-    for again until it is heard, because the command may not have started when it came.
+    No number of cancels abandons the thread: the outcome has to be recorded.
     """
     cancelled = False
-    while not task.done():
-        if cancelled:
-            stop()
-        try:
-            await asyncio.wait({task}, timeout=STOP_AGAIN if cancelled else None)
-        except asyncio.CancelledError:
-            cancelled = True
+    stopping.begin()
+    stopper = asyncio.ensure_future(stopping.once_wished())
+    try:
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                cancelled = True
+                stopping.wish()
+    finally:
+        stopper.cancel()
     return cancelled
 
 

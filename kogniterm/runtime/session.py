@@ -34,6 +34,7 @@ from kogniterm.runtime.own_command import run_own_command
 from kogniterm.runtime.plans import PlanDesk
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.run_command import CommandStop
 from kogniterm.runtime.steering import Steering
 from kogniterm.runtime.turn import run_turn
 from kogniterm.runtime.undo import UndoDesk
@@ -87,11 +88,13 @@ class LiveSession:
     plan_mode: PlanMode = "auto"
     plans: PlanDesk = field(default_factory=PlanDesk)
     steering: Steering = field(default_factory=Steering)
+    stopping: CommandStop = field(init=False)
     _tokens: int = 0
     _ids: int = 0
     _closed: bool = field(default=False)
 
     def __post_init__(self) -> None:
+        self.stopping = CommandStop(self.executor.stop)
         self._tokens = compaction.estimate_tokens(self.state.messages)
 
     # --- what the user interface sees ---------------------------------------------------------
@@ -188,7 +191,7 @@ class LiveSession:
 
     def stop_command(self) -> None:
         """End the running command; the turn goes on and the model is told."""
-        self.executor.stop()
+        self.stopping.wish()
 
     def warm(self) -> None:
         """Load what the first model call needs; to be called on a thread."""

@@ -172,9 +172,15 @@ class Desk:
             self.look.attention.call(_("KogniTerm: a question waits for you"))
 
     def keyboard_lent(self) -> None:
-        """A command of the model's got the keyboard: tell how to get it back."""
+        """A command got the keyboard: what it writes stands on the screen already.
+
+        With one of the model's, the person is told how to get the keyboard back.
+        """
         screen = self._screen
-        if screen is None or screen.frame is None or screen.frame.own or screen.frame.lent:
+        if screen is None or screen.frame is None or screen.frame.lent:
+            return
+        if screen.frame.own:
+            screen.frame.lent = True
             return
         screen.hand_over()
         self.say(

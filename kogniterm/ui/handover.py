@@ -16,7 +16,8 @@ class PersonTerminal:
     """Implements `protocols.Terminal` for the terminal this process runs in.
 
     `suspend` is called before the terminal is taken and `resume` after it was given back: the
-    prompt's own drawing has to rest meanwhile. Both may be called from the executor's thread.
+    prompt's own drawing has to rest meanwhile. `typed` gets the keys that came too late for the
+    command. All may be called from the executor's thread.
     """
 
     def __init__(
@@ -26,11 +27,13 @@ class PersonTerminal:
         *,
         suspend: Callable[[], None] | None = None,
         resume: Callable[[], None] | None = None,
+        typed: Callable[[bytes], None] | None = None,
     ) -> None:
         self._input = sys.stdin.fileno() if input_fd is None else input_fd
         self._output = sys.stdout.fileno() if output_fd is None else output_fd
         self._suspend = suspend
         self._resume = resume
+        self._typed = typed
         self._modes: list[int | list[bytes | int]] | None = None
 
     def size(self) -> tuple[int, int]:
@@ -53,7 +56,7 @@ class PersonTerminal:
                 tty.setraw(self._input, termios.TCSADRAIN)
         return self._input, self._output
 
-    def release(self) -> None:
+    def release(self, unread: bytes = b"") -> None:
         """Give the terminal back with the modes it had; harmless when it was not taken."""
         modes, self._modes = self._modes, None
         try:
@@ -63,3 +66,5 @@ class PersonTerminal:
         finally:
             if self._resume is not None:
                 self._resume()
+            if unread and self._typed is not None:
+                self._typed(unread)

@@ -15,10 +15,16 @@ class Lending:
     """`suspend` and `resume` may be called from any thread but the loop's own.
 
     `still` is what keeps the screen quiet: an async context manager made anew each time.
+    `late` takes the keys that were typed when nothing read them any more.
     """
 
-    def __init__(self, still: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+    def __init__(
+        self,
+        still: Callable[[], AbstractAsyncContextManager[None]],
+        late: Callable[[bytes], None],
+    ) -> None:
         self._still = still
+        self._late = late
         self._loop = asyncio.get_running_loop()
         self._back: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
@@ -34,6 +40,10 @@ class Lending:
         drawn = threading.Event()
         self._loop.call_soon_threadsafe(self._end, drawn)
         drawn.wait(PATIENCE_SECONDS)
+
+    def typed(self, keys: bytes) -> None:
+        """Keys that came too late for the command."""
+        self._loop.call_soon_threadsafe(self._late, keys)
 
     def _begin(self, rests: threading.Event) -> None:
         if self._task is None:

@@ -167,9 +167,13 @@ class PlainFront(LineSurface):
         from kogniterm.ui.handover import PersonTerminal
 
         if self._lending is None:
-            self._lending = Lending(self._still)
+            self._lending = Lending(self._still, self._late)
         return PersonTerminal(
-            self._fd, self._out, suspend=self._lending.suspend, resume=self._lending.resume
+            self._fd,
+            self._out,
+            suspend=self._lending.suspend,
+            resume=self._lending.resume,
+            typed=self._lending.typed,
         )
 
     @contextlib.asynccontextmanager
@@ -225,6 +229,14 @@ class PlainFront(LineSurface):
         if not data:
             self._ended = True
             asyncio.get_running_loop().remove_reader(self._fd)
+        self._take_in(data)
+
+    def _late(self, keys: bytes) -> None:
+        lines, end, rest = keys.replace(b"\r", b"\n").partition(b"\x04")
+        self._ended = self._ended or bool(end)
+        self._take_in(lines + rest)
+
+    def _take_in(self, data: bytes) -> None:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         if self._ended and self._buffer:
             lines, self._buffer = [*lines, self._buffer], b""

@@ -9,7 +9,16 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.output import Output
+
 from kogniterm.errors import UsageError
+from kogniterm.ui.background import ASK_BACKGROUND, AnswerFilter, worth_asking
 from kogniterm.ui.banner import banner
 from kogniterm.ui.choice import Option
 from kogniterm.ui.clipboard import ClipboardImages
@@ -18,12 +27,7 @@ from kogniterm.ui.editor import edited, run_program
 from kogniterm.ui.file_index import FileIndex
 from kogniterm.ui.lending import Lending
 from kogniterm.ui.prompt import PromptFront
-from kogniterm.ui.terminal_io import ASK_BACKGROUND, FilteredInput, make_output
-from prompt_toolkit.application import in_terminal
-from prompt_toolkit.application.current import set_app
-from prompt_toolkit.document import Document
-from prompt_toolkit.input import Input
-from prompt_toolkit.output import Output
+from kogniterm.ui.terminal_io import FilteredInput, make_output
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
@@ -33,21 +37,14 @@ if TYPE_CHECKING:
     from kogniterm.ui.plan_review_panel import PlanReviewPanel
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
-
-_QUERY_TERMS = (
-    "xterm",
-    "tmux",
-    "screen",
-    "rxvt",
-    "alacritty",
-    "foot",
-    "kitty",
-    "wezterm",
-    "ghostty",
-)
+    from kogniterm.ui.theme import Theme
 
 COPY_BYTES = 256 * 1024
 ON_ITS_WAY_SECONDS = 0.05
+ANSWER_SECONDS = 1.0
+"""Within which a terminal that answers at all has answered, however far away it is."""
+LEAVE_SECONDS = 0.15
+"""How much longer the keyboard is read for an answer before leaving."""
 
 
 class TerminalFront(PromptFront):
@@ -63,10 +60,10 @@ class TerminalFront(PromptFront):
         output: Output | None = None,
     ) -> None:
         preferences = repl.preferences
-        self._filtered: FilteredInput | None = None
+        self._answer: AnswerFilter | None = None
         if input_ is None:
-            input_ = self._filtered = FilteredInput(stdin)
-            self._filtered.on_background = repl.saw_background
+            input_ = filtered = FilteredInput(stdin)
+            self._answer = filtered.filter = AnswerFilter(repl.saw_background)
         super().__init__(
             preferences,
             repl,
@@ -78,11 +75,10 @@ class TerminalFront(PromptFront):
         )
         self._repl = repl
         self._clipboard = ClipboardImages()
+        self._asked = float("-inf")
         files = None
         if repl.files is not None:
-            files = FileIndex(
-                repl.files, clock=repl.wiring.clock, arrived=self._files_arrived
-            )
+            files = FileIndex(repl.files, clock=repl.wiring.clock, arrived=self._files_arrived)
         self.completer = LineCompleter(repl, files)
         self._hooks: AskHooks | None = None
         self._lending: Lending | None = None
@@ -96,10 +92,19 @@ class TerminalFront(PromptFront):
             )
         )
 
+    def exit(self, status: int) -> None:
+        """Leave. An answer that is still on its way must not meet the shell."""
+        fresh = self._clock() - self._asked < ANSWER_SECONDS
+        if self._answer is not None and self._answer.expecting and fresh and self.app.loop:
+            self.app.loop.call_later(LEAVE_SECONDS, super().exit, status)
+        else:
+            super().exit(status)
+
     def echo(self, text: str) -> None:
         """The sent line, with the prompt's sign."""
-        from kogniterm.ui.clean import clean
         from rich.text import Text
+
+        from kogniterm.ui.clean import clean
 
         sign = "› " if self.preferences.unicode else "> "
         first, *rest = clean(text).split("\n")
@@ -107,8 +112,7 @@ class TerminalFront(PromptFront):
         for more in rest:
             line.append(f"\n  {more}", "bold")
         self.commit(
-            ("" if self.after_blank else "\n")
-            + self._repl.painter.paint(line, self.size()[1])
+            ("" if self.after_blank else "\n") + self._repl.painter.paint(line, self.size()[1])
         )
 
     def use_hooks(self, hooks: AskHooks) -> None:
@@ -157,18 +161,12 @@ class TerminalFront(PromptFront):
         with self._in_front(panel):
             return await panel.answer()
 
-    async def choose(
-        self, title: str, body: Sequence[str], options: Sequence[Option]
-    ) -> str:
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
         """Ask a question that is answered with one key."""
         from kogniterm.ui.choice_panel import ChoicePanel
 
         panel = ChoicePanel(
-            title,
-            body,
-            options,
-            painter=lambda: self._repl.painter,
-            changed=self.refresh,
+            title, body, options, painter=lambda: self._repl.painter, changed=self.refresh
         )
         with self._in_front(panel):
             return await panel.answer()
@@ -249,13 +247,23 @@ class TerminalFront(PromptFront):
         from kogniterm.ui.handover import PersonTerminal
 
         if self._lending is None:
-            self._lending = Lending(self._keyboard_lent)
+            self._lending = Lending(self._keyboard_lent, self._late)
         return PersonTerminal(
             self.app.input.fileno(),
             self.app.output.fileno(),
             suspend=self._lending.suspend,
             resume=self._lending.resume,
+            typed=self._lending.typed,
         )
+
+    def _late(self, keys: bytes) -> None:
+        """Keys that a command left unread are the prompt's, as they would be a shell's."""
+        pressed: list[KeyPress] = []
+        parser = Vt100Parser(pressed.append)
+        parser.feed(keys.decode("utf-8", "replace"))
+        parser.flush()
+        self.app.key_processor.feed_multiple(pressed)
+        self.app.key_processor.process_keys()
 
     @contextlib.asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
@@ -293,18 +301,24 @@ class TerminalFront(PromptFront):
         self._repl.person_needed()
         self.question_opened()
 
-    def _ready(self) -> None:
-        preferences = self.preferences
-        known = preferences.term.startswith(_QUERY_TERMS)
+    def restyle(self, theme: Theme) -> None:
+        """Use another theme from the next frame on."""
+        super().restyle(theme)
+        self._ask_background()
+
+    def _ask_background(self) -> None:
+        """Once, when the answer matters."""
         if (
-            self._filtered is not None
-            and preferences.theme == "auto"
-            and preferences.color
-            and not preferences.colorfgbg
-            and known
+            self._answer is not None
+            and self._asked == float("-inf")
+            and worth_asking(self._repl.preferences)
         ):
-            self._filtered.expecting = True
+            self._answer.expecting = True
+            self._asked = self._clock()
             self.control(ASK_BACKGROUND)
+
+    def _ready(self) -> None:
+        self._ask_background()
         self._repl.ready()
 
 

@@ -185,7 +185,11 @@ class Repl(Desk):
 
     def leave(self) -> None:
         """Ctrl-D on an empty line."""
-        if self._stopping.may_leave():
+        current = self.turns.current
+        if current is not None and current.shell is not None:
+            # The keyboard is the command's own: this was typed ahead of its end, as to a shell.
+            self.leave_when_done()
+        elif self._stopping.may_leave():
             self.quit()
 
     def send_now(self) -> None:

@@ -41,7 +41,7 @@ class Desk:
         self.held = True
         return self.terminal, self.terminal
 
-    def release(self) -> None:
+    def release(self, unread: bytes = b"") -> None:
         termios.tcsetattr(self.terminal, termios.TCSANOW, self._modes)
         self.held = False
 

@@ -62,12 +62,12 @@ class Tmux:
         text = re.sub(r"· [0-9a-f]{8} ·", "· 00000000 ·", text)
         return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
 
-    def until(self, words: str) -> str:
-        """Wait until `words` are there; returns the capture."""
+    def until(self, words: str, *, at_the_end: bool = False) -> str:
+        """Wait until `words` are there, below everything else if so wanted; the capture."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
             text = self.capture()
-            if words in text:
+            if text.endswith(words) if at_the_end else words in text:
                 return text
             time.sleep(0.05)
         raise AssertionError(f"never: {words}\n{self.capture()}")
@@ -182,13 +182,32 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
     terminals.append(terminal)
     terminal.until("scripted:")
     terminal.keys("!sleep 987", "Enter")
-    terminal.until("╭ $ sleep 987")
+    # The command's own from here on: nothing stands below it.
+    terminal.until("› !sleep 987\n", at_the_end=True)
     terminal.keys("C-c")
-    terminal.until("✗")
+    terminal.until("\n╰ ✗ ended by SIGINT · 0.0 s\n")
     terminal.keys("!echo still $((40 + 2)) here", "Enter")
-    terminal.until("still 42 here")
+    terminal.until("here\nstill 42 here\n")
+    # Typed ahead, as one does with a shell.
     terminal.keys("C-d")
     assert terminal.status() == 0
+
+
+def test_what_is_typed_while_a_command_runs_is_read_by_it_or_by_the_prompt(
+    terminals: list[Tmux],
+) -> None:
+    terminal = Tmux(80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
+    terminals.append(terminal)
+    terminal.until("scripted:")
+    terminal.keys("!read -r line; echo got $line; until [ -e go ]; do sleep 0.1; done", "Enter")
+    terminal.until("done\n", at_the_end=True)
+    terminal.keys("mine", "Enter")
+    terminal.until("got mine\n", at_the_end=True)
+    terminal.keys("!echo typed $((1 + 1)) ahead", "Enter", "half a")
+    terminal.until("half a\n", at_the_end=True)
+    (terminal.project / "go").touch()
+    terminal.until("\ntyped 2 ahead\n╰ ✓ exit 0")
+    terminal.until("› half a\n")
 
 
 def test_a_command_of_the_model_that_reads_the_keyboard_gets_it(terminals: list[Tmux]) -> None:
