@@ -21,7 +21,7 @@ from kogniterm.agent.plan import (
 )
 from kogniterm.agent.plan_parse import parse_plan
 from kogniterm.agent.state import ThinkContext
-from kogniterm.agent.subagent import DELEGATE, run_side_by_side
+from kogniterm.agent.subagent import DELEGATE, Result, acts, run_side_by_side
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.types import ActionRequest, Plan, ToolCalled, ToolSpec
@@ -37,12 +37,15 @@ class Ran:
     """A call that was answered inside the graph: the plan after it, and what the model sees.
 
     "failed" means that the tool ran and could not do it, "malformed" that the call could never
-    run: only the latter says that the model cannot use its tools.
+    run: only the latter says that the model cannot use its tools. A sub-agent leaves the proof
+    of its last action, or has no answer yet because of what is `pending`.
     """
 
     plan: Plan | None
     text: str
     status: Literal["ok", "failed", "malformed"] = "ok"
+    pending: tuple[ActionRequest, ...] = ()
+    proof: Mapping[str, Any] | None = None
 
 
 def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
@@ -55,11 +58,11 @@ def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
     return specs if context.plan_mode == "never" else (*specs, MAKE_PLAN, COMPLETE_STEP)
 
 
-def grouped(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
-    """The calls in order, one by one; sub-agents next to each other as one group."""
+def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[Call]]:
+    """The calls in order, one by one; sub-agents that only read, next to each other, as one."""
     group: list[Call] = []
     for call in calls:
-        if call["name"] == DELEGATE.name:
+        if call["name"] == DELEGATE.name and context.delegates and not acts(call["args"]):
             group.append(call)
             continue
         if group:
@@ -103,6 +106,8 @@ def as_request(
         arguments=dict(checked),
         effect=effect,
         detail=tool.detail(checked),
+        agent=context.agent,
+        agent_task=context.agent_task,
     )
 
 
@@ -156,11 +161,25 @@ async def run_group(
     messages: Sequence[BaseMessage],
     context: ThinkContext,
 ) -> list[Ran]:
-    """Answer calls that change nothing outside; sub-agents of one group run side by side."""
+    """Answer calls inside the graph; sub-agents of one group run side by side."""
     if calls[0]["name"] == DELEGATE.name:
-        found = await run_side_by_side([call["args"] for call in calls], context)
-        return [Ran(plan, result.text, "failed" if result.failed else "ok") for result in found]
+        results = await _delegate(calls, messages, context)
+        return [Ran(plan, one.text, one.status, one.pending, one.proof) for one in results]
     return [await _run_inside(calls[0], plan, messages, context)]
+
+
+async def _delegate(
+    calls: Sequence[Call], messages: Sequence[BaseMessage], context: ThinkContext
+) -> list[Result]:
+    refused: dict[str, Result] = {}
+    for call in calls:
+        try:
+            _refuse_floods(call, messages)
+        except ToolError as error:
+            refused[str(call["id"])] = Result(str(error), "malformed")
+    allowed = [call for call in calls if str(call["id"]) not in refused]
+    results = iter(await run_side_by_side(allowed, context))
+    return [refused.get(str(call["id"])) or next(results) for call in calls]
 
 
 async def _run_inside(
@@ -217,7 +236,7 @@ def _parsed(
     messages: Sequence[BaseMessage],
     context: ThinkContext,
 ) -> Plan:
-    tools = [spec.name for spec in offered_tools(context)]
+    tools = [spec.name for spec in offered_tools(context) if spec.name not in PLAN_TOOLS]
     return parse_plan(arguments, plan, going_on=_planned_this_turn(messages), tools=tools)
 
 
@@ -251,4 +270,6 @@ def _artifact(call: Call, ran: Ran) -> dict[str, Any] | None:
         return {"malformed": True}
     if call["name"] in PLAN_TOOLS:
         return None
+    if ran.proof is not None:
+        return dict(ran.proof)
     return {"request_id": str(call["id"]), "exit_code": 0 if ran.status == "ok" else 1}

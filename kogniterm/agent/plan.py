@@ -27,8 +27,8 @@ KINDS: tuple[DelegateKind, ...] = get_args(DelegateKind)
 MAKE_PLAN = ToolSpec(
     name="make_plan",
     description=(
-        "Write the plan: only for three or more steps. To change it give the reason and the "
-        "steps still to do. Then work on the first open step."
+        "Write the plan. To change it give the reason and the steps still to do. Then work on "
+        "the first open step."
     ),
     parameters={
         "type": "object",

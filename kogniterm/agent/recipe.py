@@ -211,7 +211,7 @@ def _bad_uses(node: Node, recipe: Recipe, ids: list[str]) -> Iterator[str]:
         elif recipe.node(name).kind in ("condition", "map", "model"):
             yield f"node {node.id} cannot use {name}: only command, tool and agent nodes"
     if node.agent is not None and not isinstance(node.tools, str | None):
-        yield f"node {node.id}: tools of an agent is read or search"
+        yield f"node {node.id}: tools of an agent is read, search, edit or run"
 
 
 def _bad_references(text: str, where: str, recipe: Recipe, ids: list[str]) -> Iterator[str]:

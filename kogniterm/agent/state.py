@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, TypedDict
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     ActionRequest,
+    AgentState,
     ModelEvent,
     NodeUpdate,
     Plan,
@@ -48,21 +49,24 @@ Think = Callable[[Sequence[BaseMessage], Plan | None, "ThinkContext"], AsyncIter
 class ThinkContext:
     """The ports of one graph invocation.
 
-    `may_continue` is asked before each model call: None to go on, or why the turn must stop.
+    `may_continue` is asked before each model call, with who makes it (empty: the main agent):
+    None to go on, or why the turn must stop.
     `new_id` makes action request ids, unique in the session. `clean` makes what a tool inside
     the graph returned fit to be kept and sent. `has_room` tells whether a history may grow on;
     when it may not the graph ends so that the runtime can compact it, and is entered again. With
     `plan_only` it ends once a plan is made; with `review_plans` a plan leaves it as a request, to
-    be approved like an action. `delegates` offers sub-agents, which cannot have
-    any themselves; `think` is the graph they run through. `said_meanwhile` gives what the person
-    said while the turn ran, until it is journaled.
+    be approved like an action. `delegates` offers sub-agents, which cannot have any themselves;
+    `think` is the graph they run through, and `agents` those already at work by the id of their
+    call. In the context of a sub-agent `agent` is that id, and `agent_task` what it was asked to
+    do, short. `said_meanwhile` gives what the person said while the turn ran, until it is
+    journaled.
     """
 
     model: Model
     tools: Mapping[str, Tool]
     system: SystemMessage
     plan_mode: PlanMode
-    may_continue: Callable[[], Text | None]
+    may_continue: Callable[[str], Text | None]
     new_id: Callable[[], str]
     clean: Callable[[str], str] = str
     has_room: Callable[[Sequence[BaseMessage]], bool] = _always_room
@@ -71,3 +75,6 @@ class ThinkContext:
     delegates: bool = False
     said_meanwhile: Callable[[], Sequence[str]] = tuple
     think: Think | None = None
+    agents: Mapping[str, AgentState] = field(default_factory=dict)
+    agent: str = ""
+    agent_task: str = ""

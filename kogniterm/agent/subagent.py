@@ -1,8 +1,10 @@
 """Sub-agents: a task of its own for a nested graph, which returns a result and no history.
 
-A sub-agent has its own small history, only tools that read, and a token budget. It cannot act:
-a call that would leave the graph is refused inside it, so approval and executor are never
-passed by. Those asked for in one reply run side by side. None has sub-agents of its own.
+A sub-agent has its own small history in the session's journal, a chosen set of tools and a
+budget. What it wants to do to the world leaves the outer graph like any other action request;
+the graph ends with it pending, and the sub-agent goes on from its journaled history when the
+graph is entered again. Those that only read run side by side; of the others never two at once.
+None has sub-agents of its own.
 """
 
 from __future__ import annotations
@@ -11,43 +13,65 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import clip
-from kogniterm.agent.messages import cancel_messages, last_ai, tool_message
-from kogniterm.agent.state import ThinkContext
+from kogniterm.agent.messages import last_ai
+from kogniterm.agent.state import Item, ThinkContext
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Tool
-from kogniterm.types import NodeUpdate, Plan, Reply, Text, ToolCalled, ToolSpec, Usage
+from kogniterm.types import (
+    ActionRequest,
+    AgentState,
+    NodeUpdate,
+    Reply,
+    Text,
+    ToolCalled,
+    ToolSpec,
+    Usage,
+)
 
+_READ = ("read_file", "find_files", "search_text", "read_output", "recall_history")
+_EDIT = ("edit_file", "write_file")
+_RUN = ("execute_command", "jobs")
 TOOL_SETS: Mapping[str, tuple[str, ...]] = {
-    "read": ("read_file", "find_files", "search_text", "read_output", "recall_history"),
+    "read": _READ,
     "search": ("find_files", "search_text", "read_file"),
+    "edit": (*_READ, *_EDIT),
+    "run": (*_READ, *_EDIT, *_RUN),
 }
 """What each kind of sub-agent may use, of the tools the session has."""
 
-DEFAULT_TOKENS = 40_000
+ACTING = ("edit", "run")
+"""The kinds that may change something: of these never two work at once."""
+
+DEFAULT_TOKENS: Mapping[str, int] = {
+    kind: 120_000 if kind in ACTING else 40_000 for kind in TOOL_SETS
+}
 MAX_TOKENS = 400_000
 MAX_ROUNDS = 25
 MAX_RESULT = 6_000
 """Characters of a result; the main history must stay small."""
 
+SHORT_TASK = 80
+"""Characters of a task where only its gist is shown."""
+
 DELEGATE = ToolSpec(
     name="delegate",
     description=(
-        "Give a task that only reads to a sub-agent; only its result comes back. Several in one "
-        "reply run side by side."
+        "Hand a task to a sub-agent and get its result. read and search look, several at once; "
+        "edit changes files, run also runs commands."
     ),
     parameters={
         "type": "object",
         "properties": {
-            "task": {"type": "string", "description": "everything it must know"},
+            "task": {"type": "string", "description": "all it must know"},
             "tools": {"type": "string", "enum": list(TOOL_SETS)},
-            "tokens": {"type": "integer", "description": "budget"},
+            "tokens": {"type": "integer"},
         },
         "required": ["task"],
     },
@@ -55,20 +79,31 @@ DELEGATE = ToolSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What a sub-agent found, or why it could not."""
-
-    text: str
-    failed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
     """A checked `delegate` call."""
 
     text: str
-    tools: tuple[str, ...]
+    kind: str
     tokens: int
+
+    @property
+    def short(self) -> str:
+        """Its gist in one line, for people."""
+        line = " ".join(self.text.split())
+        return line if len(line) <= SHORT_TASK else f"{line[: SHORT_TASK - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a sub-agent found, or why it could not; or the requests it waits for, without an end.
+
+    `proof` is what its last action left as evidence, as in the artifact of a `ToolMessage`.
+    """
+
+    text: str = ""
+    status: Literal["ok", "failed", "malformed"] = "ok"
+    pending: tuple[ActionRequest, ...] = ()
+    proof: Mapping[str, Any] | None = None
 
 
 def parse_task(arguments: Mapping[str, Any]) -> Task:
@@ -82,16 +117,24 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
     kind = arguments.get("tools", "read")
     if kind not in TOOL_SETS:
         raise ToolError("tools must be one of {names}.", names=", ".join(TOOL_SETS))
-    tokens = arguments.get("tokens", DEFAULT_TOKENS)
+    tokens = arguments.get("tokens", DEFAULT_TOKENS[kind])
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 < tokens <= MAX_TOKENS:
         raise ToolError("tokens must be a number from 1 to {most}.", most=MAX_TOKENS)
-    return Task(text.strip(), TOOL_SETS[kind], tokens)
+    return Task(text.strip(), kind, tokens)
+
+
+def acts(arguments: Mapping[str, Any]) -> bool:
+    """Whether the sub-agent asked for could change something."""
+    return arguments.get("tools") in ACTING
 
 
 async def run_side_by_side(
     calls: Sequence[Mapping[str, Any]], context: ThinkContext
 ) -> list[Result]:
-    """One result a call, in order; a failing sub-agent does not disturb the others."""
+    """Start or go on with the sub-agents of `calls`: one result each, in order.
+
+    One that fails, or waits for an action, does not disturb the others.
+    """
     outer, tell = contextvars.copy_context(), get_stream_writer()
 
     def write(item: Any) -> None:
@@ -102,12 +145,14 @@ async def run_side_by_side(
 
 
 async def _run(
-    arguments: Mapping[str, Any], context: ThinkContext, write: Callable[[Any], None]
+    call: Mapping[str, Any], context: ThinkContext, write: Callable[[Any], None]
 ) -> Result:
     try:
-        agent = SubAgent(parse_task(arguments), context, write)
+        task = parse_task(call["args"])
     except ToolError as error:
-        return Result(str(error), failed=True)
+        return Result(str(error), "malformed")
+    key = str(call["id"])
+    agent = SubAgent(key, task, context, write, context.agents.get(key, AgentState()))
     # A context of its own: the nested graph must not take the outer node's stream for its own.
     running = asyncio.create_task(agent.run(), context=contextvars.Context())
     try:
@@ -115,84 +160,144 @@ async def _run(
     except asyncio.CancelledError:
         running.cancel()
         raise
-    except KognitermError as error:
-        return Result(f"The sub-agent failed: {error}", failed=True)
 
 
 @dataclass(slots=True)
 class SubAgent:
-    """One task on its way through a graph of its own. `write` tells the turn what it costs."""
+    """One task on its way through a graph of its own.
 
+    `state` is how far it has come; `write` gives the turn what it adds to that, and what it
+    costs. `context` is that of the agent which handed the task over.
+    """
+
+    key: str
     task: Task
     context: ThinkContext
-    write: Callable[[Any], None]
-    usage: Usage = field(default_factory=Usage)
-    rounds: int = 0
-    messages: list[BaseMessage] = field(default_factory=list)
+    write: Callable[[Item], None]
+    state: AgentState = field(default_factory=AgentState)
+    _unbooked: Usage = field(default_factory=Usage)
 
     async def run(self) -> Result:
-        """Its answer, clipped; or what it had found when its budget was used up."""
-        inner, think = self._context(), self.context.think
-        if think is None:
-            raise ToolError("There are no sub-agents here; do it yourself.")
-        self.messages.append(HumanMessage(self.task.text))
-        plan: Plan | None = None
-        while True:
-            last: NodeUpdate | None = None
-            async for item in think(self.messages, plan, inner):
-                if isinstance(item, NodeUpdate):
-                    last = item
-                    self.messages += item.messages
-                else:
-                    self._tell(item)
-            if last is None or last.answer is not None:
-                return Result(clip(last.answer or "" if last else "", MAX_RESULT))
-            if last.failure is not None:
-                return self._cut_short(last.failure)
-            for request in last.pending:
-                text = f"[not run: a sub-agent only reads; it may not {request.effect}]"
-                self.messages.append(tool_message(request.call_id, request.tool, text, failed=True))
+        """Work until there is an end, or an action to wait for."""
+        if not self.state.messages:
+            self._add(NodeUpdate(DELEGATE.name, (HumanMessage(self.task.text),)))
+        if not has_ended(self.state):
+            try:
+                pending = await self._think()
+            except KognitermError as error:
+                self._add(NodeUpdate(DELEGATE.name, failure=error.text))
+            else:
+                if pending:
+                    return Result(pending=pending)
+        return result_of(self.state)
+
+    async def _think(self) -> tuple[ActionRequest, ...]:
+        """Let the nested graph run to its end: what waits outside of it then."""
+        think = self.context.think
+        assert think is not None, "sub-agents are offered only where there is a graph for them"
+        pending: tuple[ActionRequest, ...] = ()
+        async for item in think(self.state.messages, None, self._context()):
+            if isinstance(item, NodeUpdate):
+                pending = item.pending
+                self._add(item)
+            else:
+                self._tell(item)
+        return pending
 
     def _context(self) -> ThinkContext:
         tools: dict[str, Tool] = {
-            name: self.context.tools[name] for name in self.task.tools if name in self.context.tools
+            name: self.context.tools[name]
+            for name in TOOL_SETS[self.task.kind]
+            if name in self.context.tools
         }
+        prompt = "subagent_acting" if self.task.kind in ACTING else "subagent"
         return replace(
             self.context,
             tools=tools,
-            system=SystemMessage(prompts.load("subagent")),
+            system=SystemMessage(prompts.load(prompt)),
             plan_mode="never",
             may_continue=self._may_continue,
             plan_only=False,
+            review_plans=False,
             delegates=False,
             has_room=lambda _: True,
             said_meanwhile=tuple,
+            agents={},
+            agent=self.key,
+            agent_task=self.task.short,
         )
 
-    def _may_continue(self) -> Text | None:
-        stop = self.context.may_continue()
+    def _may_continue(self, agent: str) -> Text | None:
+        stop = self.context.may_continue(agent)
         if stop is not None:
             return stop
-        if self.usage.input + self.usage.output >= self.task.tokens:
+        used = self.state.usage + self._unbooked
+        if used.input + used.output >= self.task.tokens:
             return Text("Its budget of {tokens} tokens is used up.", {"tokens": self.task.tokens})
-        if self.rounds >= MAX_ROUNDS:
+        if used.calls >= MAX_ROUNDS:
             return Text("Its {rounds} rounds are used up.", {"rounds": MAX_ROUNDS})
         return None
 
+    def _add(self, update: NodeUpdate) -> None:
+        """Put a node's messages into its history, here and in the journal.
+
+        What waits outside is not part of it: the outer graph ends with that, in call order.
+        """
+        if not update.messages and update.failure is None:
+            return
+        self._unbooked = Usage()
+        self.state = self.state.grown(update.messages, update.usage, update.failure)
+        self.write(replace(update, agent=self.key, pending=(), plan=None, answer=None))
+
     def _tell(self, item: object) -> None:
         """Pass on what costs and what was looked at; its text is not the turn's answer."""
-        if isinstance(item, str):
-            self.rounds += 1
-            self.write(item)
-        elif isinstance(item, Reply):
-            self.usage += item.usage
+        if isinstance(item, Reply):
+            self._unbooked += item.usage
             self.write(item)
         elif isinstance(item, ToolCalled):
+            self.write(replace(item, agent=self.key))
+        elif isinstance(item, str):
             self.write(item)
 
-    def _cut_short(self, why: Text) -> Result:
-        self.messages += cancel_messages(self.messages, "[not run]")
-        message = last_ai(self.messages)
-        said = message.text.strip() if isinstance(message, AIMessage) else ""
-        found = f"\nSo far: {clip(said, MAX_RESULT)}" if said else ""
-        return Result(f"The sub-agent did not finish. {why}{found}", failed=True)
+
+def has_ended(state: AgentState) -> bool:
+    """Whether it answered or was given up, so that only its result is left to be told."""
+    last = state.messages[-1] if state.messages else None
+    return state.failure is not None or (isinstance(last, AIMessage) and not last.tool_calls)
+
+
+def result_of(state: AgentState) -> Result:
+    """What a sub-agent that has ended gives back: its answer, or what it had found until then."""
+    last = last_ai(state.messages)
+    said = last.text.strip() if last is not None else ""
+    if state.failure is None:
+        return Result(clip(said, MAX_RESULT), proof=_proof(state.messages))
+    found = f"\nSo far: {clip(said, MAX_RESULT)}" if said else ""
+    did = deeds(state)
+    return Result(f"The sub-agent did not finish: {state.failure}{found}{did}", "failed")
+
+
+def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
+    """The evidence that its last action left."""
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage) and message.name in (*_EDIT, *_RUN):
+            artifact = message.artifact
+            if isinstance(artifact, Mapping) and artifact.get("request_id"):
+                kept = ("request_id", "exit_code", "command")
+                return {key: artifact[key] for key in kept if key in artifact}
+    return None
+
+
+def deeds(state: AgentState) -> str:
+    """What it did to the world, a line each, for an end that its own words do not tell of."""
+    calls: dict[str, str] = {}
+    lines: list[str] = []
+    for message in state.messages:
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                shown = call["args"].get("command") or call["args"].get("path") or call["args"]
+                calls[str(call["id"])] = clip(f"{call['name']}: {shown}", 300)
+        elif isinstance(message, ToolMessage) and message.name in (*_EDIT, *_RUN):
+            ended = clip(message.text.strip(), 200)
+            lines.append(f"- {calls.get(message.tool_call_id, message.name)} -> {ended}")
+    return "\nWhat it did:\n" + clip("\n".join(lines), MAX_RESULT) if lines else ""

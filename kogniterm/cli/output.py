@@ -124,6 +124,7 @@ class Summary:
             "tool": request.tool,
             "command": self._redact(request.command),
             "purpose": self._redact(request.purpose),
+            "agent": self._redact(request.agent_task) or None,
             "status": "proposed",
         }
 

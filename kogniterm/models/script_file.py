@@ -73,7 +73,9 @@ CONDITION_KEYS = (
 )
 CALL_KEYS = ("tool", "arguments", "raw_arguments", "id", "run", "purpose")
 PLAN_KEYS = ("goal", "reason", "steps")
-STEP_KEYS = ("id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "substeps")
+STEP_KEYS = (
+    "id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "delegate", "substeps",
+)  # fmt: skip
 CHECK_KEYS = ("kind", "value")
 USAGE_KEYS = ("input", "output", "cached")
 

@@ -103,12 +103,21 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """An effect-free tool ran inside the graph."""
+    """An effect-free tool ran inside the graph; `agent` is the sub-agent that called it."""
 
     name: str
     arguments: str
     observation: str
     failed: bool = False
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStarted:
+    """A sub-agent begins with `task`; its end is a `ToolRan` of `delegate`."""
+
+    agent: str
+    task: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +207,7 @@ Event = (
     | PlanReviewed
     | PlanChanged
     | ToolRan
+    | AgentStarted
     | ActionProposed
     | ActionDecided
     | CommandStarted

@@ -44,4 +44,4 @@ def relay(item: ModelEvent | ToolCalled | str, sink: EventSink, count: TurnCount
         count.add_usage(item.usage)
         sink(events.ModelAnswered(count.purpose, item.usage, count.usage))
     else:
-        sink(events.ToolRan(item.name, item.arguments, item.observation, item.failed))
+        sink(events.ToolRan(item.name, item.arguments, item.observation, item.failed, item.agent))

@@ -21,18 +21,21 @@ from kogniterm.agent.fitting import fitted, room
 from kogniterm.agent.graph import think
 from kogniterm.agent.recipe import Recipe
 from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
-from kogniterm.agent.subagent import SubAgent, parse_task
+from kogniterm.agent.state import Item
+from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, Task, parse_task
 from kogniterm.errors import BudgetError, KognitermError, RefusedError, ToolError, UsageError
 from kogniterm.protocols import Tool
 from kogniterm.runtime import events
 from kogniterm.runtime.conclude import failed, interrupted
 from kogniterm.runtime.front import Front, relay
+from kogniterm.runtime.open_calls import cancel_open
 from kogniterm.runtime.ports import TurnCount
-from kogniterm.runtime.turn import cancel_open, settle
+from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import (
     ActionRequest,
+    AgentState,
     Answer,
     EffectClass,
     ModelRequest,
@@ -64,10 +67,10 @@ async def run_in_session(
         outputs = await run_recipe(recipe, values, ports)
         answer = Answer(_shown(outputs), usage=count.usage)
     except asyncio.CancelledError:
-        cancel_open(session, "[not run: the person stopped the recipe]")
+        cancel_open(session, "the person stopped the recipe")
         answer = interrupted(count)
     except KognitermError as error:
-        cancel_open(session, "[not run: the recipe ended early]")
+        cancel_open(session, "the recipe ended early")
         answer = failed(error, count)
     said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
     session.record(NodeRan(NodeUpdate("recipe", (said,), answer=answer.text)))
@@ -155,16 +158,34 @@ class SessionRecipePorts:
         return reply
 
     async def agent(self, task: str, tools: str, tokens: int) -> NodeResult:
-        """Let a sub-agent find something out."""
+        """Let a sub-agent do a task, as if a model had handed it over."""
         self._may_continue()
-        wish = parse_task({"task": task, "tools": tools, "tokens": tokens})
+        arguments = {"task": task, "tools": tools, "tokens": tokens}
+        wish, key, session = parse_task(arguments), _call_id(), self.session
+        call = {"name": DELEGATE.name, "args": arguments, "id": key, "type": "tool_call"}
+        session.record(NodeRan(NodeUpdate("recipe", (AIMessage("", tool_calls=[call]),))))
+        result = await self._go_on(key, wish)
+        while result.pending:
+            session.record(NodeRan(NodeUpdate("recipe", pending=result.pending)))
+            await settle(session, self.front, self.count)
+            result = await self._go_on(key, wish)
+        text, broken = session.redact(result.text), result.status != "ok"
+        answer = messages.tool_message(key, DELEGATE.name, text, failed=broken)
+        session.record(NodeRan(NodeUpdate("recipe", (answer,))))
+        if broken:
+            raise KognitermError("The recipe's sub-agent failed: {why}", why=text)
+        return NodeResult(text)
+
+    async def _go_on(self, key: str, task: Task) -> Result:
         context = replace(self.session.think_context(self.count), think=think)
-        result = await SubAgent(
-            wish, context, lambda item: relay(item, self.front.sink, self.count)
-        ).run()
-        if result.failed:
-            raise KognitermError("The recipe's sub-agent failed: {why}", why=result.text)
-        return NodeResult(result.text)
+        begun = self.session.state.agents.get(key, AgentState())
+        return await SubAgent(key, task, context, self._take, begun).run()
+
+    def _take(self, item: Item) -> None:
+        if isinstance(item, NodeUpdate):
+            journal_agent(self.session, item, self.front)
+        else:
+            relay(item, self.front.sink, self.count)
 
     def _may_continue(self) -> None:
         stop = self.count.may_continue()
@@ -182,7 +203,7 @@ class SessionRecipePorts:
     ) -> NodeResult:
         """Ask for an action as a model would, let it be judged and run, and read its outcome."""
         self._may_continue()
-        session, call_id = self.session, f"recipe_{uuid4().hex[:12]}"
+        session, call_id, refused = self.session, _call_id(), len(self.count.refused)
         call = {"name": tool, "args": dict(arguments), "id": call_id, "type": "tool_call"}
         request = ActionRequest(
             session.new_id(), call_id, tool, line, purpose, dict(arguments), effect, detail
@@ -191,13 +212,17 @@ class SessionRecipePorts:
         session.record(NodeRan(NodeUpdate("recipe", (message,), pending=(request,))))
         watched = _Watched(self.front)
         await settle(session, watched.front, self.count)
-        if self.count.refused:
+        if len(self.count.refused) > refused:
             raise RefusedError("An action was refused: {why}", why=self.count.refused[-1])
         if watched.text is not None:
             return NodeResult(watched.text, watched.exit_code)
         observed = session.state.messages[-1]
         failed_ = isinstance(observed, ToolMessage) and observed.status == "error"
         return NodeResult(clip(observed.text, 100_000), 1 if failed_ else 0)
+
+
+def _call_id() -> str:
+    return f"recipe_{uuid4().hex[:12]}"
 
 
 class _Watched:

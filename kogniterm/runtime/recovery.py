@@ -48,7 +48,9 @@ async def recover(session: SessionPorts, front: Front, count: TurnCount) -> None
         if wish != "again":
             count.held.add(intent.command)
         request = next((r for r in session.state.pending if r.id == intent.request_id), None)
-        outcome = Outcome(intent.request_id, "unknown", _message(request, intent, partial, wish))
+        agent = request.agent if request is not None else ""
+        message = _message(request, intent, partial, wish)
+        outcome = Outcome(intent.request_id, "unknown", message, agent=agent)
         session.record(outcome, durable=True)
 
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kogniterm.errors import ExecutionError, KognitermError, ToolError
+from kogniterm.errors import ExecutionError, KognitermError, ModelError, ToolError
 from kogniterm.protocols import Executor, OutputSink, Terminal, Tool
 from kogniterm.runtime.front import Wish
-from kogniterm.sessions.recording import TurnTape
-from kogniterm.sessions.records import Intent, Outcome
+from kogniterm.sessions.recording import THINKING, Answered, TurnTape
+from kogniterm.sessions.records import Compacted, Intent, NodeRan, Outcome, RecordBody
 from kogniterm.types import (
     Answer,
     CommandResult,
@@ -21,7 +21,14 @@ from kogniterm.types import (
     Keystrokes,
     Text,
     ToolSpec,
+    Usage,
 )
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage, BaseMessage
+
+PATIENCE = 200
+"""Looks (10 ms apart) without any news of them after which other sub-agents are not waited for."""
 
 
 class KilledError(KognitermError):
@@ -41,10 +48,18 @@ class Player:
         self.judged_id = ""
         self.settled: Outcome | None = None
         self.task: asyncio.Future[Answer] | None = None
+        self._replies = self._outcomes = self._agent_nodes = 0
 
     def begin(self, turn: TurnTape) -> None:
         """Play `turn` from here."""
         self.turn, self.crashed, self.judged_id, self.settled = turn, False, "", None
+        self._replies = self._outcomes = self._agent_nodes = 0
+
+    def journaled(self, body: RecordBody) -> None:
+        """The replay has written `body`."""
+        self._outcomes += isinstance(body, Outcome)
+        if isinstance(body, NodeRan) and body.update.agent:
+            self._agent_nodes += body.update.node in THINKING
 
     @property
     def last_observation(self) -> str:
@@ -55,12 +70,42 @@ class Player:
     def goes_on(self) -> bool:
         """Whether the recorded turn went on after the crash."""
         turn = self.turn
-        return turn.ended is not None or bool(turn.replies or turn.outcomes)
+        return turn.ended is not None or bool(turn.outcomes) or not turn.speechless
 
     async def recover(self, intent: Intent, output: str) -> Wish:
         """What the person had wanted of a command whose outcome was unknown."""
         del intent, output
         return "again" if "propose it again" in self.last_observation else "skip"
+
+    async def reply(self, agent: str) -> tuple[AIMessage | None, Usage]:
+        """The next recorded reply to an agent, None for one with nothing in it."""
+        voice = self.turn.voices[agent]
+        if voice.replies:
+            self._replies += not agent
+            return voice.replies.popleft()
+        if voice.error is not None:
+            raise ModelError(voice.error.template, **dict(voice.error.values))
+        if agent:
+            await self._others()
+        raise await self.exhausted(
+            ModelError("The recording has no further reply of the model in this turn.")
+        )
+
+    async def _others(self) -> None:
+        """Let the other sub-agents come as far as they came before the recorded end."""
+        idle, seen = 0, -1
+        while self._agent_nodes < self.turn.agent_nodes and idle < PATIENCE:
+            idle, seen = (idle + 1 if seen == self._agent_nodes else 0), self._agent_nodes
+            await asyncio.sleep(0.01)
+
+    @property
+    def compaction(self) -> Compacted | None:
+        """How the recorded history was shortened at this very place, if it was."""
+        waiting = self.turn.compactions
+        here = (self._replies, self._outcomes)
+        if waiting and (waiting[0].replies, waiting[0].outcomes) == here:
+            return waiting[0].body
+        return None
 
     async def exhausted(self, otherwise: KognitermError) -> KognitermError:
         """What ends the turn where its recording ends; an interrupted one is cancelled here."""
@@ -80,10 +125,10 @@ class Player:
             self.crashed = self.crashed or self.settled is not None or self.turn.ended is None
         return self.settled
 
-    def stop_reason(self) -> Text | None:
-        """Why the recorded turn stopped before its next model call, where it did."""
-        failure = self.turn.failure
-        return failure.update.failure if failure is not None and not self.turn.replies else None
+    def stop_reason(self, agent: str) -> Text | None:
+        """Why the recorded agent was stopped before its next model call, where it was."""
+        voice = self.turn.voices[agent]
+        return None if voice.replies else voice.stop
 
     def said(self) -> Sequence[str]:
         """What the person said while the recorded turn ran, before its next model call."""
@@ -94,7 +139,7 @@ class Player:
         """Whether the recorded turn was interrupted in what was done last."""
         turn = self.turn
         interrupted = turn.ended is not None and turn.ended.stop == "interrupted"
-        return interrupted and not turn.outcomes and not turn.replies
+        return interrupted and not turn.outcomes and turn.speechless
 
 
 @dataclass(slots=True)
@@ -186,7 +231,8 @@ class RecordedTool:
         proposed = self._player.turn.proposed[self.spec.name]
         if not proposed:
             return self._tool.describe(arguments)
-        request = proposed.popleft()
+        same = [at for at, one in enumerate(proposed) if one.arguments == arguments]
+        request = proposed.pop(same[0] if same else 0)
         # A command must be compared as the model gave it now.
         if request.effect == "command":
             return self._tool.describe(arguments)
@@ -200,10 +246,7 @@ class RecordedTool:
     async def run(self, arguments: Mapping[str, Any]) -> str:
         """The recorded observation; raises `ToolError` where the tool failed."""
         if self._tool.effect_of(arguments) == "none":
-            waiting = self._player.turn.inside[self.spec.name]
-            if not waiting:
-                raise ToolError("The recording has no result of {name}.", name=self.spec.name)
-            message = waiting.popleft()
+            message = self._recorded(arguments)
         else:
             outcome = self._player.next_outcome()
             if outcome is None or self._player.crashed:
@@ -212,6 +255,22 @@ class RecordedTool:
         if getattr(message, "status", "success") == "error":
             raise ToolError("{text}", text=message.text)
         return str(message.text)
+
+    def _recorded(self, arguments: Mapping[str, Any]) -> BaseMessage:
+        """What this call gave; the next one of the tool where none had the same arguments."""
+        waiting = self._player.turn.inside[self.spec.name]
+        same = [at for at, one in enumerate(waiting) if self._checked(one) == arguments]
+        others = [at for at, one in enumerate(waiting) if self._checked(one) is not None]
+        if not others:
+            raise ToolError("The recording has no result of {name}.", name=self.spec.name)
+        return waiting.pop((same or others)[0]).message
+
+    def _checked(self, answered: Answered) -> Mapping[str, Any] | None:
+        """The recorded arguments as the tool would have got them; None for a wrong call."""
+        try:
+            return self._tool.check(answered.arguments)
+        except ToolError:
+            return None
 
 
 @dataclass(slots=True)

@@ -234,6 +234,10 @@ async def _act(
         )
         _observe(session, request, "refused", messages.refusal_message(request, refusal))
         return
+    if request.effect == "person":
+        # Nothing is started, so nothing can be unknown: after a crash the question is asked again.
+        await _act_tool(session, request, front, count)
+        return
     session.keep_preimages(request, report)
     command = request.effect == "command"
     output = session.executor.next_output if command else None

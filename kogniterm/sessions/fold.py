@@ -74,9 +74,9 @@ class SessionState:
     stands in the journal, their outcome does not. They must never be run again by themselves.
     `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
     pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
-    answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command left off; `draft` what the person had typed and not
-    sent (kept beside the journal, not in it). `history_seq` is the record from which
-    `messages` are read.
+    answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command
+    left off; `draft` what the person had typed and not sent (kept beside the journal, not in
+    it). `history_seq` is the record from which `messages` are read.
     """
 
     session_id: str = ""
@@ -146,7 +146,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
         case Decided() as body:
             return replace(state, decisions={**state.decisions, body.request_id: body.decision})
         case Intent() as body:
-            return _intended(state, body)
+            return replace(state, unknown=(*state.unknown, body))
         case Outcome() as body:
             return _outcome(state, body)
         case Compacted() as body:
@@ -180,12 +180,6 @@ def _opened(state: SessionState, body: SessionOpened) -> SessionState:
     )
 
 
-def _intended(state: SessionState, body: Intent) -> SessionState:
-    """A question to the person changes nothing in the world: unanswered, it is asked again."""
-    asks = any(one.id == body.request_id and one.effect == "person" for one in state.pending)
-    return state if asks else replace(state, unknown=(*state.unknown, body))
-
-
 def _node_ran(state: SessionState, update: NodeUpdate) -> SessionState:
     return replace(
         _told(state, update.agent, update.messages, update.usage, update.failure),
@@ -206,7 +200,7 @@ def _told(
     call it answers."""
     if agent:
         before = state.agents.get(agent, AgentState())
-        after = AgentState((*before.messages, *messages), before.usage + usage, failure)
+        after = before.grown(messages, usage, failure)
         return replace(state, agents={**state.agents, agent: after})
     answered = {getattr(message, "tool_call_id", None) for message in messages}
     agents = {key: one for key, one in state.agents.items() if key not in answered}

@@ -8,12 +8,13 @@ feeds these to the same graph and runtime in the same order.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import (
+    Compacted,
     Decided,
     InputReceived,
     Intent,
@@ -27,10 +28,10 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
-from kogniterm.types import ActionRequest, Plan
+from kogniterm.types import ActionRequest, NodeUpdate, Plan, Text, Usage
 
 if TYPE_CHECKING:
-    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 THINKING = ("create_plan", "decide_action")
 UNUSABLE = "(Your reply could not be used:"
@@ -38,26 +39,71 @@ UNUSABLE = "(Your reply could not be used:"
 
 
 @dataclass(slots=True)
+class Voice:
+    """What the model said to one agent in a turn.
+
+    `replies` holds None for a reply that had nothing in it, each with what it cost. `stop` is
+    why the agent was stopped before its next model call, `error` how that call failed.
+    """
+
+    replies: deque[tuple[AIMessage | None, Usage]] = field(default_factory=deque)
+    stop: Text | None = None
+    error: Text | None = None
+    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def say(self, message: AIMessage | None) -> None:
+        """Add a reply."""
+        self.replies.append((message, Usage(calls=1)))
+        for call in message.tool_calls if message is not None else ():
+            self.calls[str(call["id"])] = call["args"]
+
+
+@dataclass(slots=True)
+class Answered:
+    """A tool call that was answered inside the graph: what it was given, and what it gave."""
+
+    arguments: Mapping[str, Any]
+    message: ToolMessage
+
+
+@dataclass(slots=True)
+class Shortened:
+    """Where history was compacted: after how many replies to the main agent and how many
+    outcomes, and with what result."""
+
+    replies: int
+    outcomes: int
+    body: Compacted
+
+
+@dataclass(slots=True)
 class TurnTape:
     """One turn, each queue in the order in which it will be asked for.
 
-    `replies` holds None for a reply that had nothing in it. `ended` is None when a crash ended
-    the turn for good. `crashes` are the outcomes that were settled as unknown, by the number
-    of the intent they belong to.
+    `voices` are by agent, with the main one under the empty name. `ended` is None when a crash
+    ended the turn for good. `inside` and `proposed` are by tool; sub-agents at work side by side
+    ask for them in any order. `agent_nodes` counts what sub-agents thought.
     """
 
     given: InputReceived
     plan: Plan | None = None
     plan_mode: str = ""
-    replies: deque[AIMessage | None] = field(default_factory=deque)
+    voices: dict[str, Voice] = field(default_factory=lambda: defaultdict(Voice))
+    compactions: deque[Shortened] = field(default_factory=deque)
     said: deque[list[str]] = field(default_factory=deque)
     judged: deque[Judged] = field(default_factory=deque)
     decided: deque[Decided] = field(default_factory=deque)
     outcomes: deque[Outcome] = field(default_factory=deque)
-    inside: dict[str, deque[BaseMessage]] = field(default_factory=lambda: defaultdict(deque))
-    proposed: dict[str, deque[ActionRequest]] = field(default_factory=lambda: defaultdict(deque))
-    failure: NodeRan | None = None
+    inside: dict[str, list[Answered]] = field(default_factory=lambda: defaultdict(list))
+    proposed: dict[str, list[ActionRequest]] = field(default_factory=lambda: defaultdict(list))
+    agent_nodes: int = 0
+    settled: int = 0
     ended: TurnEnded | None = None
+
+    @property
+    def speechless(self) -> bool:
+        """Whether every recorded reply was given."""
+        return not any(voice.replies for voice in self.voices.values())
 
 
 @dataclass(slots=True)
@@ -73,6 +119,7 @@ def tape_of(records: Iterable[Record]) -> Tape:
     tape = Tape()
     tape.records = without_repeats(records)
     started = {r.body.request_id for r in tape.records if isinstance(r.body, Intent)}
+    started |= _questions(tape.records)
     plan_mode = "auto"
     turn: TurnTape | None = None
     for record in tape.records:
@@ -83,7 +130,7 @@ def tape_of(records: Iterable[Record]) -> Tape:
         elif isinstance(body, Noted) and body.kind == Note.PLAN_MODE:
             plan_mode = str(body.data.get(body.kind))
         elif turn is None:
-            if isinstance(body, NodeRan | Intent | Outcome):
+            if isinstance(body, NodeRan | Intent | Outcome | Compacted):
                 tape.parts.append(body)
         elif isinstance(body, TurnEnded):
             turn.ended, turn = body, None
@@ -102,41 +149,58 @@ def _take(turn: TurnTape, body: RecordBody, started: set[str]) -> None:
             "lease "
         ):
             turn.decided.append(body)
-        case Outcome() if body.request_id in started:
-            turn.outcomes.append(body)
+        case Outcome():
+            turn.settled += 1
+            if body.request_id in started:
+                turn.outcomes.append(body)
+        case Compacted():
+            said = len(turn.voices[""].replies)
+            turn.compactions.append(Shortened(said, turn.settled, body))
         case _:
             pass
 
 
 def _take_node(turn: TurnTape, body: NodeRan) -> None:
-    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-
     update = body.update
     for request in update.pending:
         turn.proposed[request.tool].append(request)
     if update.node in THINKING and update.plan is not None and not update.messages:
         turn.plan = update.plan  # a plan the person gave with the input
         return
-    if update.node not in THINKING:
-        for message in update.messages:
-            if isinstance(message, ToolMessage):
-                turn.inside[str(message.name)].append(message)
+    voice = turn.voices[update.agent]
+    if update.node in THINKING:
+        _take_thought(turn, voice, update)
         return
+    voice.error = update.failure or voice.error
+    for message in update.messages:
+        if message.type == "tool":
+            answer = cast("ToolMessage", message)
+            arguments = voice.calls.get(answer.tool_call_id, {})
+            turn.inside[str(answer.name)].append(Answered(arguments, answer))
+
+
+def _take_thought(turn: TurnTape, voice: Voice, update: NodeUpdate) -> None:
+    from langchain_core.messages import AIMessage, HumanMessage
+
     said: list[str] = []
     last: BaseMessage | None = None
     for message in update.messages:
         if isinstance(message, AIMessage):
-            turn.replies.append(message)
+            voice.say(message)
         elif isinstance(message, HumanMessage):
             if message.text.startswith(UNUSABLE):
                 if not isinstance(last, AIMessage):
-                    turn.replies.append(None)
+                    voice.say(None)
             elif "\n" in message.text and message.text.startswith("(Meanwhile"):
                 said.append(message.text.partition("\n")[2])
         last = message
-    turn.said.append(said)
-    if update.failure is not None:
-        turn.failure = body
+    if voice.replies:
+        voice.replies[-1] = (voice.replies[-1][0], update.usage)
+    voice.stop = update.failure
+    if update.agent:
+        turn.agent_nodes += 1
+    else:
+        turn.said.append(said)
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:
@@ -155,22 +219,24 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
 
 
 def _without_open_questions(records: list[Record]) -> list[Record]:
-    asked = {
+    settled = {r.body.request_id for r in records if isinstance(r.body, Intent | Outcome)}
+    return [r for r in records if _request_of(r.body) in settled | {None}]
+
+
+def _questions(records: Iterable[Record]) -> set[str]:
+    """The requests that asked the person something: nothing is started for them."""
+    return {
         r.body.request.id
         for r in records
         if isinstance(r.body, Requested) and r.body.request.effect == "person"
     }
-    ended = {r.body.request_id for r in records if isinstance(r.body, Outcome)}
-    started = {r.body.request_id for r in records if isinstance(r.body, Intent)}
-    settled = ended | (started - asked)
-    return [r for r in records if _request_of(r.body) in settled | {None}]
 
 
 def _request_of(body: RecordBody) -> str | None:
     match body:
         case Requested(request=request):
             return request.id
-        case Judged() | Decided() | Intent():
+        case Judged() | Decided():
             return body.request_id
         case _:
             return None

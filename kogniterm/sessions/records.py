@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from kogniterm.types import (
     ActionRequest,
+    AgentState,
     CommandResult,
     Decision,
     NodeUpdate,
     Plan,
     RiskReport,
+    Usage,
     UserInput,
     Verdict,
 )
@@ -98,7 +100,8 @@ OutcomeStatus = Literal["finished", "failed", "refused", "cancelled", "unknown"]
 class Outcome:
     """The end of a request: exactly one each. `message` is the ToolMessage the model sees.
 
-    `plan` is given when the request was the check of a plan step and closed it.
+    `plan` is given when the request was the check of a plan step and closed it. `agent` is the
+    sub-agent that asked and whose history the message joins; empty for the main agent.
     """
 
     request_id: str
@@ -106,16 +109,26 @@ class Outcome:
     message: BaseMessage
     result: CommandResult | None = None
     plan: Plan | None = None
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """History was shortened: `messages` replace everything before. Also a snapshot to fold from."""
+    """History was shortened: `messages` replace everything before. Also a snapshot to fold from.
+
+    `summary` is what the model said (None: it was not asked, or failed), `usage` what that cost,
+    `window` the tokens it was cut for (0 in records of older versions). With these the same
+    history can be made again. `agents` are the sub-agents at work, whose histories are whole.
+    """
 
     messages: tuple[BaseMessage, ...]
     plan: Plan | None
     pending: tuple[ActionRequest, ...] = ()
     turn: int = 0
+    agents: Mapping[str, AgentState] = field(default_factory=dict)
+    summary: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)

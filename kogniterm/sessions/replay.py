@@ -8,6 +8,7 @@ from typing import Any
 
 from kogniterm.sessions import codec
 from kogniterm.sessions.records import (
+    Compacted,
     Decided,
     InputReceived,
     Intent,
@@ -15,12 +16,15 @@ from kogniterm.sessions.records import (
     NodeRan,
     Outcome,
     Record,
+    RecordBody,
     Requested,
     TurnEnded,
 )
 from kogniterm.types import CommandResult, Decision, UserInput
 
-_COMPARED = (InputReceived, NodeRan, Requested, Judged, Decided, Intent, Outcome, TurnEnded)
+_COMPARED = (
+    InputReceived, NodeRan, Requested, Judged, Decided, Intent, Outcome, Compacted, TurnEnded,
+)  # fmt: skip
 _VARYING = frozenset(
     {
         # What differs between two runs of the same session without meaning anything.
@@ -99,11 +103,24 @@ def first_divergence(recorded: Iterable[Record], replayed: Iterable[Record]) -> 
 
 def _comparable(records: Iterable[Record]) -> Iterator[tuple[int, str, Any]]:
     turn = 0
-    for record in records:
-        if isinstance(record.body, InputReceived):
-            turn = record.body.turn
-        if isinstance(record.body, _COMPARED):
-            yield turn, codec.kind_of(record.body), _stable(codec.to_plain(record.body))
+    for body in _in_one_order(record.body for record in records):
+        if isinstance(body, InputReceived):
+            turn = body.turn
+        yield turn, codec.kind_of(body), _stable(codec.to_plain(body))
+
+
+def _in_one_order(bodies: Iterable[RecordBody]) -> Iterator[RecordBody]:
+    """What is compared, with the nodes of sub-agents that ran side by side one agent after the
+    other: in which order they came in means nothing."""
+    aside: list[NodeRan] = []
+    for body in bodies:
+        if isinstance(body, NodeRan) and body.update.agent:
+            aside.append(body)
+        elif isinstance(body, _COMPARED):
+            yield from sorted(aside, key=lambda node: node.update.agent)
+            aside.clear()
+            yield body
+    yield from sorted(aside, key=lambda node: node.update.agent)
 
 
 def _stable(value: Any) -> Any:

@@ -51,6 +51,10 @@ _LEASE_COLUMNS = """
 """
 _INDEXED = "ALTER TABLE sessions ADD COLUMN indexed_seq INTEGER NOT NULL DEFAULT 0"
 
+_AGENTS = Migration(4, "agents")
+"""No table changes: records may name a sub-agent now, and a version that does not know of them
+would take its messages for the main history's."""
+
 SQLITE = (
     Migration(
         1,
@@ -79,6 +83,7 @@ SQLITE = (
             f"ON DELETE CASCADE, {_LEASE_COLUMNS})",
         ),
     ),
+    _AGENTS,
 )
 """SQLite's schema; the file belongs to one person."""
 
@@ -134,5 +139,6 @@ POSTGRES = (
             *_owned("leases"),
         ),
     ),
+    _AGENTS,
 )
 """PostgreSQL's schema: the same tables, shared by many people, each seeing only their own rows."""

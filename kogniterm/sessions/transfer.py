@@ -23,7 +23,8 @@ from kogniterm.sessions.stored import StoredRecord, chained, insert, new_row, st
 from kogniterm.sessions.texts import storable
 
 FORMAT = "kogniterm.session"
-VERSION = 1
+VERSION = 2
+"""2: records may belong to a sub-agent. Files of version 1 are read as they are."""
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
 
 

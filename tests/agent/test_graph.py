@@ -48,7 +48,7 @@ class Driver:
             tools={tool.spec.name: tool for tool in tools},
             system=SystemMessage("You are a test."),
             plan_mode=plan_mode,
-            may_continue=lambda: self.stop,
+            may_continue=lambda agent: self.stop,
             new_id=lambda: f"r{next(ids)}",
         )
 

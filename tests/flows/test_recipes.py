@@ -184,7 +184,7 @@ async def test_budgets_hold(make_flow: MakeFlow) -> None:
         ("[{id: a, condition: {value: x}, then: end}]", "needs one of equals"),
         ("[{id: a, condition: {value: x, matches: '('}, then: end}]", "cannot be used"),
         ("[{id: a, command: x, colour: red}]", "colour"),
-        ("[{id: a, agent: x, tools: [b]}, {id: b, command: y}]", "read or search"),
+        ("[{id: a, agent: x, tools: [b]}, {id: b, command: y}]", "read, search, edit or run"),
     ],
 )
 def test_a_wrong_recipe_is_refused_with_the_reason(nodes: str, part: str) -> None:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from kogniterm.runtime import events
-from tests.flows.conftest import MakeFlow
+from kogniterm.sessions.records import NodeRan, Outcome
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.support.forge import Forge, Started, until
 
 DELEGATE = """
 replies:
@@ -36,21 +45,21 @@ async def test_only_the_results_come_back_in_order(make_flow: MakeFlow) -> None:
     assert "blue" not in "".join(e.text for e in flow.of(events.AnswerDelta))
 
 
-async def test_a_sub_agent_cannot_act_nor_delegate(make_flow: MakeFlow) -> None:
-    script = """
+@pytest.mark.parametrize("tools", ["read", "search", "edit"])
+async def test_a_sub_agent_has_the_tools_of_its_kind_alone(make_flow: MakeFlow, tools: str) -> None:
+    script = f"""
 replies:
-  - calls: [{tool: delegate, arguments: {task: Break out}}]
-  - when: {last_contains: Break out}
-    calls: [{tool: execute_command, arguments: {command: touch broken}}]
-  - when: {last_contains: There is no tool execute_command}
-    calls: [{tool: delegate, arguments: {task: again}}]
-  - when: {last_contains: There is no tool delegate}
-    calls: [{tool: read_file, arguments: {path: .env}}]
-  - {when: {last_contains: a sub-agent only reads}, text: I could not.}
-  - {when: {last_contains: I could not}, text: It could not.}
+  - calls: [{{tool: delegate, arguments: {{task: Break out, tools: {tools}}}}}]
+  - when: {{last_contains: Break out}}
+    calls: [{{tool: execute_command, arguments: {{command: touch broken}}}}]
+  - when: {{last_contains: There is no tool execute_command}}
+    calls:
+      - {{tool: delegate, arguments: {{task: again}}}}
+      - {{tool: delegate, arguments: {{task: and again}}}}
+  - {{when: {{last_contains: There is no tool delegate}}, text: I could not.}}
+  - {{when: {{last_contains: I could not}}, text: It could not.}}
 """
     flow = make_flow(script)
-    (flow.folder / ".env").write_text("KEY=1\n")
     assert (await flow.run()).text == "It could not."
     assert not flow.of(events.ActionProposed)
     assert not (flow.folder / "broken").exists()
@@ -88,7 +97,7 @@ replies:
     ("arguments", "part"),
     [
         ("{}", "needs a task"),
-        ("{task: x, tools: shell}", "tools must be one of"),
+        ("{task: x, tools: shell}", "tools must be one of read, search, edit, run"),
         ("{task: x, tokens: 0}", "tokens must be"),
         ("{task: x, model: y}", "has no model"),
     ],
@@ -113,5 +122,335 @@ replies:
 """
     flow = make_flow(script)
     assert (await flow.run()).text == "Half of it."
-    assert flow.shown[2] == "The sub-agent failed: Gone."
+    assert flow.shown[2] == "The sub-agent did not finish: Gone."
     assert flow.shown[3] == "Found."
+
+
+# --- sub-agents that act -----------------------------------------------------------------------
+
+FIX = """
+replies:
+  - when: {turn: 1, last_contains: Mend it}
+    text: I hand it over.
+    calls: [{tool: delegate, arguments: {task: Mend greet.sh, tools: run}}]
+  - when: {last_contains: Mend greet.sh}
+    calls: [{tool: read_file, arguments: {path: greet.sh}}]
+  - when: {last_contains: ech hello}
+    calls:
+      - {tool: edit_file, arguments: {path: greet.sh, old: ech hello, new: echo hello}}
+      - {run: sh greet.sh, purpose: See whether it works}
+  - {when: {last_contains: '[exit 0]', tool: execute_command}, text: It greets again.}
+  - {when: {last_contains: It greets again., tool: delegate}, text: Mended.}
+"""
+
+
+def agents(flow: Flow) -> list[str]:
+    """Who asked, action by action."""
+    return [event.request.agent_task for event in flow.of(events.ActionProposed)]
+
+
+async def test_it_edits_and_runs_through_the_same_approval(make_flow: MakeFlow) -> None:
+    flow = make_flow(FIX, decisions=[yes, yes])
+    (flow.folder / "greet.sh").write_text("ech hello\n")
+    answer = await flow.run("Mend it")
+    assert (answer.text, answer.exit_code, answer.usage.calls) == ("Mended.", 0, 5)
+    assert (flow.folder / "greet.sh").read_text() == "echo hello\n"
+    assert [result.text.strip() for result in flow.results] == ["hello"]
+    assert flow.person is not None
+    assert [request.tool for request, *_ in flow.person.asked] == ["edit_file", "execute_command"]
+    assert agents(flow) == ["Mend greet.sh", "Mend greet.sh"]
+    assert flow.shown == ["Mend it", "I hand it over.", "It greets again.", "Mended."]
+    (started,) = flow.of(events.AgentStarted)
+    assert started.task == "Mend greet.sh"
+    assert [e.agent for e in flow.of(events.ToolRan)] == [started.agent, ""]
+    assert flow.session is not None
+    assert flow.session.state.agents == {}
+    assert flow.session.usage.calls == 5
+
+
+async def test_its_last_command_proves_a_plan_step(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - plan:
+      goal: Make two files
+      steps: [{what: Make a, delegate: run}, {what: Make b, delegate: run}]
+  - when: {last_contains: 'Hand it to a sub-agent: delegate, tools run'}
+    calls: [{tool: delegate, arguments: {task: Make the file a, tools: run}}]
+  - {when: {last_contains: Make the file a}, run: touch a}
+  - {when: {tool: execute_command, last_contains: exit 0}, text: There is a.}
+  - {when: {last_contains: There is a.}, calls: [{tool: complete_step, arguments: {step: s1}}]}
+  - when: {last_contains: s1 done}
+    calls: [{tool: delegate, arguments: {task: Make the file b, tools: run}}]
+  - {when: {last_contains: Make the file b}, run: ls b}
+  - {when: {tool: execute_command, last_contains: exit 2}, text: There is no b.}
+  - {when: {last_contains: There is no b.}, calls: [{tool: complete_step, arguments: {step: s2}}]}
+  - when: {last_contains: the last command ended with exit 2}
+    calls: [{tool: complete_step, arguments: {step: s2, status: failed, note: no b}}]
+  - text: Half of it.
+"""
+    flow = make_flow(script)
+    answer = await flow.run()
+    assert (answer.text, answer.exit_code) == ("Half of it.", 1)
+    (command,) = [
+        e.request.id for e in flow.of(events.ActionProposed) if "touch" in e.request.command
+    ]
+    assert flow.session is not None
+    assert flow.session.plan is not None
+    assert flow.session.plan.steps[0].evidence[0].request_id == command
+    assert [step.delegate for step in flow.session.plan.steps] == ["run", "run"]
+
+
+TWO = """
+replies:
+  - when: {turn: 1, last_contains: both}
+    calls:
+      - {tool: delegate, arguments: {task: Do one, tools: run}}
+      - {tool: delegate, arguments: {task: Do two, tools: run}}
+      - {run: cat order, purpose: Look}
+  - {when: {last_contains: Do one}, run: echo one >>order}
+  - {when: {last_contains: Do two}, run: echo two >>order}
+  - {when: {last_contains: '[exit 0]', any_contains: Do one}, text: One.}
+  - {when: {last_contains: '[exit 0]', any_contains: Do two}, text: Two.}
+  - {when: {last_contains: one}, text: In order.}
+"""
+
+
+async def test_two_never_act_at_once_and_order_means_order(make_flow: MakeFlow) -> None:
+    flow = make_flow(TWO, decisions=[yes, yes, yes])
+    answer = await flow.run("both")
+    assert answer.text == "In order."
+    assert agents(flow) == ["Do one", "Do two", ""]
+    assert flow.shown[2:4] == ["One.", "Two."]
+    assert flow.shown[4] == "one\ntwo\n[exit 0]"
+
+
+READERS = """
+replies:
+  - when: {turn: 1, last_contains: Compare}
+    calls:
+      - {tool: delegate, arguments: {task: Read the first}}
+      - {tool: delegate, arguments: {task: Read the second}}
+      - {tool: delegate, arguments: {task: Read the third}}
+  - {when: {last_contains: Read the first}, calls: [{tool: read_file, arguments: {path: .env}}]}
+  - {when: {last_contains: Read the second}, calls: [{tool: read_file, arguments: {path: plain}}]}
+  - {when: {last_contains: Read the third}, calls: [{tool: read_file, arguments: {path: .env}}]}
+  - {when: {last_contains: refused by person, any_contains: the first}, text: I may not.}
+  - {when: {last_contains: open words}, text: It says open words.}
+  - {when: {last_contains: COLOUR=, any_contains: the third}, text: It sets a colour.}
+  - {when: {tool: delegate}, text: Compared.}
+"""
+
+
+async def test_those_that_read_wait_side_by_side_and_a_refusal_is_of_one_alone(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(READERS, decisions=[no("secret"), yes])
+    (flow.folder / ".env").write_text("COLOUR=red\n")
+    (flow.folder / "plain").write_text("open words\n")
+    answer = await flow.run("Compare")
+    assert (answer.text, answer.stop) == ("Compared.", "refused")
+    assert agents(flow) == ["Read the first", "Read the third"]
+    assert flow.shown[2:5] == ["I may not.", "It says open words.", "It sets a colour."]
+
+
+async def test_what_is_refused_comes_to_the_sub_agent_which_goes_another_way(
+    make_flow: MakeFlow,
+) -> None:
+    script = """
+replies:
+  - calls: [{tool: delegate, arguments: {task: Empty it, tools: run}}]
+  - when: {last_contains: Empty it}
+    calls: [{run: rm -r build}, {run: echo never}]
+  - {when: {last_contains: an earlier action was refused}, run: mv build old}
+  - {when: {last_contains: '[exit 0]'}, text: I moved it aside.}
+  - {when: {tool: delegate}, text: It is aside.}
+"""
+    flow = make_flow(script, decisions=[no("not that"), yes])
+    (flow.folder / "build").mkdir()
+    answer = await flow.run()
+    assert (answer.text, answer.exit_code) == ("It is aside.", 3)
+    assert (flow.folder / "old").is_dir()
+    assert flow.shown[2] == "I moved it aside."
+    assert [result.command for result in flow.results] == ["mv build old"]
+
+
+async def test_its_budget_holds_over_every_time_it_goes_on(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls: [{tool: delegate, arguments: {task: Dig, tools: run, tokens: 1000}}]
+  - {when: {last_contains: Dig}, run: echo 1 >>count, usage: {input: 400, output: 0}}
+  - when: {tool: execute_command}
+    text: Again.
+    run: echo 1 >>count
+    usage: {input: 400, output: 0}
+    repeat: forever
+  - {when: {tool: delegate}, text: It ran out.}
+"""
+    flow = make_flow(script)
+    answer = await flow.run()
+    assert (answer.text, answer.exit_code) == ("It ran out.", 0)
+    assert (flow.folder / "count").read_text() == "1\n" * 3
+    assert "budget of 1000 tokens is used up" in flow.shown[2]
+    assert "So far: Again." in flow.shown[2]
+    assert flow.shown[2].count("- execute_command: echo 1 >>count -> [exit 0]") == 3
+
+
+async def test_going_in_circles_ends_the_sub_agent_and_not_the_turn(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls: [{tool: delegate, arguments: {task: Spin, tools: run}}]
+  - {when: {last_contains: Spin}, run: 'true'}
+  - {when: {tool: delegate}, text: It span.}
+  - {run: 'true', repeat: forever}
+"""
+    flow = make_flow(script)
+    assert (await flow.run()).text == "It span."
+    assert "same call with the same result" in flow.shown[2]
+    assert len(flow.results) == 5
+
+
+async def test_ctrl_c_answers_everything_truthfully(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: delegate, arguments: {task: Wait, tools: run}}
+      - {tool: delegate, arguments: {task: Never begun, tools: run}}
+  - when: {last_contains: Wait}
+    calls: [{run: touch first}, {run: 'echo on; sleep 600'}, {run: touch never}]
+  - {when: {turn: 2}, text: Then not.}
+"""
+    flow = make_flow(script)
+    task = asyncio.ensure_future(flow.run())
+    await flow.until(lambda event: isinstance(event, events.CommandOutput) and b"on" in event.data)
+    task.cancel()
+    answer = await task
+    assert (answer.stop, answer.exit_code) == ("interrupted", 130)
+    first, second = flow.shown[2:4]
+    assert first.startswith("[stopped: the person stopped the turn]\nWhat it did:\n")
+    assert "- execute_command: touch first -> [exit 0]" in first
+    assert "echo on; sleep 600 -> on\n[stopped" in first
+    assert "touch never -> [not run: the person stopped the turn]" in first
+    assert second == "[not run: the person stopped the turn]"
+    assert flow.session is not None
+    assert not flow.session.state.agents
+    assert not flow.session.state.pending
+    assert (await flow.run("and now?")).text == "Then not."
+
+
+async def test_its_history_only_grows_and_is_apart_from_the_main_one(make_flow: MakeFlow) -> None:
+    flow = make_flow(FIX, decisions=[yes, yes])
+    (flow.folder / "greet.sh").write_text("ech hello\n")
+    await flow.run("Mend it")
+    assert flow.session is not None
+    own: list[str] = []
+    for record in flow.session.journal.records():
+        match record.body:
+            case NodeRan(update=update) if update.agent:
+                own += [message.type for message in update.messages]
+            case Outcome(message=message, agent=agent) if agent:
+                own.append(message.type)
+    assert own == ["human", "ai", "tool", "ai", "tool", "tool", "ai"]
+    flow.close()
+    again = flow.open("last")
+    assert [message.text for message in again.state.messages] == [
+        "Mend it", "I hand it over.", "It greets again.", "Mended.",
+    ]  # fmt: skip
+
+
+# --- after a kill ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    forge = Forge()
+    yield forge
+    forge.close()
+
+
+def start(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:
+    environ = {**flow.environ, **({"KOGNITERM_FAULTS": faults} if faults else {})}
+    words = ("run", "--no-sandbox", "--model", str(flow.flags["model"]), *words)
+    return forge.start(list(words), environ=environ, folder=flow.folder, scratch=flow.folder.parent)
+
+
+KILLED = """
+replies:
+  - when: {turn: 1, last_contains: go}
+    calls: [{tool: delegate, arguments: {task: Count, tools: run}}]
+  - {when: {last_contains: Count}, run: echo first >>count}
+  - {when: {call: 3}, run: 'echo shown; echo second >>count; mkfifo go; cat go'}
+"""
+
+
+async def test_a_kill_in_its_command_is_told_to_it_and_it_goes_on(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(KILLED)
+    started = start(forge, flow, "-y", "go")
+    until((flow.folder / "go").exists)
+    started.send(signal.SIGKILL)
+    assert started.wait() == -signal.SIGKILL
+    after = make_flow(
+        """
+replies:
+  - {when: {last_contains: outcome unknown}, run: cat count}
+  - {when: {last_contains: second}, text: Both are there.}
+  - {when: {last_contains: Both are there., tool: delegate}, text: Told.}
+"""
+    )
+    session = after.open("last")
+    (begun,) = session.state.agents.values()
+    assert [message.type for message in begun.messages] == ["human", "ai", "tool", "ai"]
+    answer = await after.run(None)
+    assert (answer.stop, answer.text) == ("unknown", "Told.")
+    assert (after.folder / "count").read_text() == "first\nsecond\n"
+    assert after.shown == ["go", "", "Both are there.", "Told."]
+
+
+@pytest.mark.parametrize(
+    "point", ["before-decision", "after-outcome", "after-node:4", "after-node:5"]
+)
+async def test_a_kill_at_any_other_point_loses_nothing(
+    make_flow: MakeFlow, forge: Forge, point: str
+) -> None:
+    script = """
+replies:
+  - when: {turn: 1, last_contains: go}
+    calls: [{tool: delegate, arguments: {task: Count on, tools: run}}]
+  - {when: {last_contains: Count on}, run: echo x >>count, purpose: Add}
+  - {when: {last_contains: '[exit 0]'}, text: Added.}
+  - {when: {tool: delegate}, text: Done.}
+"""
+    flow = make_flow(script)
+    killed = start(forge, flow, "-y", "go", faults=f"kill:{point}")
+    assert killed.wait() == -signal.SIGKILL, killed.said
+    again = make_flow(script)
+    again.open("last")
+    answer = await again.run(None)
+    assert (answer.text, answer.exit_code) == ("Done.", 0)
+    assert (again.folder / "count").read_text() == "x\n"
+    assert again.shown == ["go", "", "Added.", "Done."]
+
+
+def test_events_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(FIX)
+    (flow.folder / "greet.sh").write_text("ech hello\n")
+    started = start(forge, flow, "-y", "--output=stream-json", "Mend it")
+    assert started.wait() == 0, started.said
+    lines: list[dict[str, Any]] = [
+        json.loads(line) for line in started.out.read_text().splitlines()
+    ]
+    (began,) = [line for line in lines if line["type"] == "agent_started"]
+    assert began["task"] == "Mend greet.sh"
+    requests = [line["request"] for line in lines if line["type"] == "action_proposed"]
+    assert {request["agent"] for request in requests} == {began["agent"]}
+    assert [command["agent"] for command in lines[-1]["commands"]] == ["Mend greet.sh"]
+
+
+def test_plain_lines_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(FIX)
+    (flow.folder / "greet.sh").write_text("ech hello\n")
+    started = start(forge, flow, "-y", "Mend it")
+    assert started.wait() == 0
+    said = Path(started.err).read_text()
+    assert "sub-agent: Mend greet.sh" in said

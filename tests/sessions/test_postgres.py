@@ -79,7 +79,7 @@ def test_every_table_forces_row_security(postgres_url: str) -> None:
         "AND relname <> 'schema_migrations'"
     )
     assert dict(rows) == dict.fromkeys(TABLES, True)
-    assert len(POSTGRES) == 3
+    assert len(POSTGRES) == 4
     store.close()
 
 

@@ -1,0 +1,46 @@
+"""What waits when work stops is answered, truthfully, so that every history stays valid."""
+
+from __future__ import annotations
+
+from langchain_core.messages import BaseMessage
+
+from kogniterm.agent import messages
+from kogniterm.agent.subagent import deeds
+from kogniterm.runtime.ports import SessionPorts
+from kogniterm.sessions.records import NodeRan, Outcome
+from kogniterm.types import NodeUpdate
+
+NODE = "execute_tool"
+
+
+def cancel_open(session: SessionPorts, why: str) -> None:
+    """Answer everything that waits, of the main agent and of sub-agents."""
+    for agent in session.state.agents:
+        cancel_agent(session, agent, why)
+    _cancel_pending(session, "", why)
+    rest: list[BaseMessage] = []
+    for call in messages.unanswered_calls(session.state.messages):
+        key = str(call["id"])
+        begun = session.state.agents.get(key)
+        text = f"[not run: {why}]" if begun is None else f"[stopped: {why}]{deeds(begun)}"
+        rest.append(messages.tool_message(key, call["name"], text, failed=True))
+    if rest:
+        session.record(NodeRan(NodeUpdate(NODE, tuple(rest))))
+
+
+def cancel_agent(session: SessionPorts, agent: str, why: str) -> None:
+    """Answer what waits of one sub-agent, which may go on with that."""
+    _cancel_pending(session, agent, why)
+    history = session.state.agents[agent].messages
+    rest = tuple(messages.cancel_messages(history, f"[not run: {why}]"))
+    if rest:
+        session.record(NodeRan(NodeUpdate(NODE, rest, agent=agent)))
+
+
+def _cancel_pending(session: SessionPorts, agent: str, why: str) -> None:
+    for request in session.state.pending:
+        if request.agent == agent:
+            text = f"[not run: {why}]"
+            message = messages.tool_message(request.call_id, request.tool, text, failed=True)
+            outcome = Outcome(request.id, "cancelled", message, agent=agent)
+            session.record(outcome, durable=True)
