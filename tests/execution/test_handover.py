@@ -29,6 +29,7 @@ class Desk:
         self.person, self.terminal = pty.openpty()
         set_size(self.terminal, rows, columns)
         self.seen = b""
+        self.unread = b""
         self.held = False
 
     def size(self) -> tuple[int, int]:
@@ -43,6 +44,7 @@ class Desk:
 
     def release(self, unread: bytes = b"") -> None:
         termios.tcsetattr(self.terminal, termios.TCSANOW, self._modes)
+        self.unread = unread
         self.held = False
 
     def type(self, keys: bytes) -> None:
@@ -109,6 +111,27 @@ def test_keys_and_output_go_through_and_modes_come_back(
     assert "Hello bob" in result.text
     assert "typed into the program" in result.notes[0]
     assert termios.tcgetattr(desk.terminal) == before
+
+
+def test_keys_that_the_command_did_not_read_come_back(
+    executor: CommandExecutor, desk: Desk
+) -> None:
+    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=desk, interactive=True)
+    desk.wait_for(b"Name? ")
+    desk.type(b"bob\rls -l\rhal\x04")
+    assert "Hello bob" in run.result().text
+    assert desk.unread == b"ls -l\rhal\x04"
+
+
+def test_keys_typed_with_echo_off_do_not_come_back(executor: CommandExecutor, desk: Desk) -> None:
+    command = "stty -echo; read -p 'Password: ' n; echo thanks"
+    run = Run(executor, command, terminal=desk, interactive=True)
+    desk.wait_for(b"Password: ")
+    desk.type(b"one\rhunter2")
+    result = run.result()
+    assert "thanks" in result.text
+    assert "hunter2" not in result.text
+    assert desk.unread == b""
 
 
 def test_the_window_follows_the_persons(executor: CommandExecutor, desk: Desk) -> None:

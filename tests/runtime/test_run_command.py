@@ -1,0 +1,62 @@
+"""Stopping a command: heard even when it comes before the command does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from kogniterm.runtime.run_command import CommandStop, until_done
+from kogniterm.types import CommandResult
+
+ENDED = CommandResult("sleep 9", "stopped", None, "", 0.1, "/")
+
+
+class SlowToStart:
+    """A command that misses the first stop because it has not started yet."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self.asked = 0
+
+    def run(self) -> CommandResult:
+        assert self.stopped.wait(60)
+        return ENDED
+
+    def stop(self) -> None:
+        self.asked += 1
+        if self.asked > 1:
+            self.stopped.set()
+
+
+async def test_a_stop_that_comes_too_early_is_repeated() -> None:
+    command = SlowToStart()
+    stopping = CommandStop(command.stop)
+    task = asyncio.ensure_future(asyncio.to_thread(command.run))
+    waiting = asyncio.ensure_future(until_done(task, stopping))
+    await asyncio.sleep(0)
+    stopping.wish()
+    assert await waiting is False
+    assert task.result() is ENDED
+
+
+async def test_a_cancelled_turn_waits_for_the_end_of_its_command() -> None:
+    command = SlowToStart()
+    task = asyncio.ensure_future(asyncio.to_thread(command.run))
+    waiting = asyncio.ensure_future(until_done(task, CommandStop(command.stop)))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    assert await waiting is True
+    assert task.result() is ENDED
+
+
+async def test_a_stop_does_not_reach_the_next_command() -> None:
+    command = SlowToStart()
+    stopping = CommandStop(command.stop)
+    stopping.wish()
+    task = asyncio.ensure_future(asyncio.to_thread(command.run))
+    waiting = asyncio.ensure_future(until_done(task, stopping))
+    await asyncio.sleep(0)
+    assert command.asked == 1
+    command.stopped.set()
+    assert await waiting is False
+    assert command.asked == 1
