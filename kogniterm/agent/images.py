@@ -42,7 +42,7 @@ def images_of(message: BaseMessage) -> list[ImageBlock]:
     """The image blocks of a message."""
     if isinstance(message.content, str):
         return []
-    return [block for block in message.content if _is_image(block)]
+    return [block for block in message.content if isinstance(block, dict) and _is_image(block)]
 
 
 def image_tokens(message: BaseMessage) -> int:
@@ -99,8 +99,8 @@ def words_and_images(message: BaseMessage) -> tuple[str, tuple[ImageBlock, ...]]
     return text, tuple(block for block in rest if isinstance(block, dict))
 
 
-def _is_image(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") == "image" and "base64" in block
+def _is_image(block: ImageBlock) -> bool:
+    return block.get("type") == "image" and "base64" in block
 
 
 def _name(block: ImageBlock) -> str:

@@ -7,7 +7,6 @@ position. The input takes the terminal's answer about its background out of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TextIO
 
 from prompt_toolkit.data_structures import Size
@@ -16,14 +15,12 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from kogniterm.ui.background import AnswerFilter
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.surface import stream_size
-from kogniterm.ui.theme import Background, split_osc11
 from kogniterm.ui.typeahead import drop_typed_ahead
 
-__all__ = ["ASK_BACKGROUND", "FilteredInput", "HeldOutput", "drop_typed_ahead", "make_output"]
-
-ASK_BACKGROUND = "\x1b]11;?\x1b\\"
+__all__ = ["FilteredInput", "HeldOutput", "drop_typed_ahead", "make_output"]
 
 
 class HeldOutput(Vt100_Output):
@@ -38,34 +35,22 @@ class HeldOutput(Vt100_Output):
 
 
 class FilteredInput(Vt100Input):
-    """A VT100 input that hands the background's answer to `on_background`, not to the keys."""
+    """A VT100 input whose filter takes the terminal's answer out before keys are read."""
 
-    on_background: Callable[[Background | None], None] | None = None
-    expecting = False
-    _part = ""
+    filter: AnswerFilter | None = None
 
     def read_keys(self) -> list[KeyPress]:
         """Keys typed since the last call."""
         data = self.stdin_reader.read()
-        if self.expecting or self._part:
-            data = self._take_answer(self._part + data)
-        self.vt100_parser.feed(data)
+        self.vt100_parser.feed(self.filter.feed(data) if self.filter is not None else data)
         keys, self._buffer = self._buffer, []
         return keys
 
-    def _take_answer(self, data: str) -> str:
-        rest, background = split_osc11(data)
-        self._part = ""
-        if rest != data:
-            self.expecting = False
-            if self.on_background is not None:
-                self.on_background(background)
-            return rest
-        start = data.find("\x1b]11;")
-        if start >= 0 and len(data) - start < 64:
-            self._part = data[start:]
-            return data[:start]
-        return data
+    def flush_keys(self) -> list[KeyPress]:
+        """What was held back in case more would follow."""
+        if self.filter is not None:
+            self.vt100_parser.feed(self.filter.release())
+        return super().flush_keys()
 
 
 def make_output(stream: TextIO, preferences: Preferences) -> HeldOutput:

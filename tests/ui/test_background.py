@@ -1,0 +1,150 @@
+"""The terminal's answer about its background settles the theme and never passes for typing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kogniterm.ui.background import ASK_BACKGROUND, AnswerFilter, worth_asking
+from kogniterm.ui.preferences import Preferences
+from tests.ui.pty_peer import PtyPeer, peer
+
+ASKED = ASK_BACKGROUND.encode()
+LIGHT = b"\x1b]11;rgb:ffff/fafa/f0f0\x1b\\"
+DARK = b"\x1b]11;rgb:1e1e/1e1e/2e2e\x07"
+OPTIONS = ("--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "demo.yaml").write_text("replies: [{text: Hello., repeat: forever}]")
+    return tmp_path
+
+
+def opened(terminal: PtyPeer) -> None:
+    terminal.until("scripted:")
+
+
+@pytest.mark.parametrize(
+    ("answer", "colour", "said"),
+    [((LIGHT,), "blue", "the background is light"), ((DARK,), "cyan", "the background is dark")],
+)
+def test_the_answer_settles_the_theme(
+    folder: Path, answer: tuple[bytes, ...], colour: str, said: str
+) -> None:
+    with peer(folder, *OPTIONS, answers=((ASKED, answer),)) as terminal:
+        opened(terminal)
+        terminal.send("/theme\r")
+        terminal.until(said)
+        terminal.until(lambda: terminal.colours_of("›") == {colour})
+        assert "rgb:" not in terminal.text
+        terminal.send("\x04")
+        assert terminal.ended() == 0
+
+
+def test_an_answer_in_pieces_between_keys_leaks_nothing(folder: Path) -> None:
+    pieces = (b"te", LIGHT[:1], LIGHT[1:2], LIGHT[2:9], LIGHT[9:-1], LIGHT[-1:] + b"rm")
+    with peer(folder, *OPTIONS, answers=((ASKED, pieces),)) as terminal:
+        terminal.until("› term")
+        opened(terminal)
+        terminal.send("\r")
+        terminal.until("Hello.")
+        assert "› term" in terminal.text
+        assert "rgb" not in terminal.text
+        terminal.send("\x04")
+        assert terminal.ended() == 0
+
+
+def test_a_terminal_that_never_answers_delays_nothing(folder: Path) -> None:
+    with peer(folder, *OPTIONS) as terminal:
+        # The prompt stands before the question goes out, and takes keys without an answer.
+        terminal.until(lambda: ASKED in terminal.raw)
+        assert "› ".encode() in terminal.raw.partition(ASKED)[0]
+        terminal.send("hi\x1b")
+        terminal.until("› hi")
+        opened(terminal)
+        terminal.send("\r")
+        terminal.until("Hello.")
+        terminal.send("/theme\r")
+        terminal.until("the terminal does not tell its background")
+        terminal.send("/theme light\r")
+        terminal.until("Theme: light.")
+        terminal.until(lambda: terminal.colours_of("›") == {"blue"})
+        terminal.send("\x04")
+        assert terminal.ended() == 0
+
+
+def test_an_answer_on_its_way_does_not_meet_the_shell(folder: Path) -> None:
+    shell = (
+        "import subprocess, sys;"
+        "subprocess.run([sys.executable, '-m', 'kogniterm', *sys.argv[1:]]);"
+        "print('left'); print(repr(input()))"
+    )
+    with peer(
+        folder,
+        *OPTIONS,
+        program=("-c", shell),
+        answers=((ASKED, (b"\x04", LIGHT)), (b"left", (b"own words\r",))),
+    ) as terminal:
+        terminal.until("'own words'")
+        assert terminal.ended() == 0
+
+
+def test_colorfgbg_answers_without_a_question(folder: Path) -> None:
+    with peer(folder, *OPTIONS, environment={"COLORFGBG": "0;15"}) as terminal:
+        opened(terminal)
+        terminal.send("/theme\r")
+        terminal.until("the background is light")
+        terminal.send("\x04")
+        assert terminal.ended() == 0
+        assert ASKED not in terminal.raw
+
+
+def test_a_theme_chosen_later_asks_then(folder: Path) -> None:
+    with peer(
+        folder, *OPTIONS, environment={"KOGNITERM_THEME": "dark"}, answers=((ASKED, (LIGHT,)),)
+    ) as terminal:
+        opened(terminal)
+        assert ASKED not in terminal.raw
+        terminal.send("/theme auto\r")
+        terminal.until(lambda: terminal.colours_of("›") == {"blue"})
+        terminal.send("\x04")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"theme": "dark"}, {"color": False}, {"colorfgbg": "15;0"}, {"term": "linux"}],
+)
+def test_nobody_is_asked_in_vain(changes: dict[str, object]) -> None:
+    assert worth_asking(Preferences())
+    assert not worth_asking(Preferences(**changes))  # type: ignore[arg-type]  # as parametrized
+
+
+@given(
+    st.text("abc\x1b]1;[A", max_size=8),
+    st.text("abc\x1b]1;[A", max_size=8),
+    st.lists(st.integers(0, 40), max_size=5),
+)
+def test_no_cut_lets_the_answer_through(before: str, after: str, cuts: list[int]) -> None:
+    seen: list[str | None] = []
+    whole = before + LIGHT.decode() + after
+    places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    keys = AnswerFilter(seen.append)
+    keys.expecting = True
+    typed = "".join(keys.feed(whole[a:b]) for a, b in pairwise(places))
+    assert seen == ["light"]
+    assert typed + keys.release() == before + after
+
+
+def test_the_escape_key_still_works_while_an_answer_is_expected() -> None:
+    keys = AnswerFilter(lambda _background: None)
+    keys.expecting = True
+    assert keys.feed("\x1b") == ""
+    assert keys.release() == "\x1b"
+    assert keys.feed("\x1b[A") == "\x1b[A"
+    assert keys.feed("\x1b]11;" + "f" * 100) == "\x1b]11;" + "f" * 100
