@@ -44,7 +44,8 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         reason = Text("An action was refused: {why}", {"why": count.refused[0]})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
     if count.unasked:
-        reason = Text("Nobody was there to answer: {question}", {"question": count.unasked[0]})
+        question = " ".join(count.unasked[0].split())
+        reason = Text("Nobody was there to answer: {question}", {"question": question})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
     message = last_ai(state.messages[-3:])
     if message is not None and message.response_metadata.get("task_done") is False:

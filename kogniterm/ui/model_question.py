@@ -55,7 +55,7 @@ class ModelQuestion:
                 Text(f"{index + 1}", "accent"),
                 Text(one_line(answer, MOST_SHOWN), "accent" if marked else ""),
             )
-        return [*lines, *painter.lines(table, columns)]
+        return [*lines, *(line for line in painter.lines(table, columns) if line.strip())]
 
     def transcript(self, painter: Painter, columns: int, reply: str | None) -> str:
         """What stays in the scrollback: the question and what was answered."""
@@ -64,7 +64,7 @@ class ModelQuestion:
         row.add_row(Text(painter.symbol("arrow"), "accent"), said)
         lines = painter.lines(Text(_("The model asks:"), "heading"), columns)
         lines += self._question(painter, columns)
-        return "\n".join([*lines, *painter.lines(row, columns)]) + "\n\n"
+        return "\n".join([*lines, *painter.lines(row, columns)]).rstrip() + "\n\n"
 
     def _question(self, painter: Painter, columns: int) -> list[str]:
         lines = painter.lines(markdown(clean(self.question), painter.theme), columns)
@@ -96,8 +96,7 @@ async def ask_in_lines(
             break
         prompt = "... "
     reply = question.answer("\n".join(said))
-    if reply is None:
-        write(_("No answer.") + "\n")
+    write((_("No answer.") if reply is None else "") + "\n")
     return reply
 
 

@@ -58,7 +58,7 @@ class ModelQuestionPanel:
         chosen = self._question.number(self._entered())
         if chosen is None and not self._entered().strip():
             chosen = self._picked
-        body = self._question.lines(painter, columns, chosen)
+        body = [*self._question.lines(painter, columns, chosen), ""]
         self._page = max(rows - len(foot), 1)
         hidden = max(len(body) - self._page, 0)
         self._offset = hidden if chosen is not None else min(self._offset, hidden)

@@ -39,6 +39,7 @@ def start(
 
 def ended(child: pexpect.spawn[str]) -> int | None:
     child.expect(pexpect.EOF)
+    child.wait()  # `close` would hang up on a program that has not quite ended
     child.close()
     return child.exitstatus
 
@@ -129,3 +130,49 @@ def test_nobody_is_asked_when_input_is_dev_null(shell: Shell, model: str) -> Non
     line = f"{KOGNITERM} run 'make it' --model {model} --plan never </dev/null"
     child = start(shell, command=line)
     assert ended(child) == 3
+
+
+ASKING = """
+replies:
+  - calls: [{tool: ask_person, arguments: {question: "Which one?", answers: [left, right]}}]
+  - expect: {last_contains: "The person chose: right"}
+    calls: [{tool: ask_person, arguments: {question: "What name?"}}]
+  - expect: {last_contains: "The person answers: two\\nlines"}
+    calls: [{tool: ask_person, arguments: {question: "Anything else?"}}]
+  - expect: {last_contains: "gave no answer"}
+    text: All done here.
+"""
+ANSWER = "Your answer"
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_the_models_questions_are_answered_at_the_terminal(shell: Shell, term: str) -> None:
+    model = shell.script(ASKING)
+    child = start(shell, "run", "go", "--model", model, "--plan", "never", term=term)
+    child.expect_exact("Which one?")
+    child.expect_exact("2 right")
+    child.expect_exact(ANSWER)
+    child.sendline("2")
+    child.expect_exact("What name?")
+    child.expect_exact(ANSWER)
+    child.sendline("two\\")
+    child.expect_exact("... ")
+    child.sendline("lines")
+    child.expect_exact("Anything else?")
+    child.expect_exact(ANSWER)
+    child.sendline("")
+    child.expect_exact("No answer.")
+    child.expect_exact("All done here.")
+    assert ended(child) == 0
+
+
+def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> None:
+    model = shell.script(
+        "replies:\n"
+        '  - calls: [{tool: ask_person, arguments: {question: "Which one?"}}]\n'
+        "  - text: It must be known which one.\n"
+    )
+    result = shell.run("run", "go", "--model", model, "--plan", "never")
+    assert result.returncode == 3
+    assert result.stdout == "It must be known which one.\n"
+    assert "Nobody was there to answer: Which one?" in result.stderr

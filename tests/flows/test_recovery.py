@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -290,3 +290,26 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+async def test_a_question_that_a_kill_left_open_is_asked_again(
+    make_flow: MakeFlow,
+    program: Program,
+) -> None:
+    question = 'calls: [{tool: ask_person, arguments: {question: "Which one?", answers: [a, b]}}]'
+    program.kill(make_flow(f"replies: [{{{question}}}, {{text: Done.}}]"), "kill:after-decision")
+    flow = make_flow(ANSWER, decisions=[])
+    session = flow.open("last")
+    assert [request.tool for request in session.state.waiting] == ["ask_person"]
+    asked: list[str] = []
+
+    async def ask(words: str, answers: Sequence[str]) -> str | None:
+        asked.append(words)
+        return answers[1]
+
+    assert flow.person is not None
+    answer = await session.run(None, approver=flow.person, sink=flow.tell, ask=ask)
+    assert asked == ["Which one?"]
+    assert flow.shown[2] == "The person chose: b"
+    assert (answer.exit_code, answer.text) == (0, "Told.")
+    assert notices(flow) == ""

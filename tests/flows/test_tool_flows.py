@@ -82,23 +82,30 @@ async def test_the_person_is_asked_and_the_choice_reaches_the_model(make_flow: M
 replies:
   - {call("ask_person", '{question: "Which one?", answers: [left, right]}')}
   - {call("ask_person", '{question: "And why?", answers: [fast, cheap]}')}
+  - {call("ask_person", '{question: "What name?"}')}
   - {{text: Done.}}
 """
     flow = make_flow(script, decisions=[])
     session = flow.open()
     seen: list[tuple[str, Sequence[str]]] = []
-    replies = ["right", ""]
+    replies = ["right", "both\nof them", None]
 
-    async def ask(question: str, answers: Sequence[str]) -> str:
+    async def ask(question: str, answers: Sequence[str]) -> str | None:
         seen.append((question, answers))
         return replies.pop(0)
 
     assert flow.person is not None
-    await session.run(UserInput("go"), approver=flow.person, sink=flow.tell, ask=ask)
-    assert seen == [("Which one?", ["left", "right"]), ("And why?", ["fast", "cheap"])]
+    answer = await session.run(UserInput("go"), approver=flow.person, sink=flow.tell, ask=ask)
+    assert seen == [
+        ("Which one?", ["left", "right"]),
+        ("And why?", ["fast", "cheap"]),
+        ("What name?", []),
+    ]
     assert flow.shown[2] == "The person chose: right"
-    assert "own words" in flow.shown[4]
+    assert flow.shown[4] == "The person answers: both\nof them"
+    assert flow.shown[6].startswith("The person gave no answer.")
     assert flow.person.asked == []
+    assert answer.exit_code == 0
 
 
 async def test_where_nobody_is_the_model_is_told(make_flow: MakeFlow) -> None:
@@ -111,6 +118,8 @@ replies:
     answer = await flow.run()
     assert "Nobody is there to answer" in flow.shown[2]
     assert answer.text == "I chose left."
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert "Which one?" in str(answer.reason)
     assert flow.of(events.ActionEnded)[0].failed
 
 

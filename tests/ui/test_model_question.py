@@ -1,0 +1,173 @@
+"""A question of the model's: chosen by number or arrow, said in words, or left without answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from prompt_toolkit.input.base import PipeInput
+
+from kogniterm.ui.model_question import ModelQuestion, ask_in_lines
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.theme import choose
+from tests.ui.face import PlayedSession
+from tests.ui.screen import Live, keyboard, live_repl
+
+PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+ANSWERS = ("left", "right")
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with keyboard() as pipe:
+        yield pipe
+
+
+class Asking:
+    """A REPL whose turn asks one question."""
+
+    def __init__(
+        self, keys: PipeInput, question: str, answers: Sequence[str], rows: int = 24
+    ) -> None:
+        self.replies: list[str | None] = []
+
+        async def play(_session: PlayedSession, _given: Any, _approver: Any, _sink: Any) -> None:
+            self.replies.append(await self.live.repl.ask_person(question, answers))
+
+        self.live: Live
+        self.live, self.session = live_repl(keys, play, rows=rows)
+
+    async def asked(self) -> None:
+        """Start the turn and wait until the question has the keyboard."""
+        self.live.press("go\r")
+        await self.live.until("[Esc] no answer")
+
+    async def over(self) -> str:
+        """Wait for the end of the turn; what then stands on the screen."""
+        await self.live.until("1.2k tokens in")
+        text = self.live.terminal.text
+        assert await self.live.leave() == 0
+        return text
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("2\r", "right"),
+        ("\x1b[B\x1b[B\r", "right"),
+        ("\x1b[A\r", "right"),
+        ("\x1b[B\x1b[B\x1b[B\r", "left"),
+        (" neither \r", "neither"),
+        ("3\r", "3"),
+        ("one\x1b\rtwo\r", "one\ntwo"),
+        ("one\\\rtwo\r", "one\ntwo"),
+        ("\r\r1\r", "left"),
+    ],
+)
+async def test_an_answer_is_chosen_or_said(keys: PipeInput, typed: str, answer: str) -> None:
+    asking = Asking(keys, "Which **one**?", ANSWERS)
+    await asking.asked()
+    asking.live.press(typed)
+    shown = await asking.over()
+    assert asking.replies == [answer]
+    assert "Which one?\n" + "\n".join(f"→ {answer}".split("\n")[:1]) in shown
+
+
+async def test_esc_gives_no_answer(keys: PipeInput) -> None:
+    asking = Asking(keys, "What name?", ())
+    await asking.asked()
+    asking.live.press("half a thou\x1b")
+    shown = await asking.over()
+    assert asking.replies == [None]
+    assert "What name?\n→ No answer." in shown
+
+
+async def test_ctrl_c_clears_the_line_and_then_stops_the_turn(keys: PipeInput) -> None:
+    asking = Asking(keys, "What name?", ())
+    await asking.asked()
+    asking.live.press("half")
+    await asking.live.until("› half")
+    asking.live.press("\x03")
+    await asking.live.until(lambda: "› half" not in asking.live.terminal.text, "cleared")
+    asking.live.press("\x03")
+    await asking.live.until("The turn was stopped.")
+    assert asking.replies == []
+    asking.live.press("\x03")  # what was asked for stands on the line again
+    assert await asking.live.leave() == 0
+
+
+async def test_the_answer_that_a_number_or_an_arrow_means_is_marked(keys: PipeInput) -> None:
+    asking = Asking(keys, "Which one?", ANSWERS)
+    await asking.asked()
+    asking.live.press("2")
+    await asking.live.until("▸ 2 right")
+    asking.live.press("\x7f\x1b[B")
+    await asking.live.until("▸ 1 left")
+    asking.live.press("\r")
+    await asking.over()
+    assert asking.replies == ["left"]
+
+
+async def test_a_draft_is_not_taken_for_an_answer(keys: PipeInput) -> None:
+    asking = Asking(keys, "Which one?", ANSWERS)
+    await asking.asked()
+    asking.live.press("1\r")
+    await asking.live.until("1.2k tokens in")
+    asking.live.press("a draft")
+    await asking.live.until("› a draft")
+    assert asking.replies == ["left"]
+    asking.live.press("\x03")
+    assert await asking.live.leave() == 0
+
+
+async def test_a_question_longer_than_the_screen_can_be_read(keys: PipeInput) -> None:
+    words = "\n\n".join(f"line {number} of the question" for number in range(30))
+    asking = Asking(keys, words, ANSWERS, rows=14)
+    asking.live.press("go\r")
+    await asking.live.until("[Page-Down] more")
+    assert "line 0 of" in "\n".join(asking.live.terminal.shown)
+    asking.live.press("\x1b[6~\x1b[6~\x1b[6~\x1b[6~\x1b[6~\x1b[6~")
+    await asking.live.until(
+        lambda: "2 right" in "\n".join(asking.live.terminal.shown), "the answers"
+    )
+    asking.live.press("2\r")
+    await asking.over()
+    assert asking.replies == ["right"]
+
+
+def test_what_the_model_wrote_cannot_move_the_cursor() -> None:
+    question = ModelQuestion("Which\x1b[2J\u202eone?", ("le\x1b]0;x\x07ft", "a\nb"))
+    lines = question.lines(PLAIN, 60)
+    assert not any(set("\x1b\x07\u202e") & set(line) for line in lines)
+    assert lines[-1] == "  2 a b"
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        (["2"], "right"),
+        (["my own", ], "my own"),
+        (["a\\", "b"], "a\nb"),
+        ([""], None),
+        (["\x1b"], None),
+        ([None], None),
+    ],
+)  # fmt: skip
+async def test_line_by_line(typed: list[str | None], answer: str | None) -> None:
+    shown: list[str] = []
+
+    async def read_line(prompt: str, prefill: str) -> str | None:
+        shown.append(prompt)
+        return typed.pop(0)
+
+    reply = await ask_in_lines(
+        ModelQuestion("Which?", ANSWERS),
+        read_line=read_line,
+        write=shown.append,
+        painter=PLAIN,
+        columns=60,
+    )
+    assert reply == answer
+    assert shown[0] == "The model asks:\nWhich?\n  1 left\n  2 right\n"
+    assert ("No answer." in "".join(shown)) == (answer is None)
