@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -177,7 +178,9 @@ def walk(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
         for index, step in enumerate(steps, start=1):
             number = f"{prefix}{index}"
             yield number, step
-            yield from deeper(step.substeps, f"{number}.")
+            ended = step.status not in ("pending", "active")
+            parts = [replace(one, status=step.status) if ended else one for one in step.substeps]
+            yield from deeper(tuple(parts), f"{number}.")
 
     return deeper(plan.steps, "")
 
