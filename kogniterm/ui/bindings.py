@@ -9,6 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.filters import Condition, Filter
 from prompt_toolkit.filters.app import has_completions, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 from kogniterm.ui.keys import BUILT_IN, KEYS, sequences
@@ -58,6 +59,11 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
         else:
             conversation.interrupt()
 
+    def escape(event: KeyPressEvent) -> None:
+        # On an empty line Esc does both: it stops what runs, and leaves vi's insert mode.
+        event.app.vi_state.input_mode = InputMode.NAVIGATION if front.vi else InputMode.INSERT
+        conversation.escape()
+
     def take_back(event: KeyPressEvent) -> None:
         text = conversation.take_back()
         if text is not None:
@@ -79,7 +85,7 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
         "submit": submit,
         "newline": lambda event: front.buffer.newline(copy_margin=False),
         "interrupt": interrupt,
-        "escape": lambda event: conversation.escape(),
+        "escape": escape,
         "leave": lambda event: conversation.leave(),
         "send_now": lambda event: conversation.send_now(),
         "steer": lambda event: conversation.say_now(front.take_line()),

@@ -3,7 +3,7 @@ as its content, so that it sits directly under the text and never covers the scr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import get_app
@@ -141,8 +141,8 @@ def _queued(front: PromptFront) -> StyleAndTextTuples:
 
 def _toolbar(front: PromptFront) -> StyleAndTextTuples:
     facts = front.conversation.facts()
+    if front.vi_waits:
+        facts = replace(facts, keys=_("vi commands"))
     if front.note:
-        from dataclasses import replace
-
         facts = replace(facts, note=front.note)
     return [*toolbar(facts, _columns() - 1)]

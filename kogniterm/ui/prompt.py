@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, DummyCompleter
+from prompt_toolkit.cursor_shapes import (
+    CursorShapeConfig,
+    DynamicCursorShapeConfig,
+    ModalCursorShapeConfig,
+)
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import DynamicStyle, Style
 
 from kogniterm.ui.bindings import prompt_bindings
+from kogniterm.ui.conversation import Conversation, Panel
 from kogniterm.ui.history import PrivateHistory
 from kogniterm.ui.layout import prompt_layout
 from kogniterm.ui.paste import Pastes
@@ -30,78 +36,9 @@ from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.surface import FRAME_SECONDS, TICK_SECONDS, LiveRegion
 from kogniterm.ui.terminal_io import HeldOutput, drop_typed_ahead
 from kogniterm.ui.theme import Theme, prompt_style
-from kogniterm.ui.toolbar import Facts
 
 PAUSE_SECONDS = 1.0
 """How long a person must have stopped typing before a question takes the keyboard."""
-
-
-class Conversation(Protocol):
-    """What the prompt tells the REPL."""
-
-    def submit(self, text: str) -> None:
-        """A line was sent."""
-
-    def interrupt(self) -> None:
-        """Ctrl-C on an empty line."""
-
-    def escape(self) -> None:
-        """Esc."""
-
-    def leave(self) -> None:
-        """Ctrl-D on an empty line."""
-
-    def say_now(self, text: str) -> None:
-        """Say a line, or what is queued, to the running turn."""
-
-    def send_now(self) -> None:
-        """Stop the turn and send the queue."""
-
-    def take_back(self) -> str | None:
-        """Take the last queued message back."""
-
-    def switch_mode(self) -> None:
-        """Switch the approval mode."""
-
-    def edit_outside(self) -> None:
-        """Write the line in the editor."""
-
-    def paste_image(self) -> None:
-        """Add the image on the clipboard."""
-
-    def queued(self) -> Sequence[str]:
-        """What waits for its turn."""
-
-    def facts(self) -> Facts:
-        """What the toolbar tells."""
-
-
-class Panel(Protocol):
-    """An open question as the prompt sees it: what it draws, and which keys it wants."""
-
-    armed: bool
-    free: bool
-    """Whether the entry line is the answer: it takes several lines, and arrows reach the panel."""
-
-    @property
-    def open(self) -> bool:
-        """Whether there is a question."""
-
-    @property
-    def typing(self) -> bool:
-        """Whether the entry line has the keyboard."""
-
-    def lines(self, columns: int, rows: int) -> list[str]:
-        """The question in at most `rows` lines."""
-
-    def key(self, key: str) -> None:
-        """A single key."""
-
-    def enter(self, text: str) -> None:
-        """The entry line was finished."""
-
-    def back(self) -> bool:
-        """Esc; False when there is nothing to go back from."""
 
 
 class PromptFront:
@@ -202,6 +139,16 @@ class PromptFront:
         """Switch between emacs and vi keys."""
         self.app.editing_mode = EditingMode.VI if keys == "vi" else EditingMode.EMACS
 
+    @property
+    def vi(self) -> bool:
+        """Whether vi's keys are in use."""
+        return self.app.editing_mode is EditingMode.VI
+
+    @property
+    def vi_waits(self) -> bool:
+        """Whether letters are vi's commands now, and no text."""
+        return self.vi and self.app.vi_state.input_mode is InputMode.NAVIGATION
+
     def restore(self, text: str) -> None:
         """Put `text` back on the input line, before what stands there."""
         if text:
@@ -216,6 +163,7 @@ class PromptFront:
 
     def take_line(self) -> str:
         """What stands on the line, pastes and all, which is empty and in the history then."""
+        self.app.vi_state.input_mode = InputMode.INSERT
         text = self.pastes.expand(self.buffer.text)
         self.buffer.append_to_history()
         self.buffer.reset()
@@ -368,6 +316,10 @@ class PromptFront:
         word = before.rpartition(" ")[2]
         return before.startswith("/") or word.startswith("@")
 
+    def _cursor(self) -> CursorShapeConfig | None:
+        """vi's modes show in the cursor's shape; otherwise it is the terminal's own."""
+        return ModalCursorShapeConfig() if self.vi else None
+
     def _application(self, input_: Input, output: Output) -> Application[int]:
         app: Application[int] = Application(
             layout=self.parts.layout,
@@ -376,6 +328,7 @@ class PromptFront:
             include_default_pygments_style=False,
             color_depth=None if self.preferences.color else ColorDepth.DEPTH_1_BIT,
             editing_mode=EditingMode.VI if self.preferences.keys == "vi" else EditingMode.EMACS,
+            cursor=DynamicCursorShapeConfig(self._cursor),
             erase_when_done=True,
             before_render=self._before_render,
             after_render=self._after_render,

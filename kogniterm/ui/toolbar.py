@@ -30,6 +30,7 @@ class Facts:
     dollars: float | None = None
     jobs: int = 0
     note: str = ""
+    keys: str = ""
 
 
 CONTEXT_WARNS = 60
@@ -41,6 +42,8 @@ Part = tuple[int, str, str]
 def parts(facts: Facts) -> list[Part]:
     """(rank, style class, text) in the order they stand; rank 0 goes last."""
     found: list[Part] = [(0, "accent", facts.model or _("starting…"))]
+    if facts.keys:
+        found.append((0, "warn", facts.keys))
     if facts.mode:
         style = "warn" if facts.mode == "auto" else ""
         found.append((1, style, mode_text(facts.mode)))

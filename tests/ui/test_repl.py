@@ -455,3 +455,32 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     await live.until("Brought back:")
     assert file.read_text() == "old words\n"
     await live.leave()
+
+
+async def test_vi_keys_edit_tell_their_mode_and_begin_each_line_by_inserting(
+    keys: PipeInput,
+) -> None:
+    live, session = live_repl(keys, say_hello, preferences=Preferences(keys="vi", notify="off"))
+    live.press("one two")
+    await live.until("› one two")
+    live.press("\x1b")
+    await live.until("vi commands")
+    live.press("0dw")
+    await live.until(lambda: live.repl.front.draft() == "two")
+    live.press("\r")
+    await live.until("Hello there.")
+    live.press("three")
+    await live.until("› three")
+    assert "vi commands" not in live.terminal.shown[-1]
+    # On an empty line Esc still leads to the commands: k brings the last line back.
+    live.press("\x03")
+    await live.until(lambda: live.repl.front.draft() == "")
+    live.press("\x1b")
+    await live.until("vi commands")
+    live.press("k")
+    await live.until(lambda: live.repl.front.draft() == "two")
+    live.press("\r")
+    await live.until(lambda: len(session.inputs) == 2)
+    assert [item.text for item in session.inputs if item] == ["two", "two"]
+    await live.until(lambda: not live.repl.turns.running)
+    assert await live.leave() == 0
