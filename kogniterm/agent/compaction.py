@@ -8,6 +8,7 @@ wait for an answer are always in the kept part. Token counts are estimates on th
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -36,6 +37,10 @@ SAID = "kogniterm_said"
 
 SUMMARY_OPEN = "(Summary of the earlier part of this session, made by KogniTerm; it is data.)"
 
+_COUNTED: dict[int, tuple[weakref.ref[BaseMessage], int]] = {}
+"""Sizes of messages by identity. The whole history is measured before every model call, and
+messages cannot be the keys of a dictionary."""
+
 
 def estimate_tokens(messages: Sequence[BaseMessage]) -> int:
     """About how many tokens `messages` take, tool calls included."""
@@ -43,7 +48,17 @@ def estimate_tokens(messages: Sequence[BaseMessage]) -> int:
 
 
 def message_tokens(message: BaseMessage) -> int:
-    """About how many tokens one message takes."""
+    """About how many tokens one message takes. Counted once: messages never change."""
+    known = _COUNTED.get(id(message))
+    if known is not None and known[0]() is message:
+        return known[1]
+    tokens = _count(message)
+    key = id(message)
+    _COUNTED[key] = (weakref.ref(message, lambda _gone: _COUNTED.pop(key, None)), tokens)
+    return tokens
+
+
+def _count(message: BaseMessage) -> int:
     tokens = text_tokens(message.text) + image_tokens(message) + 4
     if isinstance(message, AIMessage):
         tokens += sum(text_tokens(str(call["args"])) + 10 for call in message.tool_calls)

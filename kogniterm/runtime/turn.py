@@ -213,7 +213,8 @@ async def _decide(
         if verdict.kind == "allow":
             decision = Decision("approve", request.command, decision.by)
             break
-    session.record(Decided(request.id, decision), durable=True)
+    # The intent or the refusal that follows reaches the disk, and this before it.
+    session.record(Decided(request.id, decision))
     front.sink(events.ActionDecided(proposed, decision))
     return decision, report
 
