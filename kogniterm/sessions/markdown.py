@@ -21,7 +21,7 @@ from kogniterm.sessions.records import (
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.stored import stored_records
 from kogniterm.sessions.texts import content_of, is_image
-from kogniterm.types import Plan, PlanStep
+from kogniterm.types import NodeUpdate, Plan, PlanStep
 
 _MARKS = {"done": "x", "failed": "!", "skipped": "-"}
 
@@ -50,6 +50,9 @@ def _part(body: RecordBody) -> Iterator[str]:
         case NodeRan(update=update):
             if update.plan is not None:
                 yield _plan(update.plan)
+            if update.agent:
+                yield from _of_agent(update)
+                return
             for message in update.messages:
                 text = content_of(message).strip()
                 if text:
@@ -80,6 +83,16 @@ def _images(content: str | list[Any]) -> Iterator[str]:
             known = block.get("extras", {})
             size = f"{known.get('width')}x{known.get('height')} pixels"
             yield f"*Image: {_one_line(str(known.get('name')))}, {size}*\n\n"
+
+
+def _of_agent(update: NodeUpdate) -> Iterator[str]:
+    """What a sub-agent saw and said; its answer comes again as the result of its task."""
+    for message in update.messages:
+        text = content_of(message).strip()
+        if message.type == "human" and text:
+            yield f"*A sub-agent is told:*\n\n{_quoted(text)}\n\n"
+        elif text and (message.type != "ai" or getattr(message, "tool_calls", ())):
+            yield text + "\n\n"
 
 
 def _plan(plan: Plan) -> str:

@@ -89,6 +89,7 @@ class CommandFrame:
         *,
         clock: Callable[[], float],
         own: bool = False,
+        indent: int = 0,
     ) -> None:
         self.command = command
         self.cwd = cwd
@@ -96,6 +97,7 @@ class CommandFrame:
         self.waiting: Waiting | None = None
         self.own = own
         self.lent = False
+        self._indent = " " * indent
         self._started = started
         self._clock = clock
 
@@ -106,6 +108,12 @@ class CommandFrame:
 
     def header(self, painter: Painter, width: int, rows: int = COMMAND_ROWS) -> list[str]:
         """The command as approved, in at most `rows` lines."""
+        return self._indented(self._header(painter, width - len(self._indent), rows))
+
+    def _indented(self, lines: list[str]) -> list[str]:
+        return [self._indent + line for line in lines] if self._indent else lines
+
+    def _header(self, painter: Painter, width: int, rows: int = COMMAND_ROWS) -> list[str]:
         lines = command_lines(self.command, painter, width, top=True)
         hidden = len(lines) - rows
         if hidden <= 0:
@@ -117,7 +125,8 @@ class CommandFrame:
 
     def live(self, painter: Painter, width: int, rows: int) -> list[str]:
         """The frame while the command runs, in at most `rows` lines."""
-        lines = self.header(painter, width, max(min(LIVE_COMMAND_ROWS, rows - 2), 1))
+        width -= len(self._indent)
+        lines = self._header(painter, width, max(min(LIVE_COMMAND_ROWS, rows - 2), 1))
         room = max(min(rows - len(lines) - 1, LIVE_ROWS), 0)
         shown = screen_lines(self.output.tail(LIVE_BYTES))[-room:] if room else []
         hidden = self.output.newlines - len(shown)
@@ -127,7 +136,7 @@ class CommandFrame:
         told = self.waiting is not None and worth_telling(self.waiting)
         foot.append(self._state(hidden), "warn" if told else "muted")
         foot.truncate(width, overflow="ellipsis")
-        return [*lines, *painter.lines(foot, width)]
+        return self._indented([*lines, *painter.lines(foot, width)])
 
     def handed_over(self, painter: Painter, width: int, rows: int) -> str:
         """The frame for good as the person gets the keyboard: from here on the command writes
@@ -141,15 +150,16 @@ class CommandFrame:
         self, result: CommandResult, painter: Painter, fold: int, width: int, number: int
     ) -> str:
         """The frame for good: header, folded output, how it ended."""
+        width -= len(self._indent)
         if self.lent:
-            return painter.paint(self.footer(result, painter), width)
+            return self._put(painter.paint(self.footer(result, painter), width))
         shown, hidden = self._folded(result, fold)
         whole = self.output.bytes >= result.output_bytes
         folded = plural("{count} line folded", "{count} lines folded", hidden)
         if not whole:
             # A flood is not handed to the screen whole: lines cannot be counted, bytes can.
             folded = _("most of {size} folded").format(size=size(result.output_bytes))
-        parts = [f"{line}\n" for line in self.header(painter, width)]
+        parts = [f"{line}\n" for line in self._header(painter, width)]
         for index, line in enumerate(shown):
             if hidden and index == fold // 4:
                 note = Text()
@@ -158,7 +168,12 @@ class CommandFrame:
                 parts.append(painter.paint(note, width))
             parts.append(self._output_line(line, painter, width) + "\n")
         parts.append(painter.paint(self.footer(result, painter), width))
-        return "".join(parts)
+        return self._put("".join(parts))
+
+    def _put(self, text: str) -> str:
+        """`text` where the frame stands; lines without anything stay empty."""
+        lines = (self._indent + line if line.strip() else line for line in text.split("\n"))
+        return "\n".join(lines) if self._indent else text
 
     def footer(self, result: CommandResult, painter: Painter) -> RenderableType:
         """How the command ended, in one line."""

@@ -103,7 +103,7 @@ class Question:
 
     def document(self, painter: Painter, width: int) -> Document:
         """The question at `width` columns."""
-        lines = painter.lines(self._title(), width)
+        lines = painter.lines(self._title(painter), width)
         lines += self._command_lines(painter, width)
         change = self._diff()
         if change:
@@ -118,13 +118,13 @@ class Question:
 
     def transcript(self, painter: Painter, width: int) -> str:
         """What stays in the scrollback of a question that was answered: title and command."""
-        lines = painter.lines(self._title(), width) + self._command_lines(painter, width)
+        lines = painter.lines(self._title(painter), width) + self._command_lines(painter, width)
         change = self._diff()
         if change:
             lines += painter.lines(diff(change, limit=40), width)
         return "\n".join(lines) + "\n"
 
-    def _title(self) -> Text:
+    def _title(self, painter: Painter) -> Text:
         text = Text()
         questions = {
             "command": _("Run this command?"),
@@ -137,6 +137,9 @@ class Question:
         text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])
         if self.original is not None:
             text.append("  " + _("changed by you"), "accent")
+        if self.request.agent:
+            asks = _("A sub-agent asks: {task}").format(task=one_line(self.request.agent_task))
+            text.append(f"\n{painter.symbol('active')} {asks}", "accent")
         return text
 
     def _command_lines(self, painter: Painter, width: int) -> list[str]:

@@ -27,6 +27,7 @@ from kogniterm.ui.markdown_stream import MarkdownStream
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.status import Retry, Status
 from kogniterm.ui.surface import Surface
+from kogniterm.ui.tool_lines import DELEGATE, AgentLines, tool_line
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
@@ -85,6 +86,7 @@ class ScreenSink:
         self.finished: list[Finished] = []
         self.running = False
         self.folders: dict[str, str] = {}
+        self.agents = AgentLines()
         self._attention = attention
         self._clock = clock
         self._status = Status(clock)
@@ -156,6 +158,7 @@ class ScreenSink:
             ev.PlanReviewed: self._plan_reviewed,
             ev.PlanChanged: self._plan_changed,
             ev.ToolRan: self._tool_ran,
+            ev.AgentStarted: self._agent_started,
             ev.ActionProposed: self._action_proposed,
             ev.ActionDecided: self._action_decided,
             ev.CommandStarted: self._command_started,
@@ -169,6 +172,7 @@ class ScreenSink:
 
     def _turn_started(self, event: ev.TurnStarted) -> None:
         self._turn = _Turn()
+        self.agents.clear()
         self.plan = None
         self._status.start()
         self._status.now(_("Thinking"))
@@ -177,7 +181,10 @@ class ScreenSink:
     def _model_called(self, event: ev.ModelCalled) -> None:
         self._turn.streamed = ""
         planning = event.purpose == "create_plan"
-        self._status.now(_("Understanding the task") if planning else _("Thinking"))
+        if self.agents.at_work:
+            self._status.now(_("A sub-agent thinks"))
+        else:
+            self._status.now(_("Understanding the task") if planning else _("Thinking"))
         self.surface.refresh()
 
     def _answer_delta(self, event: ev.AnswerDelta) -> None:
@@ -235,11 +242,24 @@ class ScreenSink:
     def _tool_ran(self, event: ev.ToolRan) -> None:
         if event.name in _QUIET_TOOLS and not event.failed:
             return
-        self.write(self._tool_line(event.name, event.arguments, event.observation, event.failed))
+        ended = self.agents.ended(event, self.painter) if event.name == DELEGATE else None
+        if ended is None:
+            ran = event.name, event.arguments, event.observation
+            ended = self.agents.inside(
+                event.agent, tool_line(self.painter, *ran, failed=event.failed)
+            )
+        self.write(ended)
+
+    def _agent_started(self, event: ev.AgentStarted) -> None:
+        self._finish_block()
+        self.write(self.agents.started(event, self.painter))
 
     def _action_proposed(self, event: ev.ActionProposed) -> None:
         self._finish_block()
         self.folders[event.request.id] = event.cwd
+        begun = self.agents.proposed(event.request, self.painter)
+        if begun is not None:
+            self.write(begun)
         if event.verdict.kind != "deny":
             return
         from kogniterm.approval.display import render
@@ -259,13 +279,18 @@ class ScreenSink:
         line.append(_("You rejected it"), "bad")
         if event.decision.reason:
             line.append(f": {one_line(event.decision.reason)}", "muted")
-        self.write(line)
+        self.write(self.agents.inside_action(event.request.id, line))
 
     def _command_started(self, event: ev.CommandStarted) -> None:
         self._finish_block()
         own = not self.running
         self.frame = CommandFrame(
-            event.command, event.cwd, self._clock(), clock=self._clock, own=own
+            event.command,
+            event.cwd,
+            self._clock(),
+            clock=self._clock,
+            own=own,
+            indent=self.agents.indent(event.request_id),
         )
         self._status.now(_("Running the command"))
         if own:
@@ -300,7 +325,8 @@ class ScreenSink:
     def _action_ended(self, event: ev.ActionEnded) -> None:
         if event.tool == "ask_person" and not event.failed:
             return  # whoever asked has shown question and answer
-        self.write(self._tool_line(event.tool, "", event.observation, event.failed))
+        line = tool_line(self.painter, event.tool, "", event.observation, failed=event.failed)
+        self.write(self.agents.inside_action(event.request_id, line))
 
     def _notice(self, event: ev.Notice) -> None:
         self._finish_block()
@@ -332,17 +358,6 @@ class ScreenSink:
             self._attention.call(_("KogniTerm: the turn is over"))
 
     # --- pieces --------------------------------------------------------------------------------
-
-    def _tool_line(self, name: str, arguments: str, observation: str, failed: bool) -> Text:
-        line = Text()
-        sign = "failed" if failed else "bullet"
-        line.append(f"{self.painter.symbol(sign)} ", "bad" if failed else "accent")
-        line.append(name)
-        if arguments:
-            line.append(f" {one_line(arguments, 120)}", "muted")
-        if failed or not arguments:
-            line.append(f": {one_line(observation, 160)}", "bad" if failed else "muted")
-        return line
 
     def _finish_block(self) -> None:
         rest = self._stream.finish()

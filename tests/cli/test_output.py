@@ -89,6 +89,7 @@ def test_json_is_one_object_with_everything() -> None:
                 "tool": "execute_command",
                 "command": "echo hi",
                 "purpose": "greet",
+                "agent": None,
                 "status": "exited",
                 "risk": "safe_readonly",
                 "decided_by": "person",
