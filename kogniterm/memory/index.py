@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kogniterm.memory import words
-from kogniterm.memory.stemming import english, root, spanish
+from kogniterm.memory.stemming import root
 
 K1 = 0.9
 B = 0.4
 RELATED = 0.35
 SAME_ROOT = 0.6
+TRANSLATED = 0.8
 NEAR_SPELLING = 0.6
 KEYWORD = 0.6
 ADJACENT = 0.15
@@ -102,12 +103,17 @@ class WordIndex:
         """
         if not self._entries:
             return {}
-        asked = words.tokens(question)
+        spoken = words.language(question)
+        asked = words.tokens(question, spoken)
         names = {name for match in _NAME.findall(question) for name in words.raw_words(match)}
         weighed = [
-            (self._rarities(concept), (1 + math.log(count)) * (NAME if word in names else 1.0))
-            for word, count, concept in self._concepts(asked)
+            (
+                self._rarities(self._alternatives(token, spoken, token.word in names)),
+                (1 + math.log(count)) * (NAME if token.word in names else 1.0),
+            )
+            for token, count in Counter(asked).items()
         ]
+        weighed += [(self._rarities({term: 1.0}), 1.0) for term in self._joined(question, spoken)]
         weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
         ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
         scores = {fact_id: 0.0 for fact_id in also if fact_id in self._entries}
@@ -129,38 +135,62 @@ class WordIndex:
             return scores
         return {fact_id: scores[fact_id] for fact_id in (*best, *also) if fact_id in scores}
 
-    def _concepts(self, asked: Sequence[words.Token]) -> list[tuple[str, int, Mapping[str, float]]]:
-        """For each different question word, the indexed terms that answer it, with weights."""
-        counts = Counter(token.word for token in asked)
-        stems = {token.word: token.stem for token in asked}
-        return [
-            (word, count, self._alternatives(word, stems[word])) for word, count in counts.items()
-        ]
-
-    def _alternatives(self, word: str, stem: str) -> dict[str, float]:
+    def _alternatives(
+        self, token: words.Token, spoken: words.Language, is_name: bool
+    ) -> dict[str, float]:
+        """The indexed terms that answer a question word, with weights. A name is not translated."""
         found: dict[str, float] = {}
-        lemma = words.irregular_forms().get(word, word)
-        exact = {stem, english(lemma), spanish(word)}
+        other_language: words.Language = "en" if spoken == "es" else "es"
+        exact = (token.stem, words.stem(token.word, other_language))
         for term in exact:
             if term in self._postings:
                 found[term] = 1.0
         for term in exact:
             for other in self._roots.get(root(term), ()):
                 found.setdefault(other, SAME_ROOT)
-        for term in exact:
-            for other in words.related_stems().get(term, ()):
-                if other in self._postings:
-                    found.setdefault(other, RELATED)
-        if not found and len(word) >= 5 and word.isalpha():
-            found.update(dict.fromkeys(self._near(stem), NEAR_SPELLING))
+        if not is_name:
+            self._also(found, words.translated_stems(spoken).get(token.stem, ()), TRANSLATED)
+            for term in exact:
+                self._also(found, words.related_stems().get(term, ()), RELATED)
+            if not found:
+                others = words.translated_stems(other_language)
+                self._also(found, others.get(exact[1], ()), TRANSLATED)
+        if not found and len(token.word) >= 5 and token.word.isalpha():
+            found.update(dict.fromkeys(self._near(token), NEAR_SPELLING))
+            if not found:
+                found.update(dict.fromkeys(self._parts(token.word, spoken), SAME_ROOT))
         return found
 
-    def _near(self, stem: str) -> Iterable[str]:
-        """Indexed terms one edit away that start with the same letter: spelling mistakes."""
-        for length in (len(stem) - 1, len(stem), len(stem) + 1):
-            for term in self._shapes.get((stem[0], length), ()):
-                if _one_edit_apart(stem, term):
+    def _joined(self, question: str, spoken: words.Language) -> Iterable[str]:
+        """Indexed terms that the question writes as two words: "stand up" finds "standup"."""
+        for one, two in pairwise(words.raw_words(question)):
+            term = words.stem(one + two, spoken)
+            if term in self._postings:
+                yield term
+
+    def _also(self, found: dict[str, float], stems: Iterable[str], weight: float) -> None:
+        for stem in stems:
+            if stem in self._postings:
+                found.setdefault(stem, weight)
+
+    def _near(self, token: words.Token) -> Iterable[str]:
+        """Indexed terms that a misspelt word may mean: one edit away, whole or without its ending.
+
+        A slip keeps an ending from being taken off: "educaton" is "educ" with four letters more.
+        """
+        for length in range(max(4, len(token.word) - 4), len(token.word) + 2):
+            for term in self._shapes.get((token.word[0], length), ()):
+                if _is_slip(token, term):
                     yield term
+
+    def _parts(self, word: str, spoken: words.Language) -> Iterable[str]:
+        """Indexed terms that `word` is put together of: "frontend" finds "front end"."""
+        dropped = words.stopwords(spoken)
+        for middle in range(2, len(word) - 1):
+            parts = word[:middle], word[middle:]
+            held = [words.stem(part, spoken) for part in parts if part not in dropped]
+            if any(len(one) > 3 for one in held) and all(one in self._postings for one in held):
+                yield from held
 
     def _rarities(self, concept: Mapping[str, float]) -> dict[str, float]:
         """The most that each term of a concept can add to a score."""
@@ -207,7 +237,7 @@ class WordIndex:
         if not pairs:
             return 1.0
         held = self._entries[fact_id].terms
-        kept = sum(pair in pairs for pair in pairwise(held))
+        kept = sum(map(pairs.__contains__, pairwise(held)))
         return 1.0 + ADJACENT * min(kept, 2)
 
 
@@ -228,6 +258,19 @@ def _frequencies(entry: Entry) -> dict[str, float]:
     for term in entry.extra:
         frequencies[term] = frequencies.get(term, 0.0) + KEYWORD
     return frequencies
+
+
+def _is_slip(token: words.Token, term: str) -> bool:
+    """Whether `token` may be `term` misspelt, with or without an ending of up to four letters."""
+    word = token.word
+    if not (term[1] in word[1:3] or term[2] == word[2]):
+        return False
+    if word.startswith(term) or _one_edit_apart(token.stem, term):
+        return True
+    if len(term) < 5:
+        return False
+    cuts = (len(term) - 1, len(term), len(term) + 1)
+    return any(_one_edit_apart(word[:cut], term) for cut in cuts if 0 < len(word) - cut <= 4)
 
 
 def _one_edit_apart(one: str, two: str) -> bool:

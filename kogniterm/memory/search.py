@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 
-from kogniterm.memory import dates, decay
+from kogniterm.memory import dates, decay, words
 from kogniterm.memory.index import Entry, WordIndex
 from kogniterm.memory.records import Fact, Recall
 from kogniterm.memory.repository import FactRepository, IndexedFact, Version
@@ -22,6 +22,8 @@ from kogniterm.protocols import Clock
 from kogniterm.types import Text
 
 POOL = 50
+SEMANTIC: Mapping[words.Language, float] = {"en": 0.5, "es": 0.2}
+"""What vectors count for a question. The model knows English: to it, Spanish is all alike."""
 CONFIRMED = 0.1
 RECENCY = 0.05
 NAMED_PERIOD = 0.25
@@ -102,7 +104,8 @@ class Searcher:
         lexical = _normalised({one: by_words[one] for one in pool})
         cosines = {one: near.cosine(one) for one in pool}
         semantic = _normalised({one: held for one, held in cosines.items() if held is not None})
-        return {one: 0.5 * lexical[one] + 0.5 * semantic.get(one, 0.0) for one in pool}
+        share = SEMANTIC[words.language(question)]
+        return {one: (1 - share) * lexical[one] + share * semantic.get(one, 0.0) for one in pool}
 
     def _rank(
         self, question: str, scores: Mapping[int, float], now: float

@@ -74,7 +74,7 @@ _SPANISH_ENDINGS = (
     "acion", "ucion", "ador", "adora", "ancia", "mente", "aban", "abas", "aron", "ando", "ados",
     "adas", "idos", "idas", "emos", "amos", "imos", "aste", "iste", "aba", "ado", "ada", "ido",
     "ida", "ian", "ias", "ara", "era", "ira", "aron", "ar", "er", "ir", "an", "en", "as", "es",
-    "os", "ia", "io", "a", "e", "o",
+    "os", "ia", "io", "a", "e", "i", "o",
 )  # fmt: skip
 _DERIVATIONS = (
     "ation", "ition", "ment", "ness", "ship", "hood", "less", "ance", "ence", "ion", "ist", "ing",

@@ -67,9 +67,8 @@ def language(text: str) -> Language:
 
 def stem(word: str, spoken: Language) -> str:
     """The stem of the normalised `word` in a text of language `spoken`."""
-    if spoken == "es":
-        return spanish(word)
-    return english(irregular_forms().get(word, word))
+    lemma = irregular_forms(spoken).get(word, word)
+    return spanish(lemma) if spoken == "es" else english(lemma)
 
 
 def tokens(text: str, spoken: Language | None = None) -> list[Token]:
@@ -103,9 +102,9 @@ def function_words() -> Mapping[Language, frozenset[str]]:
 
 
 @cache
-def irregular_forms() -> Mapping[str, str]:
-    """Irregular English form → lemma."""
-    return {form: line[0] for line in _lines("irregular") for form in line[1:]}
+def irregular_forms(spoken: Language) -> Mapping[str, str]:
+    """Irregular form → lemma."""
+    return {form: line[0] for line in _lines(f"irregular_{spoken}") for form in line[1:]}
 
 
 @cache
@@ -113,10 +112,38 @@ def related_stems() -> Mapping[str, frozenset[str]]:
     """Stem → stems that answer for it, over both languages."""
     groups: dict[str, set[str]] = {}
     for line in _lines("related"):
-        stems = {stem(word, "en") for word in line} | {spanish(word) for word in line}
+        stems = {stem(word, "en") for word in line} | {stem(word, "es") for word in line}
         for one in stems:
             groups.setdefault(one, set()).update(stems)
+    for line in _lines("translations"):
+        ours, theirs = _sides(line)
+        for stems in ({stem(word, "en") for word in ours}, {stem(word, "es") for word in theirs}):
+            for one in stems:
+                groups.setdefault(one, set()).update(stems)
     return {one: frozenset(others - {one}) for one, others in groups.items()}
+
+
+@cache
+def translated_stems(spoken: Language) -> Mapping[str, frozenset[str]]:
+    """Stem of a word of language `spoken` → stems that say the same in the other language.
+
+    One direction at a time: the stem of "tomar", to take, is also that of "Tom".
+    """
+    found: dict[str, set[str]] = {}
+    for line in _lines("translations"):
+        english_side, spanish_side = _sides(line)
+        ours = {stem(word, "en") for word in english_side}
+        theirs = {stem(word, "es") for word in spanish_side}
+        if spoken == "es":
+            ours, theirs = theirs, ours
+        for one in ours:
+            found.setdefault(one, set()).update(theirs)
+    return {one: frozenset(others - {one}) for one, others in found.items()}
+
+
+def _sides(line: list[str]) -> tuple[list[str], list[str]]:
+    bar = line.index("|")
+    return line[:bar], line[bar + 1 :]
 
 
 def _lines(name: str) -> list[list[str]]:
