@@ -23,6 +23,7 @@ from kogniterm.types import (
     Plan,
     RiskReport,
     Text,
+    ToolSpec,
     Usage,
     UserInput,
     Verdict,
@@ -115,6 +116,9 @@ class PlayedSession:
 
     def use_plan_mode(self, mode: str) -> None:
         self.plan_mode = mode
+
+    def offered_tools(self) -> tuple[ToolSpec, ...]:
+        return (ToolSpec("read_file", "Read a file.", {}),)
 
     def price(self, usage: Usage) -> float | None:
         return 0.0123

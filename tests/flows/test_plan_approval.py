@@ -1,0 +1,234 @@
+"""A plan waits until the person has looked at it: approved, edited, rejected, asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kogniterm.runtime import events
+from kogniterm.runtime.plan_edits import add, drop
+from kogniterm.runtime.plans import edit, give, plan_as_text, plan_from_text, put
+from kogniterm.sessions.records import Decided
+from kogniterm.types import Plan, PlanReview
+from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.support.forge import Forge
+
+PLAN = """
+  - plan: {goal: Make it, steps: [{id: s1, what: Create}, {id: s2, what: Look}]}
+"""
+WORK = """
+  - run: touch made
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - run: ls
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+  - text: Made and seen.
+"""
+
+
+def reject(reason: str):  # type: ignore[no-untyped-def]  # a review by a person
+    return lambda plan: PlanReview("reject", plan, "person", reason)
+
+
+def decided(flow: Flow) -> list[tuple[str, str, str]]:
+    assert flow.session is not None
+    records = flow.session.journal.records()
+    found = [r.body.decision for r in records if isinstance(r.body, Decided)]
+    return [(one.kind, one.by, one.reason) for one in found]
+
+
+async def test_an_approved_plan_is_worked_on_and_who_approved_it_is_on_record(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(f"replies:{PLAN}{WORK}", decisions=[yes, yes])
+    answer = await flow.run()
+    assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
+    assert flow.person is not None
+    assert [(plan.goal, before) for plan, before in flow.person.plans] == [("Make it", None)]
+    assert decided(flow)[0] == ("approve", "person", "")
+    told = [e for e in flow.events if type(e).__name__.startswith("Plan")]
+    assert [type(event) for event in told[:3]] == [
+        events.PlanProposed,
+        events.PlanReviewed,
+        events.PlanChanged,
+    ]
+    assert "Plan accepted. Now s1: Create." in flow.shown[2]
+    assert answer.verified[0].startswith("s1 Create: touch made (")
+
+
+async def test_the_model_works_on_what_the_person_made_of_its_plan(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: make_plan, arguments: {goal: g, steps: [{id: s1, what: a}, {id: s2, what: b}]}}
+      - {tool: execute_command, arguments: {command: touch old}}
+  - run: touch new
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[yes])
+    assert flow.person is not None
+    flow.person.reviews = [lambda plan: PlanReview("edit", drop(plan, "s1"), "person")]
+    answer = await flow.run()
+    assert (answer.text, answer.exit_code) == ("Done.", 0)
+    assert not (flow.folder / "old").exists()
+    assert "The person changed the plan; it is now:" in flow.shown[2]
+    assert "the plan was changed" in flow.shown[3]
+    plan = flow.session.plan  # type: ignore[union-attr]
+    assert plan is not None
+    assert [(s.id, s.status) for s in plan.steps] == [("s2", "done")]
+    assert plan.revision == 1
+
+
+async def test_a_rejected_plan_comes_back_better(make_flow: MakeFlow) -> None:
+    again = PLAN.replace("what: Look", "what: Look closely")
+    flow = make_flow(f"replies:{PLAN}{again}{WORK}", decisions=[yes, yes])
+    assert flow.person is not None
+    flow.person.reviews = [reject("look more closely")]
+    answer = await flow.run()
+    assert answer.exit_code == 0
+    assert "rejected the plan: look more closely" in flow.shown[2]
+    assert [plan.steps[1].what for plan, _before in flow.person.plans] == ["Look", "Look closely"]
+    assert [before for _plan, before in flow.person.plans] == [None, None]
+    assert decided(flow)[0] == ("reject", "person", "look more closely")
+
+
+async def test_only_a_plan_that_changed_is_shown_again_with_what_it_replaces(
+    make_flow: MakeFlow,
+) -> None:
+    script = f"""
+replies:{PLAN}
+  - run: touch made
+  - calls: [{{tool: complete_step, arguments: {{step: s1}}}}]
+  - plan: {{goal: Make it, reason: to be sure, steps: [{{id: s2, what: Look}}]}}
+  - plan: {{goal: Make it, reason: no need, steps: [{{id: s3, what: Rest}}]}}
+  - run: 'true'
+  - calls: [{{tool: complete_step, arguments: {{step: s3}}}}]
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[yes, yes])
+    assert (await flow.run()).exit_code == 0
+    assert flow.person is not None
+    (_first, (second, before)) = flow.person.plans
+    assert (second.revision, second.reason) == (3, "no need")
+    assert before is not None
+    assert [step.status for step in before.steps] == ["done", "active"]
+    assert [kind for kind, by, _why in decided(flow) if by == "policy"] == ["approve"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked"),
+    [
+        ({}, 1),
+        ({"plan_approval": "never"}, 0),
+        ({"approval_mode": "auto"}, 0),
+        ({"approval_mode": "auto", "plan_approval": "always"}, 1),
+    ],
+)
+async def test_when_a_plan_is_asked_about(
+    make_flow: MakeFlow, flags: dict[str, object], asked: int
+) -> None:
+    flow = make_flow(f"replies:{PLAN}{WORK}", decisions=[yes, yes], **flags)
+    assert (await flow.run()).exit_code == 0
+    assert flow.person is not None
+    assert len(flow.person.plans) == asked
+
+
+async def test_a_plan_the_person_gave_is_not_asked_about(make_flow: MakeFlow) -> None:
+    flow = make_flow(f"replies:{WORK}", decisions=[yes, yes])
+    text = "{goal: g, steps: [{id: s1, what: Create}, {id: s2, what: Look}]}"
+    give(flow.open(), plan_from_text(text))
+    assert (await flow.run()).exit_code == 0
+    assert flow.person is not None
+    assert flow.person.plans == []
+
+
+async def test_where_nobody_is_the_plan_goes_on_unless_it_must_be_approved(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(f"replies:{PLAN}  - text: Enough.\n", approval_mode="manual")
+    await flow.run()
+    assert decided(flow) == [("approve", "unattended", "")]
+    strict = make_flow(
+        f"replies:{PLAN}  - text: Enough.\n", approval_mode="manual", plan_approval="always"
+    )
+    answer = await strict.run()
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert strict.session.plan is None  # type: ignore[union-attr]
+    assert "Nobody was there to approve the plan" in strict.shown[2]
+
+
+async def test_a_stop_at_the_question_leaves_a_valid_session(make_flow: MakeFlow) -> None:
+    flow = make_flow(f"replies:{PLAN}{PLAN}{WORK}", decisions=[yes, yes])
+    assert flow.person is not None
+    asked = asyncio.Event()
+
+    async def wait(plan: Plan, previous: Plan | None) -> PlanReview:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    flow.open()
+    flow.person.review_plan = wait  # type: ignore[method-assign]
+    turn = asyncio.ensure_future(flow.run())
+    await asked.wait()
+    turn.cancel()
+    assert (await turn).stop == "interrupted"
+    del flow.person.review_plan  # type: ignore[attr-defined]
+    assert (await flow.run("go on")).exit_code == 0
+
+
+async def test_unknown_tools_are_named_with_those_there_are(make_flow: MakeFlow) -> None:
+    wrong = "{id: s1, what: a, tools: [read_file, hammer]}"
+    script = f"replies: [{{plan: {{goal: g, steps: [{wrong}]}}}}, {{text: Sorry.}}]"
+    flow = make_flow(script)
+    await flow.run()
+    assert "s1 needs the tool 'hammer', which does not exist; the tools are" in flow.shown[2]
+    assert "execute_command" in flow.shown[2]
+    with pytest.raises(Exception, match="hammer"):
+        edit(flow.session, f"{{goal: g, steps: [{wrong}]}}", flow.tell)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="hammer"):
+        give(flow.session, plan_from_text(f"{{goal: g, steps: [{wrong}]}}"))  # type: ignore[arg-type]
+
+
+async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> None:
+    plan = plan_from_text("{goal: g, steps: [{id: s1, what: a, tools: [read_file]}]}")
+    assert plan_from_text(plan_as_text(plan)) == plan
+    flow = make_flow()
+    session = flow.open()
+    put(session, plan, flow.tell)
+    change = put(session, replace(add(plan, "b"), revision=1), flow.tell)
+    assert [step.what for step in change.added] == ["b"]
+    assert session.plan is not None
+    assert session.plan.revision == 2
+
+
+async def test_a_plan_that_a_kill_left_waiting_is_asked_about_again(
+    make_flow: MakeFlow, tmp_path: Path, forge: Forge
+) -> None:
+    first = make_flow(f"replies:{PLAN}")
+    started = forge.start(
+        ["run", "--no-sandbox", "--model", str(first.flags["model"]), "make it"],
+        environ={**first.environ, "KOGNITERM_FAULTS": "kill:after-decision"},
+        folder=first.folder,
+        scratch=tmp_path,
+    )
+    assert started.wait() == -signal.SIGKILL, started.said
+    flow = make_flow(f"replies:{WORK}", decisions=[yes, yes])
+    session = flow.open("last")
+    assert [request.tool for request in session.state.waiting] == ["make_plan"]
+    answer = await flow.run(None)
+    assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
+    assert flow.person is not None
+    assert [plan.goal for plan, _before in flow.person.plans] == ["Make it"]
+
+
+@pytest.fixture(scope="module")
+def forge() -> Iterator[Forge]:
+    forge = Forge()
+    yield forge
+    forge.close()

@@ -1,0 +1,247 @@
+"""A plan in front of a person: at the prompt with keys, elsewhere line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.input.base import PipeInput
+
+from kogniterm.errors import TurnInterruptedError
+from kogniterm.runtime import events as ev
+from kogniterm.runtime.plans import plan_from_text
+from kogniterm.types import Answer, Plan, PlanReview
+from kogniterm.ui.ask import LineAsker
+from kogniterm.ui.paint import Painter
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.theme import choose
+from kogniterm.ui.turn_end import findings
+from tests.ui.face import PlayedSession
+from tests.ui.screen import Live, keyboard, live_repl
+
+PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+PLAN = plan_from_text(
+    """
+goal: Publish the site
+steps:
+  - {id: s1, what: Back up, why: It overwrites, check: {kind: file, value: b.tar}, fallback: Ask}
+  - {id: s2, what: Build, inputs: [steps.s1.output], tools: [read_file], substeps: [one, two]}
+  - {id: s3, what: Look}
+"""
+)
+UP, DOWN, RIGHT, LEFT = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D"
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with keyboard() as pipe:
+        yield pipe
+
+
+def reviewing(
+    keys: PipeInput, plan: Plan = PLAN, previous: Plan | None = None, **given: Any
+) -> tuple[Live, list[PlanReview]]:
+    reviews: list[PlanReview] = []
+
+    async def play(session: PlayedSession, _input: Any, approver: Any, sink: Any) -> None:
+        sink(ev.PlanProposed("1-1", plan, previous))
+        review = await approver.review_plan(plan, previous)
+        reviews.append(review)
+        sink(ev.PlanReviewed("1-1", review.kind, review.by, review.reason))
+        if review.kind != "reject":
+            sink(ev.PlanChanged(review.plan, previous))
+
+    live, _session = live_repl(keys, play, **given)
+    live.press("go\r")
+    return live, reviews
+
+
+async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
+    live, reviews = reviewing(keys)
+    await live.until("[y] work on it")
+    shown = "\n".join(live.terminal.shown)
+    for words in ("Work on this plan?  Publish the site", "why: It overwrites", "else: Ask",
+                  "check: the file b.tar is there", "uses: steps.s1.output", "tools: read_file",
+                  "• one"):  # fmt: skip
+        assert words in shown
+    live.press("\r")
+    await live.until("Plan → Publish the site")
+    assert reviews == [PlanReview("approve", PLAN, "person")]
+    assert live.terminal.text.count("Back up") == 1
+    await live.leave()
+
+
+async def test_steps_are_moved_dropped_and_added_with_single_keys(keys: PipeInput) -> None:
+    live, reviews = reviewing(keys)
+    await live.until("[y] work on it")
+    live.press(DOWN + DOWN + LEFT)
+    await live.until("○ 2. Look")
+    live.press("a")
+    await live.until("What should be done after the selected step?")
+    live.press("Tell\r")
+    await live.until("○ 3. Tell")
+    live.press(UP + "d")
+    await live.until("changed by you")
+    await live.until("○ 2. Tell")
+    live.press("y")
+    await live.until(lambda: bool(reviews))
+    assert reviews[0].kind == "edit"
+    assert [step.what for step in reviews[0].plan.steps] == ["Back up", "Tell", "Build"]
+    await live.leave()
+
+
+async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) -> None:
+    live, reviews = reviewing(keys)
+    await live.until("[y] work on it")
+    live.press("d")
+    await live.until("s2 refers to s1")
+    live.press("z\x1b[200~y\x1b[201~" + RIGHT)
+    live.press("n")
+    await live.until("What is wrong with it?")
+    live.press("too long\r")
+    await live.until("You rejected the plan: too long")
+    assert reviews == [PlanReview("reject", PLAN, "person", "too long")]
+    assert "Back up" in live.terminal.text
+    await live.leave()
+
+
+async def test_a_changed_plan_shows_what_is_new_and_what_is_gone(keys: PipeInput) -> None:
+    steps = (PLAN.steps[0], replace(PLAN.steps[1], what="Build twice"))
+    extra = plan_from_text("{goal: g, steps: [{id: s9, what: Rest}]}").steps
+    changed = Plan("Publish the site", (*steps, *extra), 2, "it is late")
+    live, reviews = reviewing(keys, changed, PLAN)
+    await live.until("Go on with this plan?")
+    shown = "\n".join(live.terminal.shown)
+    for words in ("Why it changes: it is late", "Build twice (changed)", "Rest (new)",
+                  "Look (dropped)"):  # fmt: skip
+        assert words in shown
+    live.press("y")
+    await live.until("Plan, revision 2")
+    assert len(reviews) == 1
+    await live.leave()
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 16), (30, 12), (160, 24)])
+async def test_a_long_plan_keeps_the_chosen_step_in_sight(
+    keys: PipeInput, columns: int, rows: int
+) -> None:
+    many = ", ".join(f"{{id: s{n}, what: Do number {n}, why: it matters}}" for n in range(1, 31))
+    plan = plan_from_text(f"{{goal: g, steps: [{many}]}}")
+    live, reviews = reviewing(keys, plan, columns=columns, rows=rows)
+    await live.until("[y] work on it")
+    live.press(DOWN * 29)
+    await live.until("▸ ○ 30. Do number 30")
+    assert all(len(line) <= columns for line in live.terminal.shown)
+    live.press("y")
+    await live.until(lambda: bool(reviews))
+    await live.leave()
+
+
+async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
+    keys: PipeInput, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(
+        "#!/bin/sh\n"
+        'if grep -q "^# " "$1"; then sed -i s/steps.s9/steps.s1/ "$1"\n'
+        'else sed -i "s/steps.s1/steps.s9/; s/what: Look/what: Look well/; /read_file/d; '
+        '/tools:/d" "$1"; fi\n'
+    )
+    editor.chmod(0o700)
+    preferences = Preferences(notify="off", editor=(str(editor),))
+    live, reviews = reviewing(keys, preferences=preferences)
+    await live.until("[y] work on it")
+    live.press("e")
+    await live.until("s2 refers to s9, which is not an earlier step")
+    live.press("y")  # what cannot be used cannot be approved
+    live.press("e")
+    await live.until("Look well")
+    await live.until("[y] work on it")
+    live.press("y")
+    await live.until(lambda: bool(reviews))
+    assert [step.what for step in reviews[0].plan.steps] == ["Back up", "Build", "Look well"]
+    assert reviews[0].plan.steps[1].inputs == ("steps.s1.output",)
+    await live.leave()
+
+
+# --- plain lines -----------------------------------------------------------------------------
+
+
+class Person:
+    """Answers the prompts of a `LineAsker` from a list."""
+
+    def __init__(self, *answers: str | None, saved: str | None = None) -> None:
+        self.answers = list(answers)
+        self.shown = ""
+        self.saved = saved
+        self.left: list[Plan] = []
+
+    async def read(self, prompt: str, prefill: str) -> str | None:
+        self.shown += prompt
+        return self.answers.pop(0)
+
+    def write(self, text: str) -> None:
+        self.shown += text
+
+    async def edit(self, text: str) -> str | None:
+        return self.saved
+
+    async def review(self) -> PlanReview:
+        asker = LineAsker(
+            read_line=self.read,
+            write=self.write,
+            size=lambda: (24, 70),
+            flush_input=lambda: None,
+            painter=PLAIN,
+            folder=lambda _request: "/w",
+            tools=lambda: ["read_file"],
+            edit_text=self.edit,
+            plan_shown=self.left.append,
+        )
+        return await asker.review_plan(PLAN, None)
+
+
+async def test_lines_a_plan_is_read_and_approved() -> None:
+    person = Person("", "what?", "y")
+    assert (await person.review()) == PlanReview("approve", PLAN, "person")
+    assert "Work on this plan?  Publish the site" in person.shown
+    assert "check: the file b.tar is there" in person.shown
+    assert person.shown.count("Please answer with one of the letters") == 2
+    assert "\x1b" not in person.shown
+    assert person.left == [PLAN]
+
+
+async def test_lines_a_plan_is_changed_word_by_word() -> None:
+    person = Person("d 1", "m 3", "m 3 1", "a Tell", "d 4", "y")
+    review = await person.review()
+    assert review.kind == "edit"
+    assert [step.what for step in review.plan.steps] == ["Look", "Back up", "Build"]
+    assert "s2 refers to s1" in person.shown
+    assert "which step goes where" in person.shown
+
+
+async def test_lines_an_edited_text_is_asked_for_again() -> None:
+    person = Person("e", "n", "later", saved="{goal: g, steps: []}")
+    assert await person.review() == PlanReview("reject", PLAN, "person", "later")
+    assert "steps must be a list with at least one entry" in person.shown
+
+
+async def test_lines_the_end_of_input_is_a_no_and_stop_stops() -> None:
+    assert (await Person(None).review()).kind == "reject"
+    with pytest.raises(TurnInterruptedError):
+        await Person("s").review()
+
+
+# --- the end of a turn -----------------------------------------------------------------------
+
+
+def test_what_was_verified_stands_apart_from_what_was_not() -> None:
+    answer = Answer("", verified=("s1 a: make (3-1, exit 0)",), not_verified=("s2 b [judged]: x",))
+    shown = findings(answer, PLAIN)
+    assert shown is not None
+    text = PLAIN.paint(shown, 60)
+    assert text == ("Verified\n ✓ s1 a: make (3-1, exit 0)\nNot verified\n ○ s2 b [judged]: x\n\n")
+    assert findings(Answer("hello"), PLAIN) is None
