@@ -118,6 +118,8 @@ kill () {
     __kt_j=("$__kt_p"); if [[ $__kt_p == %%* ]]; then __kt_job "$__kt_p"; fi
     __kt_a+=("${__kt_j[@]}")
   done
+  # Processes of a pipe end each other: one that is gone is an error only when all are.
+  if [[ ${#__kt_a[@]} -gt $# ]] && \builtin kill "${__kt_a[@]}" 2>/dev/null; then return; fi
   \builtin kill "${__kt_a[@]}"
 }
 fg () {

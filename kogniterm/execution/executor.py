@@ -158,13 +158,11 @@ class CommandExecutor:
         folder, notes = self._folder(cwd)
         overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, company)}
         dump = self._private / f"left-{number}"
-        launched = self._launcher.launch(
-            self._request(command, number, folder, overlay, dump, company)
-        )
+        request = self._request(command, number, folder, overlay, dump, company)
         self._outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
         keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
-        running = RunningCommand(launched, keeper)
-        with self._guard:
+        with self._guard:  # an order given from its first moment on reaches the command
+            running = RunningCommand(self._launcher.launch(request), keeper)
             self._current = running
         try:
             ending = running.run(limits, company)
