@@ -1,30 +1,42 @@
-"""`python -m benchmarks.eval`: run the table with several set-ups, print them side by side."""
+"""Run the table with the plain loop and with KogniTerm, print them side by side.
+
+A run that was stopped goes on where it stopped; what changed since is done again.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+import datetime
 import sys
-import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.eval.report import PAGE, page, terminal
+from benchmarks.eval.results import (
+    KEPT_ANSWER,
+    ROOT,
+    Kept,
+    Published,
+    Result,
+    fingerprint,
+    published,
+)
 from benchmarks.eval.scratch import available, scratch
-from benchmarks.eval.setups import Attempt, SetUp, direct, plain, product
+from benchmarks.eval.setups import SetUp, plain, product
 from benchmarks.eval.table import Task, tasks
-from kogniterm.models.local import DEFAULT_NAME, open_local
-from kogniterm.models.local.catalogue import weights_called
-from kogniterm.models.local.runtime import Runtime
+from kogniterm.models.local import DEFAULT_NAME
+from kogniterm.models.local.catalogue import Weights, weights_called
 from kogniterm.models.local.weights import find
 
-SET_UPS = ("plain", "direct", "kogniterm")
-KINDS = ("ask", "do", "multi")
+SET_UPS = ("plain", "kogniterm")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run and print; 1 when the sandbox or the weights are missing."""
+    """Run and print; 1 when the sandbox or the weights are missing, or a set-up is broken."""
     args = _parsed(arguments)
+    if args.page:
+        _write_page(published())
+        return 0
     folder = args.weights.expanduser()
     entry = weights_called(args.model)
     file = find(entry, folder)
@@ -34,14 +46,20 @@ def main(arguments: Sequence[str]) -> int:
     if not available():
         print("bubblewrap (bwrap) is needed to run what a model proposes", file=sys.stderr)
         return 1
-    chosen = [task for task in tasks() if not args.only or args.only in task.id]
-    with ExitStack() as stack:
-        results: dict[str, dict[str, bool]] = {}
-        for name in args.setup or ("plain", "kogniterm"):
-            results[name] = _run(name, _set_up(name, entry.name, file, stack), chosen, args.verbose)
-    _print_table(chosen, results)
-    if args.json:
-        args.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    chosen = _chosen(args)
+    results: dict[str, dict[str, Result]] = {}
+    for name in args.setup or SET_UPS:
+        made = plain(file) if name == "plain" else product(entry.name, file)
+        kept = _kept(name, entry, fresh=args.fresh)
+        results[name] = _run(name, made, chosen, kept, verbose=args.verbose)
+        if len(results[name]) < len(chosen):
+            return 1
+    print("\n" + terminal(chosen, results))
+    if args.write:
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        run = Published(today, entry.name, file.name, entry.sha256, results)
+        run.write()
+        _write_page(run)
     return 0
 
 
@@ -50,59 +68,73 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--model", default=DEFAULT_NAME, help="name of the local model")
     parser.add_argument("--setup", action="append", choices=SET_UPS, help="may be repeated")
     parser.add_argument("--only", default="", help="tasks whose id contains this")
+    parser.add_argument("--group", choices=("tuned", "held-out"), help="only these tasks")
+    parser.add_argument("--limit", type=int, help="at most so many tasks, spread over the table")
+    parser.add_argument("--fresh", action="store_true", help="forget what was already run")
     parser.add_argument("--verbose", action="store_true", help="show commands and answers")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--write", action="store_true", help=f"write the result into {PAGE.name}")
+    parser.add_argument("--page", action="store_true", help="only write the page again")
     parser.add_argument(
         "--weights", type=Path, default=Path("~/.cache/kogniterm/models"), help="their folder"
     )
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.write and (args.only or args.group or args.limit or args.setup):
+        parser.error("--write publishes whole runs only")
+    return args
 
 
-def _set_up(name: str, model_name: str, file: Path, stack: ExitStack) -> SetUp:
-    if name == "kogniterm":
-        state = stack.enter_context(tempfile.TemporaryDirectory())
-        return product(model_name, file.parent, Path(state))
-    if name == "direct":
-        model = open_local(model_name, file.parent)
-        stack.callback(model.close)
-        return direct(model)
-    runtime = Runtime(file, context=4096)
-    stack.callback(runtime.close)
-    return plain(runtime)
+def _chosen(args: argparse.Namespace) -> list[Task]:
+    chosen = [task for task in tasks() if args.only in task.id]
+    if args.group:
+        chosen = [task for task in chosen if bool(task.held_out) == (args.group == "held-out")]
+    if args.limit and args.limit < len(chosen):
+        chosen = [chosen[len(chosen) * n // args.limit] for n in range(args.limit)]
+    return chosen
 
 
-def _run(name: str, set_up: SetUp, chosen: Iterable[Task], verbose: bool) -> dict[str, bool]:
-    passed = {}
+def _kept(name: str, entry: Weights, *, fresh: bool) -> Kept:
+    """What is already known under this set-up; the plain loop does not rest on our bank."""
+    own = ("benchmarks/eval/s*.py",) if name == "plain" else ()
+    rests_on = f"{entry.sha256} {fingerprint(own) if own else fingerprint()}"
+    return Kept(ROOT / "build" / "eval" / f"{entry.name}-{name}.json", rests_on, fresh=fresh)
+
+
+def _run(
+    name: str, set_up: SetUp, chosen: Sequence[Task], kept: Kept, *, verbose: bool
+) -> dict[str, Result]:
+    """Every task's result; ends early when the set-up itself does not work."""
+    results: dict[str, Result] = {}
     for task in chosen:
-        with scratch(task.setup) as place:
-            attempt = set_up(task, place)
-            passed[task.id] = task.passed(attempt.answer, place)
-        mark = "pass" if passed[task.id] else "FAIL"
-        print(f"{name:<10} {mark} {task.id:<24} {attempt.seconds:5.1f} s", flush=True)
-        if verbose or (attempt.error and not passed[task.id]):
-            _print_attempt(attempt)
-    return passed
+        result, note = kept.get(task), "(known)"
+        if result is None:
+            with scratch(task.setup) as place:
+                attempt = set_up(task, place)
+                passed = task.passed(attempt.answer, place, attempt.commands)
+            if attempt.broken:
+                print(f"{name} does not work: {attempt.error}", file=sys.stderr)
+                return results
+            commands, answer = tuple(attempt.commands), attempt.answer[:KEPT_ANSWER]
+            result, note = (
+                Result(passed, commands, answer, attempt.error),
+                f"{attempt.seconds:.1f} s",
+            )
+            kept.put(task, result)
+        results[task.id] = result
+        print(f"{name:<10} {'pass' if result.passed else 'FAIL'} {task.id:<24} {note}", flush=True)
+        if verbose:
+            _print_result(result)
+    return results
 
 
-def _print_attempt(attempt: Attempt) -> None:
-    for command in attempt.commands:
+def _print_result(result: Result) -> None:
+    for command in result.commands:
         print(f"    $ {command}")
-    for line in (attempt.answer or attempt.error or "(no answer)").splitlines()[:6]:
+    for line in (result.answer or result.error or "(no answer)").splitlines()[:6]:
         print(f"    | {line[:150]}")
 
 
-def _print_table(chosen: Sequence[Task], results: dict[str, dict[str, bool]]) -> None:
-    rows = [("all", chosen)]
-    rows += [(kind, [task for task in chosen if task.kind == kind]) for kind in KINDS]
-    rows += [(lang, [task for task in chosen if task.lang == lang]) for lang in ("en", "es")]
-    rows += [("held out", [task for task in chosen if task.held_out])]
-    print("\n" + "".join(f"{column:>14}" for column in ("", "tasks", *results)))
-    for title, group in rows:
-        cells = []
-        for passed in results.values():
-            count = sum(passed[task.id] for task in group)
-            cells.append(f"{count} ({100 * count / max(1, len(group)):.0f} %)")
-        print("".join(f"{cell:>14}" for cell in (title, str(len(group)), *cells)))
+def _write_page(run: Published) -> None:
+    PAGE.write_text(page(tasks(), run), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,36 +4,46 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from benchmarks.eval.scratch import Scratch
 
 TABLE = Path(__file__).with_name("tasks.toml")
 _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
 
+Kind = Literal["ask", "do", "multi", "talk", "care"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+WORK: tuple[Kind, ...] = ("ask", "do", "multi")
+"""The kinds that ask for something to be found out or done; the others test manners."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """A request with its scratch folder's content and the automatic check of the result.
 
-    `held_out` marks those that were never used to change bank, prompt or retrieval.
+    `held_out` is 1 or 2 in the two sets that were never used to change bank, prompt or rules,
+    else 0. `harm` is a command after which the check must fail.
     """
 
     id: str
     lang: Literal["en", "es"]
-    kind: Literal["ask", "do", "multi"]
+    kind: Kind
     request: str
     setup: str
     known: tuple[str, ...]
     expect: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
     check: str = ""
-    held_out: bool = False
+    harm: str = ""
+    held_out: int = 0
 
-    def passed(self, answer: str, scratch: Scratch) -> bool:
-        """Whether the answer is right and the folder is as it should be."""
+    def passed(self, answer: str, scratch: Scratch, commands: Sequence[str] = ()) -> bool:
+        """Whether the answer is right, the folder as it should be, and talk ran no command."""
+        if self.kind == "talk" and commands:
+            return False
         flags = re.MULTILINE | re.IGNORECASE
         shown = _QUOTED.sub("", answer)
         said = all(re.search(pattern, shown, flags) for pattern in self.expect)
@@ -55,7 +65,8 @@ def tasks(file: Path = TABLE) -> tuple[Task, ...]:
             expect=tuple(row.get("expect", ())),
             forbid=tuple(row.get("forbid", ())),
             check=row.get("check", ""),
-            held_out=row.get("held_out", False),
+            harm=row.get("harm", ""),
+            held_out=row.get("held_out", 0),
         )
         for row in rows
     )

@@ -11,51 +11,36 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import prompts
 from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
-from kogniterm.models.local.bank import LANGUAGES, Example, examples
+from kogniterm.models.local.bank import Example
 from kogniterm.models.local.catalogue import DEFAULT_NAME, Weights, weights_called
-from kogniterm.models.local.conversation import is_knowledge_question, small_talk
-from kogniterm.models.local.language import Language, language_of, say
-from kogniterm.models.local.retrieval import Bank
-from kogniterm.models.local.runtime import Finished, Prompt, Runtime
-from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far
+from kogniterm.models.local.commands import CommandWriter, Written
+from kogniterm.models.local.conversation import (
+    asks_for_judgement,
+    asks_how,
+    is_knowledge_question,
+    says_do_it,
+    small_talk,
+)
+from kogniterm.models.local.language import language_of, say
+from kogniterm.models.local.runtime import Chat, Finished, Prompt, Runtime, chat_text
+from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, told, turn_so_far
 from kogniterm.models.local.weights import find
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, TextDelta, Usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-EXAMPLES = 5
-MAX_COMMAND_TOKENS = 160
 MAX_PROSE_TOKENS = 400
 MAX_JSON_TOKENS = 800
-_ONE_LINE = "root ::= [^ \\t\\r\\n`#] [^\\r\\n]*"
-_START, _END = "<|im_start|>", "<|im_end|>"
 _CHARACTERS_PER_TOKEN = 3
-_ERROR_LINES = 3
 ONE_CALL = Usage(calls=1)
-
-Chat = Sequence[tuple[str, str]]
-"""(role, text) pairs, oldest first."""
-
-
-def chat_text(chat: Chat) -> str:
-    """`chat` in ChatML, the form the Qwen models know, open for the assistant's turn.
-
-    The markers are taken out of the texts: what a file says must not become a turn.
-    """
-    turns = []
-    for role, text in chat:
-        safe = text.replace(_START, "").replace(_END, "")
-        turns.append(f"{_START}{role}\n{safe}{_END}\n")
-    return "".join(turns) + f"{_START}assistant\n"
 
 
 def open_local(
@@ -90,15 +75,6 @@ def open_local(
     return LocalModel(entry, file, threads=threads, extra_examples=extra_examples)
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A finished completion."""
-
-    text: str
-    usage: Usage
-    cut: bool
-
-
 class LocalModel:
     """One request, one command. Loads at the first request that needs it, or at `preload`."""
 
@@ -120,8 +96,7 @@ class LocalModel:
             one_command=True,
         )
         self._runtime = Runtime(file, context=entry.context_window, threads=threads)
-        self._extra = tuple(extra_examples)
-        self._banks: Mapping[Language, Bank] | None = None
+        self._writer = CommandWriter(self._write, extra_examples)
 
     @property
     def info(self) -> ModelInfo:
@@ -151,68 +126,51 @@ class LocalModel:
 
     async def _act(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         turn = turn_so_far(request.messages)
-        talk = small_talk(turn.request) if not turn.done and not turn.failed else None
-        if talk is not None:
-            yield TextDelta(talk)
-            yield _reply(talk)
-        elif turn.data is not None or is_knowledge_question(turn.request):
+        begun = bool(turn.done or turn.failed)
+        if turn.data is not None or (not begun and self._is_knowledge(turn.request)):
             mark = say("unverified", language_of(turn.request))
             async for event in self._prose(_question(turn), mark=mark):
                 yield event
-        elif turn.part is None:
-            text = answer(turn)
-            yield TextDelta(text)
-            yield _reply(text, done=not turn.failed)
+            return
+        if turn.part is None:
+            reply = _reply(answer(turn), done=not turn.failed)
+        elif not begun and (fixed := self._fixed_answer(turn)) is not None:
+            reply = _reply(fixed)
+        elif not begun and says_do_it(turn.request) and turn.shown is not None:
+            purpose = say("purpose", language_of(turn.request), request=turn.request)
+            reply = _reply("", command=turn.shown, purpose=purpose)
         else:
-            yield await self._command(turn, turn.part)
+            reply = await self._command(turn, turn.part)
+        if not reply.message.tool_calls:
+            yield TextDelta(str(reply.message.text))
+        yield reply
+
+    def _is_knowledge(self, request: str) -> bool:
+        return is_knowledge_question(request, self._writer.known)
+
+    def _fixed_answer(self, turn: TurnSoFar) -> str | None:
+        """What is said without asking the model, None when it must be asked."""
+        language = language_of(turn.request)
+        if asks_for_judgement(turn.request):
+            return say("judgement", language)
+        if says_do_it(turn.request) and turn.shown is None:
+            return say("nothing_shown", language)
+        return small_talk(turn.request)
 
     async def _command(self, turn: TurnSoFar, part: str) -> Reply:
-        """Propose a command for `part`; the second try is shown what the first one said."""
-        prompt = Prompt(
-            chat_text(self.command_chat(turn, part)),
-            MAX_COMMAND_TOKENS,
-            stop=("\n",),
-            grammar=_ONE_LINE,
-        )
-        written = await self._write(prompt)
-        command = written.text.strip()
-        if written.cut or not command:
-            raise ModelReplyError(
-                "The local model found no usable command; say it in other words, or in "
-                "smaller pieces."
-            )
-        if turn.failed and command == turn.failed[-1].command:
-            text = answer(turn)
-            return _reply(text, usage=written.usage, done=False)
-        purpose = say("purpose", language_of(turn.request), request=part)
-        return _reply("", usage=written.usage, command=command, purpose=purpose)
-
-    def command_chat(self, turn: TurnSoFar, part: str) -> Chat:
-        """What the model is shown for `part`: examples, earlier parts, the request, the error."""
-        chat = [("system", prompts.load("local_command"))]
-        # After a failure the next-best examples: the best ones led to what failed.
-        rank = EXAMPLES if turn.failed else 0
-        asked = f"{turn.previous[0]} {part}" if turn.previous else part
-        similar = self.similar(asked, language_of(turn.request), rank + EXAMPLES)[rank:]
-        for example in reversed(similar):
-            chat += [("user", example.request), ("assistant", example.command)]
-        if turn.previous is not None:
-            chat += [("user", turn.previous[0]), ("assistant", turn.previous[1])]
-        for earlier, ran in zip(turn.parts, turn.done, strict=False):
-            chat += [("user", earlier), ("assistant", ran.command)]
-        chat.append(("user", part))
-        if turn.failed:
-            said = "\n".join(turn.failed[-1].output.splitlines()[-_ERROR_LINES:])
-            chat.append(("assistant", turn.failed[-1].command))
-            chat.append(("user", f"That failed: {said}\nWrite a different command for: {part}"))
-        return chat
-
-    def similar(self, request: str, language: Language, count: int) -> tuple[Example, ...]:
-        """The `count` examples in `language` most like `request`, best first."""
-        if self._banks is None:
-            everything = (*self._extra, *examples())
-            self._banks = {language: Bank(everything, language) for language in LANGUAGES}
-        return self._banks[language].nearest(request, count)
+        """Propose a command for `part`, tell of it, or say why not."""
+        language = language_of(turn.request)
+        found = await self._writer.propose(turn, part)
+        if asks_how(turn.request):
+            return _reply(told(found.command, turn.request), usage=found.usage)
+        if found.harmful:
+            said = [answer(turn)] if turn.done or turn.failed else []
+            said.append(say("harmful", language, command=found.command))
+            return _reply("\n\n".join(said), usage=found.usage, done=False)
+        if found.repeated:
+            return _reply(answer(turn), usage=found.usage, done=False)
+        purpose = say("purpose", language, request=part)
+        return _reply("", usage=found.usage, command=found.command, purpose=purpose)
 
     # --- text ------------------------------------------------------------------------------
 
@@ -253,12 +211,12 @@ class LocalModel:
             )
         return text
 
-    async def _write(self, prompt: Prompt) -> _Written:
+    async def _write(self, prompt: Prompt) -> Written:
         pieces: list[str] = []
         async with aclosing(self._runtime.complete(prompt)) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    return _Written("".join(pieces), _usage(event), event.cut)
+                    return Written("".join(pieces), _usage(event), event.cut)
                 pieces.append(event)
         raise ModelReplyError("The local model ended its stream without a reply; try again.")
 

@@ -1,23 +1,27 @@
 """What kind of input this is, decided by fixed rules, because the model is too small to.
 
-Talk gets a fixed, honest answer; a question about the world in general gets prose that is
-marked as unverified; everything else becomes one command per part of the request.
+Talk and what asks for a judgement get a fixed, honest answer; a question about the world in
+general gets prose that is marked as unverified; a question how something is done is shown a
+command that is not run; everything else becomes one command per part of the request (parts.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kogniterm.models.local.language import Language, language_of, plain
 
-_GREETING = (
-    r"(hi|hello|hey|hola|buenas|good (morning|afternoon|evening)|buen(os|as) (dias|tardes|noches)|"
-    r"que tal|how are you|como estas)( there| kogniterm| a todos| que tal| how are you)*"
+_HELLO = (
+    r"hi|hello|hey|hola|good (morning|afternoon|evening)|buen(os|as) (dias|tardes|noches)|buenas|"
+    r"que tal|how are you|how is it going|como (estas|va)"
 )
+_GREETING = rf"({_HELLO})( ({_HELLO}|there|kogniterm|a todos|today|hoy|all))*"
 _THANKS = (
-    r"(ok |vale |great |genial |perfect[oa]? )?(many thanks|thanks|thank you|thx|gracias|"
-    r"muchas gracias|mil gracias)( very much| a lot| so much| por todo| por la ayuda)?|"
+    r"((ok|vale|great|genial|perfect[oa]?|cool) )?(many thanks|thanks|thank you|thx|gracias|"
+    r"muchas gracias|mil gracias)"
+    r"( (very much|a lot|so much|for (all|everything|the help|your help)|that is all|for now|"
+    r"por todo|por (la|tu) ayuda|eso es todo|nada mas|por hoy|por ahora|kogniterm))*|"
     r"(ok|okay|vale|great|cool|nice|perfect|genial|perfecto|de acuerdo|entendido)"
 )
 _FAREWELL = r"(bye|goodbye|good bye|see you|adios|chao|hasta (luego|pronto|manana))( kogniterm)?"
@@ -25,6 +29,9 @@ _ABILITIES = (
     r"(help|ayuda)|(please )?(what|how) can you (do|help)( for)?( me)?( with)?|"
     r"(can|could) you help( me)?|what do you do|"
     r"(que|como) (sabes|puedes) (hacer|ayudar(me)?)( por mi)?|(me )?puedes ayudar(me)?|"
+    r"(do you|can you) (need|work without|run without|work) (the |an? )?"
+    r"(internet|network|offline|key|api key|internet connection)|"
+    r"(necesitas|funcionas sin|puedes funcionar sin) (internet|red|clave|conexion)|"
     r"en que (me )?puedes ayudar(me)?|para que sirves"
 )
 _IDENTITY = (
@@ -71,14 +78,109 @@ TALK: tuple[tuple[str, Mapping[Language, str]], ...] = (
 )
 _TALK = tuple((re.compile(pattern), answers) for pattern, answers in TALK)
 
-_KNOWLEDGE = re.compile(
-    r"^(please )?(what (is|are) (an?|the (difference|meaning|purpose)) |what does .* mean|"
-    r"explain (to me )?(what|how|why|the (difference|concept|idea)) |why (is|are|do|does|would) |"
-    r"what is the difference between |"
-    r"que (es|son) (una?|unos|unas) |que significa |que diferencia hay |"
-    r"cual es la diferencia |explica(me)? (que|como|por que|la diferencia) |por que )"
+_ADVICE = re.compile(
+    r"^((is|would|will) it (be )?(safe|ok|okay|fine|dangerous|risky|bad|wise|a good idea)|"
+    r"(can|may|should|could|must) i (safely )?(delet|remov|eras|trust|kill|stop|worry|use|updat|"
+    r"upgrad|install|reboot|restart)|what (should|could|can|would) i do|what do i do|"
+    r"what (happens|would happen|will happen|could happen) (if|when)|which is better|"
+    r"(puedo|podria|deberia|debo|tengo que) (borr|elimin|quit|mat|par|instal|actualiz|reinici|"
+    r"fiar)|es (seguro|peligroso|malo|buena idea|recomendable|mejor)|que pasa(ria)? si|"
+    r"que (hago|debo hacer|deberia hacer|puedo hacer)\b|que me recomiendas|es normal)"
+    r"|, ¿?(what should i do|que hago|what do i do)\W*$"
 )
-_NAMES_A_FILE = re.compile(r"[\w-]\.[a-z]{1,5}\b|/|\b(here|this|these|aqui|est[ae]s?)\b")
+_HOW_TO = re.compile(
+    r"^(please )?(tell me |show me )?(how (do|can|would|could|should|might) (i|you|we|one) |"
+    r"how to |(what|which)( is the)? command |"
+    r"(dime |ensename )?como (puedo|podria|hago|haria|se (puede|podria|hace|haria)) |"
+    r"como [a-z]+o (?!tien)|(que|con que|cual es el) comando )"
+)
+_KNOWLEDGE = re.compile(
+    r"^(please )?("
+    r"what( is|'s|s| are) (an? |the (difference|meaning|purpose|point|capital|population) )|"
+    r"what does .* (mean|do|stand for)\b|what is meant by |"
+    r"(can you |could you )?(explain|describe|define) (to me )?"
+    r"(what|how|why|the (difference|concept|idea|meaning)) |what( is|'s) [a-z]+\W*$|"
+    r"why (is|are|do|does|would|did|should) |how (does|do) [\w-]+ work|"
+    r"who (invented|created|founded|discovered) |tell me (a joke|about yourself)|"
+    r"que es [a-z]+\W*$|"
+    r"(que|para que) (es|son|sirve|sirven) (una?|unos|unas|el (comando|programa)|la orden) |"
+    r"que significa |que quiere decir |que diferencia hay |que hace (el comando|la orden) |"
+    r"cual es la (diferencia|capital|poblacion) |por que |"
+    r"explica(me)? (que|como|por que|la diferencia) |"
+    r"como funciona |quien (invento|creo|fundo|descubrio) |cuentame un (chiste|cuento))"
+)
+_ASKS = re.compile(r"^(what|whats|what's|who|when|why|que|cual|quien|cuando|por que|para que)\b")
+_NAMES_A_FILE = re.compile(
+    r"[\w-]\.[a-z]\w{0,4}\b|(^|\s)\.[a-z]|/|\b(here|this|these|my|aqui|est[ae]s?|mis?)\b"
+)
+_LITTLE = re.compile(
+    r"what('?s)?|who|when|where|why|que|cual|quien|cuando|donde|por|para|much|many|come|from|"
+    r"did|was|were|been|es|fue|son|era"
+)
+
+
+_WANTS_OUTPUT = re.compile(
+    r"^(how|which|is|are|does|do|has|have|any|show|list|tell|give|print|count|find|search|display|"
+    r"look|see|check|calculate|compute|compare|cuanto|cuanta|cuantos|cuantas|hay|esta|estan|tiene|"
+    r"muestra|muestrame|lista|dime|dame|imprime|cuenta|encuentra|busca|ensena|ensename|mira|ve|"
+    r"comprueba|calcula|compara|enumera)\b"
+)
+
+
+def wants_output(text: str) -> bool:
+    """Whether this asks to be told something, so that silence of a command is no success."""
+    words = _start(text)
+    return "?" in text or bool(_ASKS.match(words) or _WANTS_OUTPUT.match(words))
+
+
+def asks_for_judgement(text: str) -> bool:
+    """Whether this asks for advice ("is it safe to …?"), which no small model has."""
+    return bool(_ADVICE.search(_start(text)))
+
+
+def asks_how(text: str) -> bool:
+    """Whether this asks for a command and not for its being run ("how do I …?")."""
+    return bool(_HOW_TO.match(_start(text)))
+
+
+def is_knowledge_question(text: str, known: Callable[[str, Language], float]) -> bool:
+    """Whether no command could answer this: a question about the world, not about this machine.
+
+    `known` tells which share of a text's words the bank has; of a question about the world it is
+    little.
+    """
+    words = _start(text)
+    if _NAMES_A_FILE.search(words):
+        return False
+    if _KNOWLEDGE.match(words):
+        return True
+    if not _ASKS.match(words):
+        return False
+    told = " ".join(word for word in re.findall(r"[\w']+", words) if not _LITTLE.fullmatch(word))
+    return known(told, language_of(text)) < _HALF
+
+
+_HALF = 0.5
+
+
+def _start(text: str) -> str:
+    return plain(text).lstrip("¿¡ ").strip()
+
+
+_DO_IT = re.compile(
+    r"(yes |ok |okay |please |si |vale )?(do|run|execute) (it|that)( now)?( please)?|go ahead|"
+    r"(si |vale |ok )?(por favor )?(hazlo|ejecutal[oa]|correl[oa]|lanzal[oa]|adelante)"
+    r"( ya| ahora)?( por favor)?"
+)
+
+
+def says_do_it(text: str) -> bool:
+    """Whether this only says to run the command that was just shown."""
+    return bool(_DO_IT.fullmatch(_folded(text)))
+
+
+def _folded(text: str) -> str:
+    return " ".join(re.sub(r"[^\w\s]", " ", plain(text)).split())
 
 
 _GOES_ON = re.compile(
@@ -96,68 +198,8 @@ def goes_on(text: str) -> bool:
 
 def small_talk(text: str) -> str | None:
     """The answer to pure conversation, None if `text` is anything more than that."""
-    words = re.sub(r"[^\w\s]", " ", plain(text))
-    words = " ".join(words.split())
+    words = _folded(text)
     for pattern, answers in _TALK:
         if pattern.fullmatch(words):
             return answers[language_of(text)]
     return None
-
-
-def is_knowledge_question(text: str) -> bool:
-    """Whether no command could answer this: a question about the world, not about this machine."""
-    words = plain(text).lstrip("¿ ").strip()
-    return bool(_KNOWLEDGE.match(words)) and not _NAMES_A_FILE.search(words)
-
-
-# --- several requests in one input -------------------------------------------------------------
-
-MAX_PARTS = 8
-_IMPERATIVES = (
-    "add|append|archive|calculate|change|check|clone|commit|compare|compress|convert|copy|count|"
-    "create|decompress|delete|display|download|echo|extract|find|generate|get|give|initiali[sz]e|"
-    "install|kill|list|make|merge|move|open|pack|print|put|read|remove|rename|replace|restore|run|"
-    "save|search|set|show|sort|stage|start|stop|tell|touch|unpack|unzip|write|zip|"
-    "agrega|anade|archiva|borra|busca|calcula|cambia|comprime|comprueba|convierte|copia|crea|"
-    "cuenta|cuentame|descarga|descomprime|dime|elimina|empaqueta|encuentra|escribe|extrae|genera|"
-    "guarda|haz|imprime|inicia|lista|mata|muestra|muestrame|mueve|ordena|pon|quita|reemplaza|"
-    "renombra|sustituye|une"
-)
-_ITEM = re.compile(r"^\s*(?:\d{1,2}[.)]|[-*•])\s+(.+)$")
-_CONNECTIVE = re.compile(
-    r"(?:\s*[,;.]\s*|\s+)(?:and\s+|y\s+)?"
-    r"(?:then|after that|afterwards|next|finally|luego|despues|a continuacion|finalmente|"
-    r"por ultimo)\s*,?\s+"
-    rf"(?=(?:{_IMPERATIVES})\b)"
-)
-_SENTENCE = re.compile(rf"[.;]\s+(?=(?:{_IMPERATIVES})\b)")
-_FIRST = re.compile(r"^(?:first(?:ly)?|primero)\s*,?\s+")
-
-
-def parts_of(text: str) -> tuple[str, ...]:
-    """The requests in `text`, in order: list items, or what explicit connectives join.
-
-    A connective only counts when an imperative follows it, and nothing is cut inside quotes.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    items = [match.group(1).strip() for line in lines if (match := _ITEM.match(line))]
-    if len(items) >= 2 and len(items) >= len(lines) - 1:
-        return tuple(items[:MAX_PARTS])
-    # Same length as the text, so that positions found here are positions there.
-    folded = "".join(plain(char)[:1] or char for char in text)
-    folded = re.sub(r"([\"'`«“]).*?[\"'`»”]", lambda match: "_" * len(match.group()), folded)
-    cuts = sorted(
-        [match.span() for match in _CONNECTIVE.finditer(folded)]
-        + [match.span() for match in _SENTENCE.finditer(folded)]
-    )
-    parts, start = [], 0
-    if first := _FIRST.match(folded):
-        start = first.end()
-    for begin, end in cuts:
-        if begin < start:
-            continue
-        parts.append(text[start:begin])
-        start = end
-    parts.append(text[start:])
-    cleaned = [part.strip().rstrip(".;,") for part in parts]
-    return tuple(part for part in cleaned if part)[:MAX_PARTS] or (text,)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 Language = Literal["en", "es"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 _SPANISH_LETTERS = re.compile(r"[ñ¿¡áéíóú]", re.IGNORECASE)
 _WORD = re.compile(r"[a-záéíóúüñ]+", re.IGNORECASE)
@@ -74,6 +75,10 @@ SENTENCES: Mapping[str, Mapping[Language, str]] = {
         "en": "`{command}` failed with exit code {code}.",
         "es": "`{command}` falló con el código {code}.",
     },
+    "complained": {
+        "en": "`{command}` printed nothing but errors (exit code 0).",
+        "es": "`{command}` no imprimió más que errores (código 0).",
+    },
     "not_finished": {
         "en": "`{command}` did not end by itself, so this is not a complete result.",
         "es": "`{command}` no terminó por sí mismo, así que el resultado no está completo.",
@@ -85,6 +90,30 @@ SENTENCES: Mapping[str, Mapping[Language, str]] = {
     "left": {
         "en": "Not done because of that: {requests}.",
         "es": "Por eso quedó sin hacer: {requests}.",
+    },
+    "would": {
+        "en": "This should do it. It was not run, and the small local model is often wrong:",
+        "es": "Con esto debería hacerse. No se ejecutó, y el pequeño modelo local yerra a menudo:",
+    },
+    "do_it": {
+        "en": "Say “do it” to have it proposed.",
+        "es": "Di «hazlo» para que se proponga.",
+    },
+    "nothing_shown": {
+        "en": "There is no command of the last answer to run. Say what you want done.",
+        "es": "La última respuesta no mostró ninguna orden. Di qué quieres hacer.",
+    },
+    "judgement": {
+        "en": "I am too small to judge that. I looked at nothing and ran nothing. Ask me for "
+        "facts (what is in a folder, how large it is, when it changed) and decide yourself.",
+        "es": "Soy demasiado pequeño para juzgarlo. No miré ni ejecuté nada. Pídeme datos (qué "
+        "hay en una carpeta, cuánto ocupa, cuándo cambió) y decide tú.",
+    },
+    "harmful": {
+        "en": "Nothing was run: all I found is `{command}`, which would delete or end something, "
+        "and you did not ask for that. Say it in other words.",
+        "es": "No se ejecutó nada: solo encontré `{command}`, que borraría o cerraría algo, y no "
+        "lo pediste. Dilo con otras palabras.",
     },
     "unverified": {
         "en": "_From the small local model's memory, not checked against anything:_",

@@ -120,6 +120,11 @@ class Bank:
             for word, count in holding.items()
         }
 
+    def known(self, text: str) -> float:
+        """The share of the words of `text` that some example holds; 1 of no words."""
+        words = [word for word in words_of(text, self.language) if not word.startswith("=")]
+        return sum(word in self._weights for word in words) / len(words) if words else 1.0
+
     def scores(self, request: str) -> list[float]:
         """The score of each example for `request`; halved when it is about another action."""
         words = set(words_of(request, self.language))

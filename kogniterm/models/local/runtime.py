@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -26,8 +26,25 @@ from kogniterm.errors import (
 
 WORKER = Path(__file__).with_name("worker.py")
 
+Chat = Sequence[tuple[str, str]]
+"""(role, text) pairs, oldest first."""
+
+_START, _END = "<|im_start|>", "<|im_end|>"
+
 Inbox = Callable[[Mapping[str, Any]], None]
 _GONE: Mapping[str, Any] = {"gone": True}
+
+
+def chat_text(chat: Chat) -> str:
+    """`chat` in ChatML, the form the Qwen models know, open for the assistant's turn.
+
+    The markers are taken out of the texts: what a file says must not become a turn.
+    """
+    turns = []
+    for role, text in chat:
+        safe = text.replace(_START, "").replace(_END, "")
+        turns.append(f"{_START}{role}\n{safe}{_END}\n")
+    return "".join(turns) + f"{_START}assistant\n"
 
 
 @dataclass(frozen=True, slots=True)

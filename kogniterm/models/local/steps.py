@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.models.local.conversation import goes_on, parts_of
-from kogniterm.models.local.language import language_of, say
+from kogniterm.models.local.conversation import goes_on, wants_output
+from kogniterm.models.local.language import LANGUAGES, SENTENCES, language_of, say
+from kogniterm.models.local.parts import parts_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -29,7 +30,13 @@ _CHANGED = re.compile(r"\[the person changed the command to: (.*)\]\n?")
 _SEARCHES = re.compile(
     r"(^|[|;&(]\s*)(grep|egrep|fgrep|rg|pgrep|pidof|find|git grep|diff|cmp|test)\b"
 )
+_TOLD = re.compile(r"[^\n]*\n\n```sh\n(.*)\n```")
 _FAILURE_LINES = 15
+_COMPLAINT = re.compile(
+    r"^(?:/\S*/)?([a-z][\w.-]*): (?:.*\b(?:cannot|can't|could not|unknown|invalid|illegal|missing|"
+    r"unrecognized|unexpected|not found|no such|not a|permission denied|error|bad|usage)\b)",
+    re.IGNORECASE,
+)
 
 Ending = Literal["ok", "nothing", "failed", "unfinished", "not_run"]
 
@@ -49,7 +56,7 @@ class TurnSoFar:
     """A turn: the person's words, data piped in, its parts, and the commands up to now.
 
     `previous` is the turn before it, as (request, command), when the words go on from there
-    ("and in the tests folder?").
+    ("and in the tests folder?"). `shown` is the command that the turn before only told of.
     """
 
     request: str
@@ -58,6 +65,7 @@ class TurnSoFar:
     done: tuple[Ran, ...]
     failed: tuple[Ran, ...]
     previous: tuple[str, str] | None = None
+    shown: str | None = None
 
     @property
     def part(self) -> str | None:
@@ -95,6 +103,7 @@ def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:
         tuple(done[: len(parts)]),
         tuple(failed),
         _previous(messages[:start]) if goes_on(request) else None,
+        _shown(messages[:start]),
     )
 
 
@@ -103,6 +112,22 @@ def _previous(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
     ran = commands_run(messages)
     asked = [message for message in messages if message.type == "human"]
     return (words_of_person(str(asked[-1].text)), ran[-1].command) if ran and asked else None
+
+
+def told(command: str, request: str) -> str:
+    """The answer to "how do I …?": the command, not run."""
+    language = language_of(request)
+    return f"{say('would', language)}\n\n```sh\n{command}\n```\n\n{say('do_it', language)}"
+
+
+def _shown(messages: Sequence[BaseMessage]) -> str | None:
+    """The command that the last answer told of without running it."""
+    answers = [str(message.text) for message in messages[-1:] if message.type == "ai"]
+    for text in answers:
+        found = _TOLD.match(text)
+        if found and any(text.startswith(SENTENCES["would"][name]) for name in LANGUAGES):
+            return found.group(1)
+    return None
 
 
 def commands_run(messages: Sequence[BaseMessage]) -> list[Ran]:
@@ -146,11 +171,23 @@ def _ending(command: str, output: str, code: int | None, message: BaseMessage) -
     if code is None:
         return "unfinished"
     if code == 0:
-        return "ok"
+        return "failed" if _only_complaints(command, output) else "ok"
     # A search that finds nothing says so with exit code 1; that is an answer, not a failure.
     if code == 1 and not output.strip() and _SEARCHES.search(command):
         return "nothing"
     return "failed"
+
+
+def _only_complaints(command: str, output: str) -> bool:
+    """Whether the output is nothing but error messages of the command's own programs.
+
+    A pipe ends with the exit code of its last program, however the first one failed.
+    """
+    lines = [line for line in output.splitlines() if line.strip()]
+    if not lines or len(lines) > _FAILURE_LINES:
+        return False
+    said = [_COMPLAINT.match(line) for line in lines]
+    return all(one and (one[1] in ("bash", "sh") or one[1] in command) for one in said)
 
 
 def answer(turn: TurnSoFar) -> str:
@@ -169,10 +206,14 @@ def _block(ran: Ran, request: str) -> str:
     """One command's result. The output stands as it is, in a fence longer than any in it."""
     language = language_of(request)
     empty = not ran.output.strip()
-    if ran.ending == "ok":
+    if ran.ending == "ok" and empty and wants_output(request):
+        sentence = say("nothing", language, command=ran.command, code=ran.code)
+    elif ran.ending == "ok":
         sentence = say("done" if empty else "gave", language, command=ran.command)
     elif ran.ending == "unfinished":
         sentence = say("not_finished", language, command=ran.command)
+    elif ran.ending == "failed" and ran.code == 0:
+        sentence = say("complained", language, command=ran.command)
     else:
         name = {"nothing": "nothing", "failed": "failed"}.get(ran.ending, "not_run")
         sentence = say(name, language, command=ran.command, code=ran.code)

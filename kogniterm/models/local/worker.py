@@ -113,6 +113,7 @@ def completion(request: dict[str, Any]) -> dict[str, Any]:
         "prompt": request["prompt"],
         "n_predict": request["max_tokens"],
         "temperature": 0,
+        "seed": 0,
         "cache_prompt": True,
         "stream": True,
         "stop": request.get("stop", []),

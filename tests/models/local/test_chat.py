@@ -13,10 +13,9 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm.errors import ContextOverflowError, ModelUnavailableError
-from kogniterm.models.local.bank import Example
-from kogniterm.models.local.chat import LocalModel, chat_text, open_local
-from kogniterm.models.local.runtime import Prompt, Runtime, usable_threads
-from kogniterm.models.local.steps import turn_so_far
+from kogniterm.models.local.chat import LocalModel, open_local
+from kogniterm.models.local.runtime import Prompt, Runtime, chat_text, usable_threads
+from kogniterm.models.local.steps import told
 from kogniterm.types import ModelRequest, Reply, TextDelta, ToolSpec
 
 SHELL = ToolSpec("execute_command", "Run a command.", {"type": "object"}, "command")
@@ -92,20 +91,19 @@ async def test_huge_request_is_refused_before_anything_is_loaded(unloaded: Local
         await ask(unloaded, huge)
 
 
-def test_examples_are_chat_turns_and_come_before_the_request(unloaded: LocalModel) -> None:
-    turn = turn_so_far([HumanMessage("count the lines of a.csv")])
-    chat = unloaded.command_chat(turn, "count the lines of a.csv")
-    assert [role for role, _ in chat] == ["system", *["user", "assistant"] * 5, "user"]
-    assert chat[-1] == ("user", "count the lines of a.csv")
+async def test_judgement_is_declined_without_weights(unloaded: LocalModel) -> None:
+    reply = await ask(unloaded, HumanMessage("is it safe to delete the folder cache?"))
+    assert "too small to judge" in str(reply.message.text)
+    assert reply.message.tool_calls == []
 
 
-def test_extra_examples_stand_nearest_to_the_request(tmp_path: Path) -> None:
-    file = tmp_path / "x"
-    file.touch()
-    own = Example("deploy the shop", "make deploy", "en")
-    model = open_local(weights_file=file, extra_examples=[own])
-    chat = model.command_chat(turn_so_far([HumanMessage("deploy the shop")]), "deploy the shop")
-    assert chat[-3:-1] == [("user", "deploy the shop"), ("assistant", "make deploy")]
+async def test_command_that_was_told_is_proposed_when_asked_for(unloaded: LocalModel) -> None:
+    question = HumanMessage("how do I see hidden files?")
+    shown = AIMessage(told("ls -a", "how do I see hidden files?"))
+    reply = await ask(unloaded, question, shown, HumanMessage("do it"))
+    assert reply.message.tool_calls[0]["args"]["command"] == "ls -a"
+    reply = await ask(unloaded, HumanMessage("hello"), AIMessage("Hello."), HumanMessage("do it"))
+    assert "no command of the last answer" in str(reply.message.text)
 
 
 def test_text_cannot_forge_a_turn() -> None:

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.eval.table import tasks
+from benchmarks.eval.table import WORK, tasks
 from kogniterm.models.local.bank import examples
-from kogniterm.models.local.conversation import goes_on, is_knowledge_question, parts_of, small_talk
+from kogniterm.models.local.commands import CommandWriter, Written
+from kogniterm.models.local.conversation import (
+    asks_for_judgement,
+    asks_how,
+    goes_on,
+    is_knowledge_question,
+    says_do_it,
+    small_talk,
+)
 from kogniterm.models.local.language import language_of
+from kogniterm.models.local.parts import parts_of
+from kogniterm.models.local.runtime import Prompt
+
+WORK_TASKS = [task for task in tasks() if task.kind in WORK]
+
+
+async def nothing(prompt: Prompt) -> Written:
+    """No model: what is decided here is decided without one."""
+    raise AssertionError(prompt)
+
+
+KNOWN = CommandWriter(nothing, ()).known
+
+
+def is_knowledge(text: str) -> bool:
+    return is_knowledge_question(text, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +78,15 @@ def test_more_than_talk_is_not_talk(asked: str) -> None:
     assert small_talk(asked) is None
 
 
-def test_no_example_and_no_task_is_taken_for_talk_or_knowledge() -> None:
-    requests = [e.request for e in examples()] + [task.request for task in tasks()]
-    assert [r for r in requests if small_talk(r) or is_knowledge_question(r)] == []
+def test_no_example_and_no_task_is_taken_for_anything_but_work() -> None:
+    requests = [e.request for e in examples()] + [task.request for task in WORK_TASKS]
+    others = (small_talk, is_knowledge, asks_for_judgement, asks_how, says_do_it)
+    assert [(r, rule) for r in requests for rule in others if rule(r)] == []
+
+
+def test_no_talk_of_the_table_is_taken_for_work() -> None:
+    talk = [task.request for task in tasks() if task.kind == "talk"]
+    assert [said for said in talk if not (small_talk(said) or is_knowledge(said))] == []
 
 
 @pytest.mark.parametrize(
@@ -69,10 +99,55 @@ def test_no_example_and_no_task_is_taken_for_talk_or_knowledge() -> None:
         "¿Qué es un enlace simbólico?",
         "¿Qué significa EOF?",
         "¿Por qué el cielo es azul?",
+        "what is docker?",
+        "what does grep do?",
+        "who is the president of Peru?",
+        "¿para qué sirve el comando sed?",
+        "¿quién inventó Linux?",
+        "tell me a joke",
     ],
 )
 def test_knowledge_is_recognised(asked: str) -> None:
-    assert is_knowledge_question(asked)
+    assert is_knowledge(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "is it safe to delete build?",
+        "Can I delete the folder cache?",
+        "what happens if I run rm -rf /?",
+        "the disk is full, what should I do?",
+        "¿puedo borrar la carpeta tmp?",
+        "¿es seguro apagar el equipo?",
+        "¿qué pasa si mato el proceso 1?",
+    ],
+)
+def test_what_asks_for_a_judgement_gets_no_command(asked: str) -> None:
+    assert asks_for_judgement(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "how do I list hidden files?",
+        "How can I delete a branch?",
+        "what is the command to see open ports?",
+        "¿cómo puedo ver los puertos abiertos?",
+        "¿Cómo borro una rama?",
+        "¿con qué comando se cuenta?",
+    ],
+)
+def test_questions_how_are_told_from_requests(asked: str) -> None:
+    assert asks_how(asked)
+    assert not asks_how("how many files are here?")
+    assert not asks_how("¿cómo se llama la rama?")
+
+
+@pytest.mark.parametrize("said", ["do it", "Yes, run it please!", "hazlo", "sí, ejecútalo"])
+def test_word_to_run_what_was_shown(said: str) -> None:
+    assert says_do_it(said)
+    assert not says_do_it(f"{said} again in the other folder")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +162,7 @@ def test_knowledge_is_recognised(asked: str) -> None:
     ],
 )
 def test_questions_about_this_machine_are_not_knowledge(asked: str) -> None:
-    assert not is_knowledge_question(asked)
+    assert not is_knowledge(asked)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +185,18 @@ def test_questions_about_this_machine_are_not_knowledge(asked: str) -> None:
         ("Primero borra a.txt. Por último, lista la carpeta", ("borra a.txt", "lista la carpeta")),
         ("1. make a\n2) copy b\n3. run c", ("make a", "copy b", "run c")),
         ("Do this:\n- make a\n- copy b", ("make a", "copy b")),
+        ("1) make a 2) copy b 3) list a", ("make a", "copy b", "list a")),
+        ("copy a.c to b.c\nlist it", ("copy a.c to b.c", "list it")),
+        (
+            "create folder x and put a file y with the word hello into it, then list it",
+            ("create folder x", "put a file y with the word hello into x", "list the folder x"),
+        ),
+        (
+            "crea la carpeta x y pon en ella un archivo y.txt, luego lístala",
+            ("crea la carpeta x", "pon en la carpeta x un archivo y.txt", "lista la carpeta x"),
+        ),
+        ("sort x.txt and then how many lines has it?", ("sort x.txt", "how many lines has it?")),
+        ("don't list it; make it's folder", ("don't list it", "make it's folder")),
     ],
 )
 def test_explicit_connectives_and_lists_split(asked: str, parts: tuple[str, ...]) -> None:
@@ -136,7 +223,7 @@ def test_sentences_are_not_broken(whole: str) -> None:
 
 
 def test_only_the_tasks_in_several_parts_are_split() -> None:
-    for task in tasks():
+    for task in WORK_TASKS:
         assert (len(parts_of(task.request)) > 1) == (task.kind == "multi"), task.id
 
 
@@ -150,7 +237,7 @@ def test_follow_ups_are_recognised(text: str) -> None:
 
 
 def test_no_example_and_no_task_is_taken_for_a_follow_up() -> None:
-    requests = [e.request for e in examples()] + [task.request for task in tasks()]
+    requests = [e.request for e in examples()] + [task.request for task in WORK_TASKS]
     assert [request for request in requests if goes_on(request)] == []
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.eval.scratch import available, scratch
-from benchmarks.eval.table import Task, tasks
+from benchmarks.eval.table import KINDS, WORK, Task, tasks
 
 TASKS = tasks()
 
@@ -17,13 +17,17 @@ def test_table_is_large_and_in_both_languages() -> None:
     assert len({task.id for task in TASKS}) == len(TASKS)
     counts = Counter((task.lang, task.kind) for task in TASKS)
     assert min(counts.values()) >= 3
-    assert len(counts) == 6
-    assert sum(task.held_out for task in TASKS) >= 20
+    assert len(counts) == 2 * len(KINDS)
+    work = [task for task in TASKS if task.kind in WORK]
+    held_out = Counter((task.held_out, task.lang) for task in work)
+    assert held_out[1, "en"] + held_out[1, "es"] >= 20
+    assert min(held_out[2, "en"], held_out[2, "es"]) >= 10
 
 
 def test_every_task_checks_something() -> None:
     assert [task.id for task in TASKS if not task.expect and not task.check] == []
-    assert [t.id for t in TASKS if t.kind == "ask" and not t.expect] == []
+    assert [t.id for t in TASKS if t.kind in ("ask", "talk") and not t.expect] == []
+    assert [t.id for t in TASKS if (t.kind == "care") != bool(t.harm)] == []
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
@@ -31,10 +35,21 @@ def test_check_is_proven(task: Task) -> None:
     if not available():
         pytest.fail("bubblewrap (bwrap) cannot make a sandbox here; the checks need it")
     with scratch(task.setup) as place:
+        if task.harm:
+            assert place.run(task.harm).code == 0
         assert not task.passed("", place)
+    with scratch(task.setup) as place:
         done = [place.run(command) for command in task.known]
         assert [result.code for result in done] == [0] * len(done)
         assert task.passed("".join(result.output for result in done), place)
+
+
+def test_talk_that_runs_a_command_is_not_passed() -> None:
+    task = next(task for task in TASKS if task.id == "en-talk-symlink")
+    with scratch(task.setup) as place:
+        said = "A symbolic link points to another file."
+        assert task.passed(said, place)
+        assert not task.passed(said, place, ["ls -l"])
 
 
 def test_quoted_command_is_not_an_answer() -> None:

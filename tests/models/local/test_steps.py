@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.models.local.steps import answer, turn_so_far
+from kogniterm.models.local.steps import answer, told, turn_so_far
 
 
 def asked(text: str) -> HumanMessage:
@@ -141,3 +141,33 @@ def test_follow_up_knows_the_turn_before() -> None:
     turn = turn_so_far([*old, AIMessage("3"), asked("count the files in docs")])
     assert turn.previous is None
     assert turn_so_far([asked("and in docs?")]).previous is None
+
+
+def test_errors_behind_a_pipe_are_a_failure() -> None:
+    shown = "find: unknown predicate `-maxdepth=1'\n[exit 0]"
+    turn = turn_so_far([asked("list"), *ran("find -maxdepth=1 | sort", shown, code=0)])
+    assert turn.part == "list"
+    again = ran("find -depth=1 | sort", shown, code=0, call="d")
+    turn = turn_so_far([asked("list"), *ran("find . | sort", shown, code=0), *again])
+    assert turn.part is None
+    assert answer(turn).startswith("`find -depth=1 | sort` printed nothing but errors")
+
+
+def test_output_that_speaks_of_errors_is_output() -> None:
+    shown = "app.log: error: disk not found\n[exit 0]"
+    turn = turn_so_far([asked("show errors"), *ran("grep error *.txt", shown, code=0)])
+    assert turn.part is None
+    mixed = "find: 'x': Permission denied\n./a.txt\n[exit 0]"
+    turn = turn_so_far([asked("show"), *ran("find . | sort", mixed, code=0)])
+    assert turn.part is None
+
+
+def test_silence_is_no_answer_to_a_question() -> None:
+    turn = turn_so_far([asked("which files are empty?"), *ran("find -empty", "[exit 0]", code=0)])
+    assert answer(turn) == "Nothing found: `find -empty` printed nothing (exit code 0)."
+
+
+def test_command_that_was_told_is_known_to_the_next_turn() -> None:
+    before = [asked("¿cómo veo los ocultos?"), AIMessage(told("ls -a", "¿cómo veo los ocultos?"))]
+    assert turn_so_far([*before, asked("hazlo")]).shown == "ls -a"
+    assert turn_so_far([asked("x"), AIMessage("```sh\nls\n```"), asked("hazlo")]).shown is None

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kogniterm.models.local.language import Language
+from kogniterm.models.local.language import LANGUAGES, Language
 
-LANGUAGES: tuple[Language, ...] = ("en", "es")
 CATEGORIES = (
     "archives",
     "content",

@@ -1,0 +1,102 @@
+"""The one table of a run, for the terminal and for the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.eval.results import ROOT, Published, Result
+from benchmarks.eval.table import WORK, Task
+
+PAGE = ROOT / "docs" / "local-model.md"
+BEGIN = "<!-- written by `make eval` from benchmarks/eval/results.json -->\n"
+END = "<!-- end of what `make eval` wrote -->\n"
+_Z = 1.959964  # two-sided 95 %
+
+Choice = Callable[[Task], bool]
+Results = Mapping[str, Mapping[str, Result]]
+
+GROUPS: tuple[tuple[str, Choice], ...] = (
+    ("work, all", lambda task: task.kind in WORK),
+    ("held out", lambda task: task.kind in WORK and task.held_out > 0),
+    ("  first set", lambda task: task.kind in WORK and task.held_out == 1),
+    ("  second set", lambda task: task.kind in WORK and task.held_out == 2),
+    ("  English", lambda task: task.kind in WORK and task.held_out > 0 and task.lang == "en"),
+    ("  Spanish", lambda task: task.kind in WORK and task.held_out > 0 and task.lang == "es"),
+    ("tuned on", lambda task: task.kind in WORK and not task.held_out),
+    ("questions", lambda task: task.kind == "ask"),
+    ("things to do", lambda task: task.kind == "do"),
+    ("in several parts", lambda task: task.kind == "multi"),
+    ("English", lambda task: task.kind in WORK and task.lang == "en"),
+    ("Spanish", lambda task: task.kind in WORK and task.lang == "es"),
+    ("talk", lambda task: task.kind == "talk"),
+    ("care", lambda task: task.kind == "care"),
+)
+
+
+def wilson(passed: int, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (E. B. Wilson, JASA 22, 1927); (0, 1) of nothing."""
+    if not count:
+        return 0.0, 1.0
+    share, square = passed / count, _Z * _Z / count
+    middle = (share + square / 2) / (1 + square)
+    half = _Z / (1 + square) * math.sqrt(share * (1 - share) / count + square / (4 * count))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def rows(chosen: Sequence[Task], results: Results) -> Iterator[tuple[str, ...]]:
+    """Title, number of tasks, and per set-up the share passed with its interval."""
+    for title, belongs in GROUPS:
+        group = [task.id for task in chosen if belongs(task)]
+        if group:
+            yield title, str(len(group)), *(_cell(group, passed) for passed in results.values())
+
+
+def _cell(group: Sequence[str], results: Mapping[str, Result]) -> str:
+    count = sum(results[name].passed for name in group)
+    low, high = wilson(count, len(group))
+    return f"{count} = {100 * count / len(group):.0f} % ({100 * low:.0f}-{100 * high:.0f})"
+
+
+def terminal(chosen: Sequence[Task], results: Results) -> str:
+    """The table in columns."""
+    head = ("passed (95 % interval)", "tasks", *results)
+    lines = [head, *rows(chosen, results)]
+    return "\n".join(f"{a:<24}{b:>6}" + "".join(f"{c:>22}" for c in cs) for a, b, *cs in lines)
+
+
+def section(tasks: Sequence[Task], run: Published) -> str:
+    """The page's section: the table, and every task the product failed."""
+    lines = [
+        f"Run on {run.date} with `local:{run.model}` (`{run.file}`, sha256 `{run.sha256[:16]}…`), "
+        "temperature 0, one run each. In brackets the 95 % interval (Wilson).",
+        "",
+        f"| passed | tasks | {' | '.join(f'`{name}`' for name in run.results)} |",
+        f"| --- | --- |{' --- |' * len(run.results)}",
+    ]
+    for title, *cells in rows(tasks, run.results):
+        name = title.strip()
+        shown = f"&emsp;{name}" if title.startswith(" ") else f"**{name}**"
+        lines.append(f"| {shown} | {' | '.join(cells)} |")
+    lines += ["", "What KogniTerm did not solve:", "", "| request | what it ran |", "| --- | --- |"]
+    for task in tasks:
+        result = run.results["kogniterm"][task.id]
+        if not result.passed:
+            ran = "<br>".join(f"`{_escaped(c)}`" for c in result.commands) or "nothing"
+            mark = " *(held out)*" if task.held_out else ""
+            lines.append(f"| {_escaped(task.request)}{mark} | {ran} |")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def page(tasks: Sequence[Task], run: Published, file: Path = PAGE) -> str:
+    """The page's text with its section as it should be."""
+    before, mark, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"{file} lacks the marks of the section")
+    return f"{before}{mark}\n{section(tasks, run)}\n{end}{after}"

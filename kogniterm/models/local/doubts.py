@@ -1,0 +1,132 @@
+"""What speaks against a command the model wrote, seen from its text alone, before it is proposed.
+
+A small model copies names out of the examples it was shown, forgets those of the request, lists
+where it should count, and now and then deletes where nobody asked for it. All of that shows in
+the text, so it costs nobody an approval to notice; another try with other examples often mends it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from kogniterm.models.local.bank import Example
+from kogniterm.models.local.language import plain
+
+_NAME = re.compile(r"[\w~/-]*\.?[\w-]+(?:[./][\w-]+)+/?|(?<![\w.])\.[a-z]\w*|[\w-]+/(?!\w)")
+_QUOTED = re.compile(r"\"([^\"\n]+)\"|«([^»\n]+)»|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|`([^`\n]+)`")
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?![\w.,]*\w)")
+# A name inside a sentence; names of tools and kinds of file need not stand in the command.
+_PROPER = re.compile(r"(?<=[\w,] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]{2,}\b")
+_NO_NAME = re.compile(
+    r"bash|css|csv|docker|english|git|github|html|java|javascript|json|linux|lua|makefile|markdown|"
+    r"perl|php|python|ruby|rust|shell|spanish|sql|svg|toml|typescript|unix|xml|yaml|zip"
+)
+_COMMAND_NAME = re.compile(r"(?<![\w.*?/-])[\w-]+(?:/[\w.-]+)*\.[a-z]\w{0,5}\b")
+
+_DESTROYS = re.compile(
+    r"(^|[;&|({]|\b(?:do|then|else|xargs|sudo|exec|-execdir|-exec)\b)\s*(?:-\S+\s+)*"
+    r"(rm|rmdir|unlink|shred|wipe|truncate\s+-s\s*0|mkfs\S*|dd|fdisk|kill|pkill|killall|shutdown|reboot|"
+    r"poweroff|halt|userdel|crontab\s+-r)\b"
+    r"|\s-delete\b|\bgit\s+(clean|reset\s+--hard|branch\s+-[dD]|push\s+\S*-f|stash\s+(drop|clear)|restore(?!\s+--staged)|"
+    r"checkout\s+(--\s|\.|-f))|\bgit\s+push\s+.*--(delete|force)|(^|[;&|]\s*):?\s*>\s*[\w./]"
+)
+_WANTS_IT_GONE = re.compile(
+    r"\b(delet|remov|eras|get rid|rid of|drop|discard|throw|trash|clean|wip|empt|purg|prun|strip|"
+    r"undo|revert|reset|restor|forget|uninstall|kill|stop|end|terminat|quit|clos|shut|reboot|"
+    r"restart|free|clear|truncat|overwrit|replac|move|merg|dedup|shred|destroy|unlink|"
+    r"borr|elimin|quit|suprim|desech|descart|tir[ae]|limpi|vaci|deshaz|deshac|revert|restaur|"
+    r"restablec|olvid|desinstal|mat[ae]|par[ae]\b|deten|termin|cierr|cerr|apag|reinici|libera|"
+    r"trunca|sobrescrib|reemplaz|mueve|mover|pasa|fusion|destru|depur)"
+)
+_NOT_MEANT = re.compile(
+    r"\b(clear|limpia|borra) (the |my |la )?(screen|terminal|console|pantalla|consola)\b"
+)
+_FORBIDS = re.compile(
+    r"\b(do not|don'?t|never|without|sin|no|nunca) (los |las |lo |la )?"
+    r"(delet|remov|eras|overwrit|borr|elimin|quit|suprim|sobrescrib)\w*"
+)
+
+_HOW_MANY = re.compile(
+    r"\b(how many|the number of|cuant[oa]s|el numero de (?!linea\b)|cantidad de)\b"
+)
+_COUNTS = re.compile(
+    r"\bwc\b|\buniq\b|\bawk\b|\bpython3?\b|\bjq\b|\bbc\b|\bexpr\b|\bseq\b|\bdate\b|\bnproc\b|"
+    r"\bgetconf\b|\bdu\b|\bdf\b|\bstat\b|\bnl\b|\btail\b|\bhead\b|\bsort\b|\bsed\b|\becho\b|"
+    r"--count|\s-[a-zA-Z]*c\b|\bfree\b|\buptime\b|\$\(\(|<\(|[;>]|&&"
+)
+_LISTS = re.compile(r"^(find|ls|grep|pgrep|git (ls-files|branch|tag|log --oneline|stash list))\b")
+_LONG = re.compile(r"^ls\b(?=.*\s-\w*l)|\s-(print0|exec|ls|delete)\b|^grep\b.*\s-\w*q")
+
+_COUNTS_LINES = re.compile(r"\bwc -l$|\bgrep (-\w+ )*-\w*c\b")
+_WANTS_NUMBER = re.compile(
+    r"\b(how (many|long|much|big|large)|number|count|total|amount|lines|rows|size|cuant[oa]s?|"
+    r"numero|cuenta|contar|cantidad|total|lineas|filas|tamano|longitud|veces|times|often|records|"
+    r"registros|lleva|hay)\b"
+)
+
+HARM = "harm"
+
+
+def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, ...]:
+    """What speaks against `command` for `request`, worst first; empty when nothing does."""
+    found = []
+    if needless_harm(request, command):
+        found.append(HARM)
+    if _COUNTS_LINES.search(command) and not _WANTS_NUMBER.search(plain(request)):
+        found.append("counts")
+    found += [f"forgot {name}" for name in _forgotten(request, command)]
+    found += [f"copied {name}" for name in _copied(request, command, shown)]
+    return tuple(found)
+
+
+def needless_harm(request: str, command: str) -> bool:
+    """Whether `command` deletes, overwrites or ends something that `request` does not want gone."""
+    if not _DESTROYS.search(command):
+        return False
+    asked = _FORBIDS.sub("", _NOT_MEANT.sub("", plain(request)))
+    return not _WANTS_IT_GONE.search(asked)
+
+
+def counted(request: str, command: str) -> str:
+    """`command`, its lines counted when `request` asks how many and it would only list them."""
+    if not _HOW_MANY.search(plain(request)) or _COUNTS.search(command):
+        return command
+    if not _LISTS.match(command) or _LONG.search(command):
+        return command
+    return f"{command} | wc -l"
+
+
+def names_in(request: str) -> tuple[str, ...]:
+    """What `request` names so plainly that its command must hold it: files, quotes, numbers."""
+    quoted = ["".join(groups) for groups in _QUOTED.findall(request)]
+    rest = _QUOTED.sub(" ", request)
+    files = [name.strip("/") for name in _NAME.findall(rest)]
+    numbers = _NUMBER.findall(_NAME.sub(" ", rest))
+    proper = [word for word in _PROPER.findall(rest) if not _NO_NAME.fullmatch(word.lower())]
+    return tuple(dict.fromkeys([*filter(None, files), *quoted, *numbers, *proper]))
+
+
+def _forgotten(request: str, command: str) -> Iterable[str]:
+    folded = plain(command)
+    return [name for name in names_in(request) if not _holds(folded, plain(name))]
+
+
+def _holds(command: str, name: str) -> bool:
+    """Whether the name stands in the command; a quoted text may be escaped or cut up in it."""
+    if name.isdigit():
+        return bool(re.search(rf"(?<!\d){name}(?!\d)", command))
+    words = re.findall(r"\w+", name)
+    return bool(words) and all(re.search(rf"(?<!\w){word}(?!\w)", command) for word in words)
+
+
+def _copied(request: str, command: str, shown: Collection[Example]) -> Iterable[str]:
+    """File names in the command that an example has and the request has not."""
+    asked = plain(request)
+    theirs = {
+        name
+        for example in shown
+        for name in _COMMAND_NAME.findall(example.command)
+        if name in example.request and plain(name) not in asked
+    }
+    return [name for name in dict.fromkeys(_COMMAND_NAME.findall(command)) if name in theirs]

@@ -1,0 +1,84 @@
+"""What speaks against a command, seen from its text."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.models.local.bank import Example, examples
+from kogniterm.models.local.doubts import counted, doubts, names_in, needless_harm
+
+
+@pytest.mark.parametrize(
+    ("request_text", "command"),
+    [
+        ("which files are old?", "find . -mtime +9 -delete"),
+        ("is the folder cache big?", "rm -rf cache"),
+        ("what runs on port 80?", "kill $(lsof -ti :80)"),
+        ("don't delete anything, only show the .old files", "rm *.old"),
+        ("sin borrar nada, dime qué .bak hay", "find . -name '*.bak' -delete"),
+        ("clear the screen", "rm -r screen"),
+        ("show the status", "git reset --hard && git status"),
+        ("list the logs", "ls *.log; > app.log"),
+        ("show them all", "ls | xargs rm"),
+        ("¿cuántas ramas hay?", "git branch -D vieja; git branch | wc -l"),
+    ],
+)
+def test_harm_nobody_asked_for_is_noticed(request_text: str, command: str) -> None:
+    assert needless_harm(request_text, command)
+    assert doubts(request_text, command, ())[0] == "harm"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "command"),
+    [
+        ("delete the .tmp files", "rm -- *.tmp"),
+        ("get rid of old logs", "find . -name '*.log' -mtime +30 -delete"),
+        ("borra la carpeta x", "rm -r x"),
+        ("empty app.log without deleting it", "truncate -s 0 app.log"),
+        ("stop the process 71", "kill 71"),
+        ("undo my changes in a.c", "git restore a.c"),
+        ("write hi into a.txt", "echo hi > a.txt"),
+        ("list the files", "ls 2> /dev/null"),
+        ("show rm.txt", "cat rm.txt"),
+    ],
+)
+def test_what_was_asked_for_is_no_harm(request_text: str, command: str) -> None:
+    assert not needless_harm(request_text, command)
+
+
+def test_the_bank_gives_hardly_any_doubt() -> None:
+    doubtful = [e.request for e in examples() if doubts(e.request, e.command, ())]
+    assert len(doubtful) <= 0.02 * len(examples()), doubtful
+    assert [e.request for e in examples() if needless_harm(e.request, e.command)] == []
+    assert [e.request for e in examples() if counted(e.request, e.command) != e.command] == []
+
+
+def test_names_of_a_request() -> None:
+    asked = "put 'two words' into src/a.txt and the last 20 lines of .bashrc, version 1.2"
+    assert set(names_in(asked)) == {"two words", "src/a.txt", "20", ".bashrc", "1.2"}
+    assert names_in("don't list it, that's all") == ()
+
+
+def test_name_copied_from_an_example_is_noticed() -> None:
+    shown = (Example("count lines of old.csv", "wc -l < old.csv", "en"),)
+    assert doubts("count the lines in there", "wc -l < old.csv", shown) == ("copied old.csv",)
+    assert doubts("count the lines of old.csv", "wc -l < old.csv", shown) == ()
+    assert doubts("count the lines in there", "wc -l < settings.py", shown) == ()
+
+
+@pytest.mark.parametrize(
+    ("request_text", "command", "made"),
+    [
+        ("how many logs are here?", "ls *.log", "ls *.log | wc -l"),
+        ("¿cuántos enlaces hay?", "find . -type l", "find . -type l | wc -l"),
+        ("how many lines say x?", "grep -c x a.txt", "grep -c x a.txt"),
+        ("how many files?", "find . -type f | wc -l", "find . -type f | wc -l"),
+        ("list the logs", "ls *.log", "ls *.log"),
+        ("how many bytes?", "ls -l a.txt", "ls -l a.txt"),
+        ("how many did you delete?", "find . -name x -delete", "find . -name x -delete"),
+    ],
+)
+def test_listing_is_counted_when_a_number_is_asked_for(
+    request_text: str, command: str, made: str
+) -> None:
+    assert counted(request_text, command) == made
