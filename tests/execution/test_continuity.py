@@ -43,29 +43,29 @@ def test_last_background_process(command: str, expected: str) -> None:
 LESS = "if command -v less >/dev/null; then less f; else cat f; fi"
 CASES = [
     ("a script written through a quoted here-document keeps its text", [
-        ("sleep 30 &", ""),
+        ("sleep 300 &", ""),
         ("cat > run.sh <<'END'\nserver &\necho $! > pid\nEND", ""),
         ("cat run.sh", "server &\necho $! > pid"),
     ]),
     ("a function asks for an earlier command's process", [
-        ("stop() { kill $! && echo stopped; }; sleep 30 &", ""),
+        ("stop() { kill $! && echo stopped; }; sleep 300 &", ""),
         ("stop", "stopped"),
         ("declare -f stop | grep -c ':-.*:-'", "0"),
     ]),
     ("own process before an earlier one", [
-        ("sleep 30 & first=$!", ""),
-        ("sleep 30 & [ $! != $first ] && echo other", "other"),
+        ("sleep 300 & first=$!", ""),
+        ("sleep 300 & [ $! != $first ] && echo other", "other"),
     ]),
     ("a trap asks for an earlier command's process", [
-        ("sleep 30 & pid=$!", ""),
+        ("sleep 300 & pid=$!", ""),
         ("trap 'kill $! && echo killed' EXIT", ""),
         ("exit 0", "killed"),
     ]),
     ("jobs of earlier commands", [
-        ("sleep 51 &", ""),
-        ("sleep 52 | cat &", ""),
-        ("jobs | tr -s ' '", "[1] Running sleep 51 &\n[2] Running sleep 52 | cat &"),
-        ("sleep 53 & jobs -p > f; wc -l < f", "3"),
+        ("sleep 510 &", ""),
+        ("sleep 520 | cat &", ""),
+        ("jobs | tr -s ' '", "[1] Running sleep 510 &\n[2] Running sleep 520 | cat &"),
+        ("sleep 530 & jobs -p > f; wc -l < f", "3"),
         ("kill %1; wait %1; echo $?", "143"),
         ("end() { kill %2 %3; }; end; wait; echo $?; jobs", "0"),
     ]),
@@ -91,13 +91,13 @@ def test_one_statement_per_command(
 ) -> None:
     with open_executor(tmp_path) as executor:
         for command, text in steps:
-            assert executor.run(command, timeout=20).text.strip() == text, command
+            assert executor.run(command, timeout=60).text.strip() == text, command
 
 
 def test_an_interrupt_typed_at_once_reaches_the_program(tmp_path: Path) -> None:
     with open_executor(tmp_path) as executor:
         for _ in range(8):
-            result = executor.run("echo go; sleep 60", timeout=20, keystrokes=[("go", 0, "\x03")])
+            result = executor.run("echo go; sleep 600", timeout=60, keystrokes=[("go", 0, "\x03")])
             assert result.exit_code == 130
 
 

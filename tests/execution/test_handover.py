@@ -21,6 +21,9 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.pty import set_size
 from kogniterm.types import CommandResult
 
+PATIENCE = 60.0
+"""A guard against hanging, not a measure: every wait ends with what it waits for."""
+
 
 class Desk:
     """A person's terminal as a pty, and the person: reads the screen, types keys."""
@@ -50,7 +53,7 @@ class Desk:
     def type(self, keys: bytes) -> None:
         os.write(self.person, keys)
 
-    def wait(self, condition: Callable[[bytes], bool], seconds: float = 15.0) -> None:
+    def wait(self, condition: Callable[[bytes], bool], seconds: float = PATIENCE) -> None:
         """Read the screen until `condition` holds."""
         deadline = time.monotonic() + seconds
         while not condition(self.seen):
@@ -77,10 +80,10 @@ class Run(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        self._result = self._executor.run(self._command, timeout=30, **self._options)
+        self._result = self._executor.run(self._command, timeout=PATIENCE, **self._options)
 
     def result(self) -> CommandResult:
-        self.join(30)
+        self.join(PATIENCE)
         assert self._result is not None
         return self._result
 
@@ -196,7 +199,7 @@ def test_ctrl_right_bracket_makes_a_job(executor: CommandExecutor, desk: Desk) -
     assert (result.ended, result.exit_code) == ("detached", None)
     (job,) = result.jobs
     executor.send_keys(job.id, "eve\n")
-    assert executor.wait_job(job.id, 10).exit_code == 0
+    assert executor.wait_job(job.id, PATIENCE).exit_code == 0
     assert "Hello eve" in executor.read_job(job.id)
 
 
@@ -220,7 +223,7 @@ def test_ctrl_z_makes_a_job_that_goes_on(executor: CommandExecutor, desk: Desk) 
     result = run.result()
     assert result.ended == "detached"
     Path(executor.cwd, "go").touch()
-    job = executor.wait_job(result.jobs[0].id, 15)
+    job = executor.wait_job(result.jobs[0].id, PATIENCE)
     assert (job.state, job.exit_code) == ("ended", 0)
     assert executor.read_job(job.id).endswith("went on")
 
@@ -237,7 +240,7 @@ def test_modes_a_killed_program_left_are_switched_off(
 
 def test_a_hung_up_terminal_ends_the_command(executor: CommandExecutor) -> None:
     desk = Desk()
-    run = Run(executor, "echo up; sleep 60", terminal=desk, interactive=True)
+    run = Run(executor, "echo up; sleep 600", terminal=desk, interactive=True)
     desk.wait_for(b"up")
     os.close(desk.person)
     assert run.result().ended == "stopped"

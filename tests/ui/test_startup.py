@@ -38,10 +38,11 @@ def test_the_first_prompt_needs_nothing_heavy(tmp_path: Path, term: str) -> None
     script.write_text(PROBE.format(report=str(report)))
     environment = {**os.environ, "TERM": term, "HOME": str(tmp_path)}
     child = pexpect.spawn(
-        sys.executable, [str(script)], env=environment, cwd=str(tmp_path), timeout=30,
+        sys.executable, [str(script)], env=environment, cwd=str(tmp_path), timeout=60,
         dimensions=(24, 80),
     )  # fmt: skip
     child.expect(pexpect.EOF)
+    child.wait()  # `close` would hang up on a program that has not quite ended
     child.close()
     assert child.exitstatus == 7, child.before
     loaded = set(json.loads(report.read_text()))
