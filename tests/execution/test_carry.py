@@ -168,7 +168,7 @@ def test_statement_by_statement_is_as_whole(name: str, tmp_path: Path) -> None:
     shown = []
     with open_executor(parts) as executor:
         for statement in statements:
-            result = executor.run(statement, timeout=20)
+            result = executor.run(statement, timeout=60)
             if result.text:
                 shown.append(result.text)
     assert "\n".join(shown) == done.stdout.rstrip("\n")
