@@ -28,7 +28,12 @@ def reference() -> str:
         "first, and a dangerous one takes the whole word `yes`. With `TERM=dumb` or in "
         "screen-reader mode the same letters are typed on a line of their own.\n"
     )
-    parts += [_keys("question"), "## At a question of the model's\n"]
+    parts += [_keys("question"), "## At a plan\n"]
+    parts.append(
+        "Approving a plan runs nothing by itself: its commands are asked for one by one. See "
+        "[plans](plans.md).\n"
+    )
+    parts += [_keys("plan"), "## At a question of the model's\n"]
     parts.append(
         "What only you can decide, the model may ask: answer with a number, with the arrows or in "
         "your own words. The question waits while you are typing something else, and is asked "
