@@ -19,7 +19,7 @@ help:
 	@echo "make format    put the code in the house format"
 	@echo "make faults    the long fault-injection runs"
 	@echo "make bench     KogniTerm beside its floor, as ratios"
-	@echo "make eval      the local model over its held-out tasks"
+	@echo "make eval      the local model and the plain loop over the table of tasks"
 	@echo "make docs      the generated pages and .env.example"
 	@echo "make clean     remove everything that can be made again"
 
@@ -69,7 +69,7 @@ bench: install
 	$(BIN)/python -m benchmarks.sessions --turns 10 1000
 
 eval: install weights
-	$(BIN)/python -m benchmarks.eval
+	$(BIN)/python -m benchmarks.eval $(or $(EVAL_ARGS),--write)
 
 docs: install
 	$(BIN)/python docs/generate.py
