@@ -11,6 +11,7 @@ from prompt_toolkit.filters.app import has_completions, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.search import accept_search
 
 from kogniterm.ui.keys import BUILT_IN, KEYS, sequences
 from kogniterm.ui.paste import image_mentions
@@ -34,6 +35,8 @@ def prompt_bindings(front: PromptFront) -> KeyBindings:
                 bindings.add(*chord, filter=_filter(key.action, at_line, front))(
                     actions[key.action]
                 )
+    searching = Condition(lambda: front.app.layout.is_searching)
+    bindings.add("enter", filter=at_line & searching & vi_mode)(_accept_search)
     _question_bindings(bindings, front, at_keys)
     _entry_bindings(bindings, front, at_entry)
     bindings.add(Keys.BracketedPaste, filter=at_line)(_paste(front))
@@ -99,6 +102,12 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
     }
 
 
+def _accept_search(event: KeyPressEvent) -> None:
+    """What was found is a line to be edited, not to be commanded, also with vi's keys."""
+    accept_search()
+    event.app.vi_state.input_mode = InputMode.INSERT
+
+
 def _filter(action: str, at_line: Filter, front: PromptFront) -> Filter:
     """When an action applies: some keys mean something else in a menu or in vi's modes."""
     if action == "leave":
@@ -130,7 +139,8 @@ def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filte
             for chord in key.sequences:
                 bindings.add(*chord, filter=at_keys, eager=True)(give(chord[0]))
 
-    @bindings.add(Keys.Any, filter=at_keys, eager=True)
+    # Not eager: Ctrl-C and Esc below are keys too.
+    @bindings.add(Keys.Any, filter=at_keys)
     def _other(event: KeyPressEvent) -> None:
         if front.panel is not None:
             front.panel.key(event.data.lower())
@@ -147,8 +157,9 @@ def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filte
 
     @bindings.add(Keys.BracketedPaste, filter=at_keys, eager=True)
     @bindings.add("c-j", filter=at_keys, eager=True)
+    @bindings.add("escape", Keys.Any, filter=at_keys)
     def _nothing(event: KeyPressEvent) -> None:
-        """A paste never answers a question."""
+        """Neither a paste nor a letter with Alt answers a question."""
 
 
 def _entry_bindings(bindings: KeyBindings, front: PromptFront, at_entry: Filter) -> None:

@@ -47,7 +47,10 @@ class Parts:
 def prompt_layout(front: PromptFront) -> Parts:
     """The layout around `front`'s buffers."""
     sign = "› " if front.preferences.unicode else "> "
-    search = SearchToolbar(text_if_not_searching="")
+    search = SearchToolbar(
+        forward_search_prompt=lambda: _("search forward: "),
+        backward_search_prompt=lambda: _("search the history: "),
+    )
     input_window = Window(
         BufferControl(
             buffer=front.buffer,

@@ -328,6 +328,25 @@ async def test_s_stops_the_turn(keys: PipeInput) -> None:
     await live.leave()
 
 
+@pytest.mark.parametrize("stopping", ["\x03", "\x04", "\x1b\x1b"])
+async def test_the_keys_that_stop_a_turn_do_so_at_a_question(
+    keys: PipeInput, stopping: str
+) -> None:
+    live, session = asking(keys, "make")
+    await live.until("[y] approve")
+    live.press("\x1by\x1bn")  # Alt-y is not y
+    live.press(stopping[0])
+    if stopping[1:]:
+        await live.until("Esc again stops the turn.")
+        live.press(stopping[1:])
+    await live.until("The turn was stopped.")
+    assert session.decisions == []
+    assert session.stopped == 1
+    await live.until(lambda: live.repl.front.draft() == "go")
+    live.press("\x03")
+    await live.leave()
+
+
 async def test_what_is_being_typed_when_a_question_appears_does_not_answer_it(
     keys: PipeInput,
 ) -> None:
