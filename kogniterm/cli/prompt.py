@@ -22,7 +22,6 @@ from kogniterm.types import ActionRequest, RiskReport, Text
 if TYPE_CHECKING:
     from kogniterm.approval.leases import LeaseKind
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.ui.commands.registry import Command
     from kogniterm.ui.preferences import Preferences
     from kogniterm.ui.question import Offer
     from kogniterm.ui.wiring import Opened
@@ -104,23 +103,6 @@ def lease_offers(
     return found
 
 
-def own_commands(session: LiveSession) -> tuple[tuple[Command, ...], tuple[Text, ...]]:
-    """The person's and the trusted project's own commands, and what to tell about others."""
-    from kogniterm.ui.commands import own
-    from kogniterm.ui.commands.basic import basic_registry
-
-    registry = basic_registry()
-    taken = [name for one in registry.commands for name in (one.name, *one.aliases)]
-    cabinet = session.cabinet
-    mine = own.from_folder(cabinet.paths.config / "commands")
-    made, refused = own.own_commands((*mine, *own.from_texts(cabinet.project_commands())), taken)
-    told = tuple(
-        Text("An own command cannot be called /{name}: the name is taken.", {"name": name})
-        for name in refused
-    )
-    return made, told
-
-
 def _grant(
     session: LiveSession, report: RiskReport, kind: LeaseKind, limits: dict[str, Any]
 ) -> None:
@@ -139,6 +121,7 @@ class Opener:
         """A session, and what the person should be told about it."""
         from kogniterm.approval.redact import redact
         from kogniterm.runtime import build
+        from kogniterm.ui.commands.own import session_commands
         from kogniterm.ui.question import AskHooks
         from kogniterm.ui.wiring import Opened
 
@@ -148,7 +131,7 @@ class Opener:
         first_run, self._first_run = self._first_run, False
         warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
         warming.add_done_callback(lambda done: done.exception())
-        commands, refused = own_commands(session)
+        commands, refused = session_commands(session)
         return Opened(
             session,
             model_reason=model_reason(settings, session.model) if first_run else None,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kogniterm.cli.options import folder_of
 from kogniterm.errors import UsageError
-from kogniterm.ui.locale import _
+from kogniterm.ui.locale import _, translate
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Show, trust or revoke; returns the exit status."""
-    from kogniterm.runtime.trust import TrustStore, discover
+    from kogniterm.runtime.trust import TrustStore, discover, policy_texts
     from kogniterm.settings import environment, quick
 
     store = TrustStore(quick(environment()).paths.trust_file)
@@ -45,9 +45,14 @@ def run(args: argparse.Namespace) -> int:
         return _print(args.json, {"folder": str(folder), "trusted": False}, _("Trusted no longer."))
     files = discover(folder)
     if not args.show:
+        _check_rules(policy_texts(files))
         store.trust(folder, files)
     finding = store.finding(folder, files)
-    lines = [f"{file.kind:12} {file.name}" for file in files] or [_("Nothing there to trust.")]
+    kinds = {"instructions": _("instructions"), "policy": _("rules"), "command": _("own command")}
+    width = max(map(len, kinds.values()))
+    lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
+    lines = lines or [_("Nothing there to trust.")]
+    lines += [translate(text) for text in finding.texts if files and finding.known]
     lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
     data = {
         "folder": str(folder),
@@ -55,6 +60,14 @@ def run(args: argparse.Namespace) -> int:
         "files": [{"name": f.name, "kind": f.kind, "sha256": f.digest} for f in files],
     }
     return _print(args.json, data, "\n".join(lines))
+
+
+def _check_rules(texts: dict[str, str]) -> None:
+    """Rules that are wrong would keep every session from opening. Raises `SettingsError`."""
+    from kogniterm.approval import load_rules
+
+    for name, text in texts.items():
+        load_rules(text, origin=name, tighten_only=True)
 
 
 def _print(as_json: bool, data: object, text: str) -> int:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import SystemMessage
 from pydantic import SecretStr
 
-from kogniterm import prompts
 from kogniterm.approval.places import is_secret
 from kogniterm.approval.redact import Redactor, redact
 from kogniterm.execution import open_executor
@@ -32,6 +29,7 @@ from kogniterm.runtime.asking import PersonDesk
 from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.examples import ExampleDesk
 from kogniterm.runtime.history_desk import HistoryDesk
+from kogniterm.runtime.instructions import system_message, tell
 from kogniterm.runtime.limits import Limits
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.person import person
@@ -39,7 +37,12 @@ from kogniterm.runtime.plans import PlanDesk
 from kogniterm.runtime.policy_desk import open_policy
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.toolbox import ToolPlaces, session_tools
-from kogniterm.runtime.trust import TrustStore, instructions_text, trusted_files
+from kogniterm.runtime.trust import (
+    TrustStore,
+    instructions_text,
+    policy_texts,
+    trusted_files,
+)
 from kogniterm.runtime.undo import UndoDesk
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal import SessionJournal
@@ -82,10 +85,10 @@ def assemble(
     clock, workspace = SystemClock(), Path(state.folder)
     model = model or open_model(state.model)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
-    rules = {file.name: file.text for file in project if file.kind == "policy"}
+    rules, vault = policy_texts(project), Redactor(_known_secrets(settings))
     policy = open_policy(settings, paths, state.folder, now=clock.now, project_rules=rules)
+    tell(journal, journal.append, vault.redact(instructions_text(project)))
     executor = _executor(given, state)
-    opened = next(iter(journal.records())).time
     memory, asker = _memory(given, journal, model, clock), PersonDesk()
     places = ToolPlaces(
         lambda: executor.cwd,
@@ -108,11 +111,11 @@ def assemble(
         executor=executor,
         tools=_tools(places, settings),
         policy=policy,
-        vault=Redactor(_known_secrets(settings)),
+        vault=vault,
         undo=UndoDesk(
             PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd
         ),
-        system=SystemMessage(system_text(state.folder, opened, instructions_text(project))),
+        system=system_message(journal),
         clock=clock,
         limits=limits_of(settings),
         env_hash=_environment_hash(given.environ),
@@ -235,17 +238,6 @@ def limits_of(settings: Settings) -> Limits:
         commands=settings.max_commands,
         output_bytes=int(output * 1_000_000) if output is not None else None,
     )
-
-
-def system_text(folder: str, opened: float, instructions: str = "") -> str:
-    """The system message: fixed for the session, so that the prompt prefix never changes.
-
-    `opened` is when the session was begun, in seconds since the epoch, also after a resume.
-    """
-    day = datetime.fromtimestamp(opened, UTC).date().isoformat()
-    system = f"{platform.system()} {platform.machine()}, bash"
-    text = prompts.load("system").format(system=system, folder=folder, date=day)
-    return f"{text}\n\n{instructions}" if instructions else text
 
 
 def _secret(value: SecretStr | None) -> str | None:

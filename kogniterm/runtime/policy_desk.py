@@ -49,6 +49,7 @@ class PolicyDesk:
     settings: PolicySettings
     rules: RuleSet
     now: Callable[[], float]
+    project: RuleSet = field(default_factory=RuleSet)
     leases: list[Lease] = field(default_factory=list)
     stopped: dict[str, SandboxFailure] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
@@ -92,7 +93,11 @@ class PolicyDesk:
             now=self.now(),
         )
         verdict = approval.judge(
-            report, request, rules=self.rules, leases=self.leases, circumstances=circumstances
+            report,
+            request,
+            rules=self.rules + self.project,
+            leases=self.leases,
+            circumstances=circumstances,
         )
         if verdict.lease_id is not None:
             self.leases = [
@@ -127,6 +132,13 @@ class PolicyDesk:
             f"[sandbox: {failure.text} If it is needed, propose the same command again; "
             "a person will be asked to let it run outside.]"
         )
+
+    def use_project_rules(self, texts: Mapping[str, str]) -> None:
+        """Judge by the rules of a trusted project, text by file name, from now on.
+
+        Raises `SettingsError` for a rule that is wrong or loosens; then nothing changes.
+        """
+        self.project = _project_rules(texts)
 
     # --- leases ---------------------------------------------------------------------------------
 
@@ -196,14 +208,18 @@ def open_policy(
         allow_reads=settings.allow_reads,
         small_model_forced=settings.local_unrestricted,
     )
-    return PolicyDesk(workspace, box, chosen, _rules(paths, project_rules), now)
+    return PolicyDesk(workspace, box, chosen, _own_rules(paths), now, _project_rules(project_rules))
 
 
-def _rules(paths: Paths, project_rules: Mapping[str, str]) -> RuleSet:
+def _own_rules(paths: Paths) -> RuleSet:
+    if not paths.policy_file.is_file():
+        return RuleSet()
+    text = paths.policy_file.read_text(encoding="utf-8")
+    return approval.load_rules(text, origin=str(paths.policy_file))
+
+
+def _project_rules(texts: Mapping[str, str]) -> RuleSet:
     rules = RuleSet()
-    if paths.policy_file.is_file():
-        text = paths.policy_file.read_text(encoding="utf-8")
-        rules += approval.load_rules(text, origin=str(paths.policy_file))
-    for name, text in project_rules.items():
+    for name, text in texts.items():
         rules += approval.load_rules(text, origin=name, tighten_only=True)
     return rules

@@ -28,6 +28,7 @@ from kogniterm.runtime.attachments import Attached, attached
 from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.compact import compact, has_room
 from kogniterm.runtime.front import Front, Recover
+from kogniterm.runtime.instructions import system_message
 from kogniterm.runtime.limits import Limits, unknown_price
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.own_command import run_own_command
@@ -340,6 +341,7 @@ class LiveSession:
         """What the summary cost."""
         body = await compact(self.state, self.chat_model, asked=asked)
         self.record(body, durable=True)
+        self.system = system_message(self.journal)
         if self.memory is not None:
             self.memory.context.history_was_shortened()
         return body.usage

@@ -136,8 +136,13 @@ def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:
     return {file.name: file.digest for file in files}
 
 
+def policy_texts(files: tuple[ProjectFile, ...]) -> dict[str, str]:
+    """The rules among `files`, by file name."""
+    return {file.name: file.text for file in files if file.kind == "policy"}
+
+
 def instructions_text(files: tuple[ProjectFile, ...]) -> str:
-    """Trusted instruction files for the system message, quoted as data of the project."""
+    """Trusted instruction files for the model, quoted as data of the project."""
     parts = [
         f'<project_instructions file="{file.name}">\n{file.text.strip()}\n</project_instructions>'
         for file in files

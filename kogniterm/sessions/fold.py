@@ -59,6 +59,7 @@ class Note(StrEnum):
     MODE = "mode"
     PLAN_MODE = "plan_mode"
     FOLDER = "folder"
+    INSTRUCTIONS = "instructions"
 
     def record(self, value: str) -> Noted:
         """The note that sets this to `value`."""
@@ -76,7 +77,9 @@ class SessionState:
     pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
     answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command
     left off; `draft` what the person had typed and not sent (kept beside the journal, not in
-    it). `history_seq` is the record from which `messages` are read.
+    it). `history_seq` is the record from which `messages` are read, `instructions` the one that
+    holds the project's instructions in force, `fixed_instructions` the one whose instructions
+    stand in the system message (0: none).
     """
 
     session_id: str = ""
@@ -102,6 +105,8 @@ class SessionState:
     seq: int = 0
     hash: str = ""
     history_seq: int = 1
+    instructions: int = 0
+    fixed_instructions: int = 0
 
     @property
     def open_turn(self) -> bool:
@@ -159,11 +164,12 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 turn=body.turn or state.turn,
                 usage=state.usage + body.usage,
                 history_seq=record.seq,
+                fixed_instructions=state.instructions,
             )
         case TurnEnded() as body:
             return replace(state, turn=body.turn, open_input=None, agents={})
         case Noted() as body:
-            return _noted(state, body)
+            return _noted(state, body, record.seq)
 
 
 def _opened(state: SessionState, body: SessionOpened) -> SessionState:
@@ -221,7 +227,7 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
     )
 
 
-def _noted(state: SessionState, body: Noted) -> SessionState:
+def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
     value = body.data.get(body.kind)
     match body.kind:
         case Note.TITLE:
@@ -235,6 +241,9 @@ def _noted(state: SessionState, body: Noted) -> SessionState:
             return replace(state, plan_mode=cast(PlanMode, known))
         case Note.FOLDER:
             return replace(state, folder=str(value), cwd=str(value))
+        case Note.INSTRUCTIONS:
+            fixed = state.fixed_instructions if state.turn else seq
+            return replace(state, instructions=seq, fixed_instructions=fixed)
         case _:
             return state
 

@@ -73,5 +73,8 @@ class ReplContext(Protocol):
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""
 
+    def read_own_commands(self) -> tuple[str, ...]:
+        """Offer the own commands as they are now; the names of those that are new."""
+
     def quit(self) -> None:
         """Leave."""

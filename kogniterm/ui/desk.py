@@ -108,6 +108,17 @@ class Desk:
             for name, value in changes.items():
                 self.wiring.save_preference(name, value)
 
+    def read_own_commands(self) -> tuple[str, ...]:
+        """Offer the own commands as they are now; the names of those that are new."""
+        from kogniterm.ui.commands.own import session_commands
+
+        before = {command.name for command in self.registry.commands}
+        commands, refused = session_commands(self.session)
+        for text in refused:
+            self.say(text, "warning")
+        self.registry = basic_registry((*self.wiring.commands, *commands))
+        return tuple(command.name for command in commands if command.name not in before)
+
     def steer(self, text: str) -> None:
         """Say something to the running turn; queued like any input while none runs."""
         running = self.turns.current

@@ -11,6 +11,7 @@ from kogniterm.runtime.session import LiveSession
 from kogniterm.types import Text, UserInput
 from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.basic import basic_registry
+from kogniterm.ui.commands.own import session_commands
 from kogniterm.ui.commands.registry import Registry, split_line
 from kogniterm.ui.locale import translate
 from kogniterm.ui.look import Look
@@ -34,6 +35,7 @@ class Commanded:
         default_factory=lambda: Preferences(screen_reader=True, color=False)
     )
     finished: Sequence[Any] = ()
+    own: tuple[str, ...] = ()
     model_names: Callable[[], Sequence[str]] | None = None
 
     @property
@@ -57,6 +59,11 @@ class Commanded:
 
     def ask_model(self, user_input: UserInput) -> None:
         self.inputs.append(user_input)
+
+    def read_own_commands(self) -> tuple[str, ...]:
+        commands, _refused = session_commands(self.session)
+        before, self.own = self.own, tuple(command.name for command in commands)
+        return tuple(name for name in self.own if name not in before)
 
     async def reopen(self, session_id: str | None) -> None:
         self.reopened.append(session_id)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.cli.prompt import own_commands
+from kogniterm.ui.commands.own import session_commands
 from kogniterm.errors import UsageError
 from kogniterm.runtime.trust import TrustStore, discover
 from kogniterm.sessions.audit import verify
@@ -124,7 +124,7 @@ async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> N
     (flow.folder / "AGENTS.md").write_text("Use tabs.\n")
     assert "not trusted" in await repl.type("/trust show")
     assert "Nothing was changed." in await repl.type("/trust")
-    assert "next session" in await repl.type("/trust")
+    assert "from now on" in await repl.type("/trust")
     assert "is trusted" in await repl.type("/trust show")
     (flow.folder / "AGENTS.md").write_text("Use spaces.\n")
     assert "not trusted" in await repl.type("/trust show")
@@ -241,14 +241,14 @@ async def test_own_commands_come_from_the_person_and_from_a_trusted_project(
     theirs.mkdir(parents=True)
     (theirs / "deploy.md").write_text("Deploy")
     session = flow.open()
-    made, told = own_commands(session)
+    made, told = session_commands(session)
     assert [one.name for one in made] == ["review"]
     assert [str(one) for one in told] == [
         "An own command cannot be called /help: the name is taken."
     ]
     store = TrustStore(session.cabinet.paths.trust_file)
     store.trust(flow.folder, discover(flow.folder))
-    made, _told = own_commands(session)
+    made, _told = session_commands(session)
     assert [one.name for one in made] == ["review", "deploy"]
     repl = Commanded(session)
     made[0].run(repl, "the diff")  # type: ignore[arg-type]  # the REPL's face

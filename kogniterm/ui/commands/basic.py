@@ -25,6 +25,7 @@ from kogniterm.ui.preferences import KEYS, THEMES
 
 _Word = TypeVar("_Word", bound=str)
 
+ARGUMENTS_SHOWN = 24
 MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
 
 
@@ -43,7 +44,8 @@ def show_help(context: ReplContext, argument: str) -> None:
     rows.add_column(no_wrap=True)
     rows.add_column()
     for command in context.registry.commands:
-        name = RichText(f" /{command.name} {command.arguments}".rstrip(), "command")
+        short = _shortened(command.arguments)
+        name = RichText(f" /{command.name} {short}".rstrip(), "command")
         rows.add_row(name, RichText(translate(command.help), "muted"))
     for sign, words in (
         ("!" + _("COMMAND"), _("run a command of your own; the model sees it")),
@@ -53,6 +55,14 @@ def show_help(context: ReplContext, argument: str) -> None:
         rows.add_row(RichText(f" {sign}", "command"), RichText(words, "muted"))
     context.write(rows)
     context.write(RichText(" " + _("/keys shows the keys."), "muted"))
+
+
+def _shortened(arguments: str) -> str:
+    """What /help has room for beside the sentences; /help NAME shows the rest."""
+    if len(arguments) <= ARGUMENTS_SHOWN:
+        return arguments
+    head = arguments[:ARGUMENTS_SHOWN].rpartition("|")[0]
+    return f"{head}|…]" if head.startswith("[") else f"{arguments[: ARGUMENTS_SHOWN - 1]}…"
 
 
 def show_keys(context: ReplContext, argument: str) -> None:

@@ -13,11 +13,15 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Text, UserInput
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.context import ReplContext
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
 
 LARGEST = 64 * 1024
 MOST = 100
@@ -111,6 +115,21 @@ def from_texts(texts: Iterable[tuple[str, str]]) -> Iterator[OwnCommand]:
         found = parse(Path(name).stem, text)
         if found is not None:
             yield found
+
+
+def session_commands(session: LiveSession) -> tuple[tuple[Command, ...], tuple[Text, ...]]:
+    """The person's and the trusted project's own commands, and what to tell about others."""
+    from kogniterm.ui.commands.basic import basic_registry
+
+    taken = [name for one in basic_registry().commands for name in (one.name, *one.aliases)]
+    cabinet = session.cabinet
+    mine = from_folder(cabinet.paths.config / "commands")
+    made, refused = own_commands((*mine, *from_texts(cabinet.project_commands())), taken)
+    told = tuple(
+        Text("An own command cannot be called /{name}: the name is taken.", {"name": name})
+        for name in refused
+    )
+    return made, told
 
 
 def own_commands(

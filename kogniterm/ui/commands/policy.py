@@ -78,6 +78,8 @@ def _last_asked(context: ReplContext) -> Judged | None:
 async def trust(context: ReplContext, argument: str) -> None:
     """/trust [show|revoke]."""
     from kogniterm.runtime.trust import TrustStore, discover
+    from kogniterm.runtime.trusting import revoke
+    from kogniterm.runtime.trusting import trust as give_trust
 
     folder = Path(context.session.folder)
     store = TrustStore(context.session.cabinet.paths.trust_file)
@@ -85,9 +87,12 @@ async def trust(context: ReplContext, argument: str) -> None:
     if argument not in ("", "show", "revoke"):
         raise UsageError("/trust can: show, revoke.")
     if argument == "revoke":
-        if not store.revoke(folder):
+        if not revoke(context.session):
             raise UsageError("{folder} is not trusted.", folder=folder)
-        context.say(Text("Trusted no longer. This holds from the next session on; /new starts it."))
+        context.read_own_commands()
+        context.say(
+            Text("Trusted no longer: its rules and commands are gone, and the model is told.")
+        )
         return
     if not files:
         context.say(Text("This folder brings nothing that would have an effect."))
@@ -109,8 +114,11 @@ async def trust(context: ReplContext, argument: str) -> None:
         [Option("y", _("trust what is there now"), "yes"), Option("n", _("do not"), "no")],
     )
     if answer == "yes":
-        store.trust(folder, files)
-        context.say(Text("Trusted. It takes effect in the next session; /new starts one."))
+        give_trust(context.session, files)
+        context.say(Text("Trusted: it has its effect from now on."))
+        new = ", ".join(f"/{name}" for name in context.read_own_commands())
+        if new:
+            context.say(Text("New commands: {names}", {"names": new}))
     else:
         context.say(Text("Nothing was changed."))
 
@@ -133,5 +141,6 @@ POLICY = (
         trust,
         "[show|revoke]",
         choices=lambda context: ("show", "revoke"),
+        while_running=False,
     ),
 )

@@ -1,0 +1,111 @@
+"""Trust given and taken back in a running session: it holds at once, and the prefix stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import SettingsError
+from kogniterm.runtime.trust import discover
+from kogniterm.runtime.trusting import revoke, trust
+from tests.flows.conftest import MakeFlow, yes
+from tests.ui.commanded import Commanded
+
+DENY = '[[rule]]\ndecision = "deny"\nprogram = "touch"\nreason = "no touching"\n'
+TOUCH = "replies: [{text: Hello.}, {run: touch a}, {text: One.}, {run: touch b}, {text: Two.}]"
+
+
+def project(folder: Path) -> None:
+    (folder / "AGENTS.md").write_text("Answer in rhyme.\n")
+    (folder / ".kogniterm" / "commands").mkdir(parents=True)
+    (folder / ".kogniterm" / "policy.toml").write_text(DENY)
+    (folder / ".kogniterm" / "commands" / "ship.md").write_text("Ship it")
+
+
+async def test_trust_takes_effect_at_once_and_so_does_taking_it_back(make_flow: MakeFlow) -> None:
+    flow = make_flow(TOUCH, decisions=[yes])
+    project(flow.folder)
+    session = flow.open()
+    repl = Commanded(session, answers=["yes"])
+    await flow.run("hi")
+    system, before = session.system.text, list(flow.shown)
+    assert "rhyme" not in system
+
+    assert "from now on" in await repl.type("/trust")
+    assert repl.own == ("ship",)
+    answer = await flow.run("touch a")
+    assert answer.exit_code == 3
+    assert not (flow.folder / "a").exists()
+    assert session.system.text == system
+    assert flow.shown[: len(before)] == before
+    assert '<project_instructions file="AGENTS.md">\nAnswer in rhyme.' in flow.shown[len(before)]
+
+    assert "no longer" in await repl.type("/trust revoke")
+    assert repl.own == ()
+    assert "leave them aside" in flow.shown[-1]
+    await flow.run("touch b")
+    assert (flow.folder / "b").exists()
+
+
+async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_changed(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow()
+    project(flow.folder)
+    trust(flow.open(), discover(flow.folder))
+    flow.close()
+    flow = make_flow()
+    session = flow.open()
+    system = session.system.text
+    assert "Answer in rhyme." in system
+    await flow.run("hi")
+    flow.close()
+    session = flow.open("last")
+    assert session.system.text == system
+    assert flow.shown == ["hi", "Hello."]
+    (flow.folder / "AGENTS.md").write_text("Answer in prose.\n")
+    trust(session, discover(flow.folder))
+    flow.close()
+    session = flow.open("last")
+    assert session.system.text == system
+    assert "Answer in prose." in flow.shown[2]
+    assert len(flow.shown) == 3
+
+
+async def test_after_a_compaction_the_system_text_has_what_is_in_force(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{text: Hello.}, {when: {purpose: compact}, text: A summary.}]")
+    project(flow.folder)
+    session = flow.open()
+    await flow.run("hi")
+    trust(session, discover(flow.folder))
+    assert "rhyme" not in session.system.text
+    await session.compact_now(asked=True)
+    assert "Answer in rhyme." in session.system.text
+    flow.close()
+    assert "Answer in rhyme." in flow.open("last").system.text
+    assert revoke(flow.session)  # type: ignore[arg-type]  # it was just opened
+
+
+async def test_rules_that_are_wrong_are_not_trusted(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    project(flow.folder)
+    (flow.folder / ".kogniterm" / "policy.toml").write_text('[[rule]]\ndecision = "allow"\n')
+    session = flow.open()
+    with pytest.raises(SettingsError):
+        trust(session, discover(flow.folder))
+    assert not revoke(session)
+    assert "rhyme" not in session.system.text
+
+
+async def test_secrets_in_instructions_do_not_reach_the_model(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    key = "ghp_" + "aB3" * 12
+    (flow.folder / "AGENTS.md").write_text(f"The token is {key}\n")
+    session = flow.open()
+    await flow.run("hi")
+    trust(session, discover(flow.folder))
+    assert "The token is" in flow.shown[-1]
+    assert key not in flow.shown[-1]
