@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import SystemMessage
 from pydantic import SecretStr
 
 from kogniterm.approval.places import is_secret
