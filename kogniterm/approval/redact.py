@@ -35,6 +35,9 @@ _NUMBER = re.compile(r"[+-]?[\d.,:_-]+(?:ms|s|m|h|d|kb|mb|gb|%)?", re.IGNORECASE
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MARK = re.compile(r"\[secret:(\d+)\]")
 _MIN_KNOWN = 6
+_LONGEST_KEY = 21_000
+_SPARSE = 120
+"""Characters to a word from which on lines are searched one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +120,36 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
     ]
     lowered = text.lower()
     for kind, words, pattern in CONTEXTS:
-        if not any(word in lowered for word in words):
-            continue
-        for match in pattern.finditer(text):
-            if kind in SURE or not PLACEHOLDER.match(match["s"]):
-                found.append(Secret(match.start("s"), match.end("s"), kind))
+        for start, end in _stretches(lowered, words, _LONGEST_KEY if kind == "private_key" else 0):
+            for match in pattern.finditer(text, start, end):
+                if kind in SURE or not PLACEHOLDER.match(match["s"]):
+                    found.append(Secret(match.start("s"), match.end("s"), kind))
     found.extend(_assigned(text))
     return _without_overlaps(found)
+
+
+def _stretches(lowered: str, words: tuple[str, ...], beyond: int) -> Iterator[tuple[int, int]]:
+    """The lines that hold one of `words`, and `beyond` characters after each; in order.
+
+    A word in every other line makes one stretch of it all: then one search is the cheapest.
+    """
+    if sum(lowered.count(word) for word in words) * _SPARSE > len(lowered):
+        yield 0, len(lowered)
+        return
+    places: list[int] = []
+    for word in words:
+        at = lowered.find(word)
+        while at >= 0:
+            places.append(at)
+            at = lowered.find(word, at + 1)
+    done = 0
+    for place in sorted(places):
+        if place < done:
+            continue
+        start = max(done, lowered.rfind("\n", 0, place) + 1)
+        line = lowered.find("\n", place)
+        done = min(len(lowered), (len(lowered) if line < 0 else line) + beyond)
+        yield start, done
 
 
 def _without_overlaps(found: list[Secret]) -> tuple[Secret, ...]:

@@ -179,6 +179,35 @@ _CONTEXTS: tuple[tuple[str, str, str], ...] = (
         r"(?i)<(?:[\w.:-]{0,30}(?:password|passwd|passphrase|secret|token|api[-_]?key))>"
         r"(?P<s>[^\s<>$*{][^\s<>]{3,200})</",
     ),
+    ("telegram_token", "/bot", r"/bot(?P<s>\d{8,10}:AA[\w-]{32,})"),
+    (
+        "typed_password",
+        "sudo",
+        r"\becho\s+(?:-n\s+)?[\"']?(?P<s>[^\s\"'$|;&]{4,})[\"']?\s*\|\s*sudo\s(?:-\w+\s)*?-\w*S",
+    ),
+    (
+        "said_password",
+        "password passphrase",
+        r"(?im)\bpass(?:word|phrase)(?:\s+is|\s+for\s+\S{1,60}:)\s+[\"'`]?(?P<s>(?=\S*\d)[^\s\"'`]{6,})",
+    ),
+    (
+        "program_password",
+        "redis-cli",
+        rf"\bredis-cli\b{_LINE}\s-a\s?[\"']?(?P<s>[^\s\"'$-][^\s\"']{{3,}})",
+    ),
+    (
+        "program_password",
+        "htpasswd",
+        r"\bhtpasswd\s-\w*b\w*\s\S+\s\S+\s[\"']?(?P<s>[^\s\"'$]{4,})",
+    ),
+    ("program_password", "openssl", rf"\bopenssl\b{_LINE}\s-k\s[\"']?(?P<s>[^\s\"'$]{{4,}})"),
+    ("program_password", "/user:", r"\s/user:\S+\s(?P<s>[^\s\"'$/*]{4,})"),
+    (
+        "docker_env",
+        "env arg",
+        r"(?im)^\s*(?:ENV|ARG)\s+\w*(?:password|passwd|secret|token|api_?key|secret_key)\w*\s+"
+        r"[\"']?(?P<s>[^\s\"'$<{=]{6,})",
+    ),
     ("sshpass", "sshpass", r"\bsshpass\s+-p\s?[\"']?(?P<s>[^\s\"'$]+)"),
     (
         "flag",
@@ -220,7 +249,7 @@ SURE = frozenset({"private_key", "slack_webhook", "discord_webhook", "password_h
 """Contexts so particular that a value looking like a placeholder is still hidden."""
 
 STRONG = re.compile(
-    r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|(?:api|secret|access|private|auth|master"
+    r"(?i)(?:pass(?:word|wd|phrase)?|pwd|(?:\b|_)pw|secret|(?:api|secret|access|private|auth|master"
     r"|encryption|signing"
     r"|account|storage|shared|service|license|deploy|app|webhook|session|hmac|jwt|consumer|client)"
     r"[_-]?key|credentials?|auth[_-]?token|access[_-]?token|refresh[_-]?token|bearer[_-]?token"
@@ -237,11 +266,11 @@ NOT_SECRET = re.compile(
     r"|bucket|fingerprint)"
     r"[_.-]?(?:key|keys|token|id)$|(?:max|min|num|total|input|output|prompt|completion"
     r"|cached)[_-]?tokens?$"
-    r"|tokens$|monkey$|turkey$|hockey$|keybinding|^(?:key|keys|auth|sid|pin|salt|session"
+    r"|tokens$|secretsmanager$|monkey$|turkey$|hockey$|keybinding|^(?:key|keys|auth|sid|pin|salt|session"
     r"|signature|nonce)$"
 )
 HOT = re.compile(
-    r"(?i)pass|pwd|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed"
+    r"(?i)pass|pwd|pw\b|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed"
 )
 OPERATOR = re.compile(r"=>|:=|==|[=:]")
 NAME_REVERSED = re.compile(
