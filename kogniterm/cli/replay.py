@@ -153,11 +153,11 @@ def _world(
     from kogniterm.execution.executor import CommandExecutor
     from kogniterm.execution.store import OutputStore
     from kogniterm.runtime.asking import PersonDesk
-    from kogniterm.runtime.replay_world import Elsewhere
+    from kogniterm.runtime.replay_world import Absent, Elsewhere
     from kogniterm.runtime.toolbox import ToolPlaces, session_tools
     from kogniterm.settings import environment
 
-    work = scratch / "work"
+    work, absent = scratch / "work", Absent()
     if args.live:
         source = Path(args.folder or folder)
         if not source.is_dir():
@@ -178,6 +178,8 @@ def _world(
         is_secret,
         executor,
         PersonDesk(),
+        memory=absent,
+        history=absent,
     )
     try:
         tools = dict(session_tools(places))

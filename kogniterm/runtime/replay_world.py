@@ -273,6 +273,13 @@ class RecordedTool:
             return None
 
 
+class Absent:
+    """Memory and past of a replay: the tools over them are offered, and answer from the record."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ToolError("A replay has no {name}.", name=name)
+
+
 @dataclass(slots=True)
 class Elsewhere:
     """A real executor in a copy of the folder that speaks of the original one.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kogniterm.runtime import events
-from kogniterm.sessions.records import Outcome
+from kogniterm.sessions.records import Compacted, Outcome
 from kogniterm.sessions.stored import new_row
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.support.forge import Forge, Started
@@ -147,6 +147,130 @@ async def test_a_crash_is_played_as_the_crash_it_was(
     status, report = replayed(forge, again)
     assert report["divergence"] is None
     assert (status, report["turns"]) == (0, 2)
+
+
+AGENTS = """
+replies:
+  - when: {turn: 1, last_contains: do it}
+    calls:
+      - {tool: delegate, arguments: {task: Read the first}}
+      - {tool: delegate, arguments: {task: Read the second}}
+      - {tool: delegate, arguments: {task: Fail at it}}
+      - {tool: delegate, arguments: {task: Change it, tools: run}}
+      - {tool: delegate, arguments: {task: Dig, tools: run, tokens: 50}}
+  - {when: {last_contains: Fail at it}, error: unavailable, message: Gone.}
+  - {when: {last_contains: Read the first}, calls: [{tool: read_file, arguments: {path: notes}}]}
+  - {when: {last_contains: Read the second}, calls: [{tool: read_file, arguments: {path: .env}}]}
+  - {when: {last_contains: remember}, text: It says remember.}
+  - {when: {last_contains: COLOUR=}, text: It sets a colour.}
+  - {when: {last_contains: Change it}, calls: [{run: rm notes}, {run: echo never}]}
+  - {when: {last_contains: an earlier action was refused}, run: 'echo more >>notes'}
+  - {when: {last_contains: '[exit 0]', any_contains: Change it}, text: Changed.}
+  - {when: {last_contains: Dig}, run: echo dug, usage: {input: 60, output: 1}}
+  - {when: {tool: delegate}, text: Done.}
+"""
+
+
+async def test_sub_agents_play_the_same(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(AGENTS, decisions=[yes, no("keep it"), yes, yes])
+    (flow.folder / "notes").write_text("remember\n")
+    (flow.folder / ".env").write_text("COLOUR=red\n")
+    answer = await flow.run("do it")
+    assert answer.text == "Done."
+    assert flow.shown[2:6] == [
+        "It says remember.",
+        "It sets a colour.",
+        "The sub-agent did not finish: Gone.",
+        "Changed.",
+    ]
+    assert "budget of 50 tokens is used up" in flow.shown[6]
+    flow.close()
+    (flow.folder / "notes").unlink()
+    (flow.folder / ".env").unlink()
+    status, report = replayed(forge, flow)
+    assert report == {"turns": 1, "commands": 2, "divergence": None}
+    assert status == 0
+    assert not (flow.folder / "notes").exists()
+
+
+async def test_sub_agents_that_were_stopped_play_the_same(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: delegate, arguments: {task: Wait, tools: run}}
+      - {tool: delegate, arguments: {task: Never begun}}
+  - {when: {last_contains: Wait}, calls: [{run: echo a}, {run: 'echo c; sleep 600'}]}
+  - {when: {last_contains: again}, calls: [{tool: delegate, arguments: {task: Look}}]}
+  - {when: {last_contains: Look}, text: Seen.}
+  - {when: {tool: delegate}, text: Done.}
+"""
+    flow = make_flow(script)
+    task = asyncio.ensure_future(flow.run("one"))
+    await flow.until(lambda event: isinstance(event, events.CommandOutput) and b"c" in event.data)
+    task.cancel()
+    assert (await task).stop == "interrupted"
+    assert (await flow.run("again")).text == "Done."
+    flow.close()
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"], report["turns"]) == (0, None, 2)
+
+
+@pytest.mark.parametrize("point", ["after-intent:2", "before-decision:2", "after-node:3"])
+async def test_a_kill_in_a_sub_agent_is_played_as_the_kill_it_was(
+    make_flow: MakeFlow, forge: Forge, point: str
+) -> None:
+    script = """
+replies:
+  - when: {turn: 1, last_contains: go}
+    calls: [{tool: delegate, arguments: {task: Count on, tools: run}}]
+  - {when: {last_contains: Count on}, run: echo 1 >>count}
+  - {when: {last_contains: '[exit 0]'}, run: echo 2 >>count}
+  - {when: {last_contains: '[exit 0]'}, text: Added.}
+  - {when: {last_contains: outcome unknown}, text: Half of it.}
+  - {when: {tool: delegate}, text: Done.}
+"""
+    flow = make_flow(script)
+    words = ["run", "-y", "--no-sandbox", "--model", str(flow.flags["model"]), "go"]
+    assert cli(forge, flow, *words, faults=f"kill:{point}").wait() == -signal.SIGKILL
+    again = make_flow(script.replace("echo 1 >>count", "echo 3 >>count"))
+    again.open("last")
+    assert (await again.run(None)).text == "Done."
+    again.close()
+    status, report = replayed(forge, again)
+    assert (status, report["divergence"], report["turns"]) == (0, None, 1)
+
+
+async def test_a_compacted_history_plays_the_same(make_flow: MakeFlow, forge: Forge) -> None:
+    runs = "".join(f"  - run: 'echo word-{n}; seq 400'\n" for n in range(8))
+    script = f"""
+model: {{context_window: 12000, max_output: 1000}}
+replies:
+  - {{when: {{purpose: compact}}, text: It counted., repeat: forever}}
+  - calls: [{{tool: delegate, arguments: {{task: Count, tools: run}}}}]
+  - {{when: {{last_contains: Count}}, run: 'seq 900'}}
+  - {{when: {{last_contains: '900'}}, text: Nine hundred.}}
+{runs}
+  - calls: [{{tool: recall_history, arguments: {{words: word-3}}}}]
+  - text: Done.
+  - text: And more.
+"""
+    flow = make_flow(script, max_steps=100)
+    assert (await flow.run()).text == "Done."
+    assert flow.session is not None
+    await flow.session.compact_now(asked=True)
+    assert (await flow.run("more")).text == "And more."
+    compacted = [
+        record.body
+        for record in flow.session.journal.records()
+        if isinstance(record.body, Compacted)
+    ]
+    assert len(compacted) > 2
+    assert {body.summary for body in compacted} == {"It counted."}
+    flow.close()
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"], report["turns"]) == (0, None, 2)
 
 
 async def test_a_bug_report_can_be_replayed(make_flow: MakeFlow, forge: Forge) -> None:
