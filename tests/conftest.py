@@ -18,6 +18,7 @@ import pytest
 
 from kogniterm.paths import resolve
 from tests.support.fake_gemini import FakeGemini
+from tests.support.forge import Forge
 
 KEPT = {"TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "UPDATE_SCREENS"}
 KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "COV")
@@ -111,6 +112,20 @@ def fake_gemini() -> Iterator[FakeGemini]:
     """A Gemini endpoint on 127.0.0.1; see `tests.support.fake_gemini`."""
     with FakeGemini() as fake:
         yield fake
+
+
+@pytest.fixture(scope="session")
+def _forge() -> Iterator[Forge]:
+    made = Forge()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def forge(_forge: Forge) -> Iterator[Forge]:
+    """Starts the real program many times for the price of one; see `tests.support.forge`."""
+    yield _forge
+    _forge.settle()
 
 
 @pytest.fixture

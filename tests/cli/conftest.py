@@ -1,4 +1,4 @@
-"""The real console script, started in folders of its own."""
+"""The real program, started in folders of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.forge import Forge
+
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
 PATIENCE = 60
 
@@ -21,6 +23,7 @@ class Shell:
 
     home: Path
     project: Path
+    forge: Forge
 
     @property
     def environ(self) -> dict[str, str]:
@@ -47,11 +50,18 @@ class Shell:
         stdin: bytes | None = None,
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        command: tuple[str | Path, ...] = (KOGNITERM,),
+        fresh: bool = False,
+        command: tuple[str | Path, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
-        """Run `kogniterm WORDS` to its end; without `stdin` it reads from /dev/null."""
+        """Run `kogniterm WORDS` to its end; without `stdin` it reads from /dev/null.
+
+        With `fresh` it starts as it does for a person, Python and imports included; with
+        `command` something else is started.
+        """
+        if not fresh and not command:
+            return self._forged(words, stdin, environ or {}, cwd or self.project)
         result = subprocess.run(
-            [*command, *words],
+            [*(command or (KOGNITERM,)), *words],
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
@@ -66,6 +76,28 @@ class Shell:
             result.stderr.decode("utf-8"),
         )
 
+    def _forged(
+        self,
+        words: tuple[str | bytes, ...],
+        stdin: bytes | None,
+        environ: Mapping[str, str],
+        folder: Path,
+    ) -> subprocess.CompletedProcess[str]:
+        given = Path(os.devnull)
+        if stdin is not None:
+            given = self.home / "stdin"
+            given.write_bytes(stdin)
+        started = self.forge.start(
+            words,
+            environ={**self.environ, **environ},
+            folder=folder,
+            scratch=self.home,
+            stdin=given,
+        )
+        status = started.wait()
+        said = (file.read_bytes().decode("utf-8") for file in (started.out, started.err))
+        return subprocess.CompletedProcess(words, status, *said)
+
     def script(self, text: str) -> str:
         """A scripted model's name, answering as `text` says."""
         file = self.home / "script.yaml"
@@ -74,8 +106,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
+def shell(tmp_path: Path, forge: Forge) -> Shell:
     home, project = tmp_path / "home", tmp_path / "project"
     (home / "config").mkdir(parents=True)
     project.mkdir()
-    return Shell(home, project)
+    return Shell(home, project, forge)

@@ -1,20 +1,22 @@
 """Starts the real program many times for the price of one: imports are made once, then forked.
 
 `Forge` runs this file as a server of its own. For each start it forks a child that becomes
-`kogniterm WORDS` with an environment, a folder and output files of its own, in a process group
-of its own, and tells its number and, in the end, its exit status (-N for a signal). The child
-runs the same `main` as the console script; only the time for imports is saved.
+`kogniterm WORDS` with an environment, a folder, input and output files of its own, in a process
+group of its own, and tells its number and, in the end, its exit status (-N for a signal). The
+child runs the same `main` as the console script; only the time for imports is saved. It does not
+outlive the test process.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,6 +27,10 @@ PRELOADED = (
     "kogniterm.cli.run",
     "kogniterm.cli.output",
     "kogniterm.cli.plain",
+    "kogniterm.cli.config",
+    "kogniterm.cli.doctor",
+    "kogniterm.cli.sessions",
+    "kogniterm.settings.loading",
     "kogniterm.runtime.assemble",
     "kogniterm.runtime.build",
     "kogniterm.agent.graph",
@@ -46,7 +52,7 @@ class Started:
 
     def wait(self) -> int:
         """Its exit status once it has ended; -N when signal N ended it."""
-        return int(self.forge.answer()["status"])
+        return self.forge.wait()
 
     def send(self, number: int) -> None:
         """Send it a signal; nothing happens when it has just ended."""
@@ -83,17 +89,39 @@ class Forge:
             env={**os.environ, "PYTHONPATH": str(root)},
         )
         self._count = 0
+        self._running: Started | None = None
         self.answer()  # it is ready
 
     def start(
-        self, words: list[str], *, environ: Mapping[str, str], folder: Path, scratch: Path
+        self,
+        words: Sequence[str | bytes],
+        *,
+        environ: Mapping[str, str],
+        folder: Path,
+        scratch: Path,
+        stdin: Path = Path(os.devnull),
     ) -> Started:
         """Start `kogniterm WORDS`; its output goes to files in `scratch`."""
+        assert self._running is None, "the program before this one was not waited for"
         self._count += 1
         out, err = (scratch / f"{kind}-{self._count}" for kind in ("out", "err"))
-        order = {"words": words, "environ": dict(environ), "folder": str(folder)}
-        self._tell({**order, "out": str(out), "err": str(err)})
-        return Started(int(self.answer()["pid"]), out, err, self)
+        order = {"words": [os.fsdecode(word) for word in words], "environ": dict(environ)}
+        files = {"stdin": stdin, "out": out, "err": err, "folder": folder}
+        self._tell(order | {name: str(path) for name, path in files.items()})
+        self._running = Started(int(self.answer()["pid"]), out, err, self)
+        return self._running
+
+    def wait(self) -> int:
+        """The exit status of the running program, once it has ended."""
+        status = int(self.answer()["status"])
+        self._running = None
+        return status
+
+    def settle(self) -> None:
+        """End what a failed test left running, so that the next one finds no trace of it."""
+        if self._running is not None:
+            self._running.send(signal.SIGKILL)
+            self.wait()
 
     def answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -126,8 +154,18 @@ def _serve() -> None:
         if child == 0:
             _become(order)
         _say({"pid": child})
+        _guard(child)
         _, status = os.waitpid(child, 0)
         _say({"status": os.waitstatus_to_exitcode(status)})
+
+
+def _guard(child: int) -> None:
+    """Return when `child` has ended; when the test process ends first, so does `child`."""
+    ended = os.pidfd_open(child)
+    ready, _, _ = select.select([ended, sys.stdin], [], [])
+    if ended not in ready:
+        os.kill(child, signal.SIGKILL)
+    os.close(ended)
 
 
 def _say(answer: object) -> None:
@@ -140,7 +178,7 @@ def _become(order: dict[str, Any]) -> NoReturn:
     status = 70
     try:
         os.setpgid(0, 0)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(order["stdin"], os.O_RDONLY), 0)
         os.dup2(os.open(order["out"], os.O_WRONLY | os.O_APPEND), 1)
         os.dup2(os.open(order["err"], os.O_WRONLY | os.O_APPEND), 2)
         sys.stdin = os.fdopen(0, "r", closefd=False)
