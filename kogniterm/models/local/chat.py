@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 MAX_PROSE_TOKENS = 400
+MAX_ANSWER_TOKENS = 160
 MAX_JSON_TOKENS = 800
 _CHARACTERS_PER_TOKEN = 3
 ONE_CALL = Usage(calls=1)
@@ -129,7 +130,7 @@ class LocalModel:
         begun = bool(turn.done or turn.failed)
         if turn.data is not None or (not begun and self._is_knowledge(turn.request)):
             mark = say("unverified", language_of(turn.request))
-            async for event in self._prose(_question(turn), mark=mark):
+            async for event in self._prose(_question(turn), mark=mark, short=turn.data is None):
                 yield event
             return
         if turn.part is None:
@@ -174,18 +175,27 @@ class LocalModel:
 
     # --- text ------------------------------------------------------------------------------
 
-    async def _prose(self, chat: Chat, *, mark: str | None) -> AsyncIterator[ModelEvent]:
-        """Plain text from the model; `mark` stands above it when nothing vouches for it."""
+    async def _prose(
+        self, chat: Chat, *, mark: str | None, short: bool = False
+    ) -> AsyncIterator[ModelEvent]:
+        """Plain text from the model; `mark` stands above it when nothing vouches for it.
+
+        A short answer ends with its paragraph: the longer this model talks, the more it invents.
+        """
         before = f"{mark}\n\n" if mark else ""
         if before:
             yield TextDelta(before)
         pieces: list[str] = []
         usage = ONE_CALL
-        prompt = Prompt(self._fitting(chat, MAX_PROSE_TOKENS), MAX_PROSE_TOKENS)
+        most = MAX_ANSWER_TOKENS if short else MAX_PROSE_TOKENS
+        prompt = Prompt(self._fitting(chat, most), most, stop=("\n\n",) if short else ())
         async with aclosing(self._runtime.complete(prompt)) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     usage = _usage(event)
+                    if event.cut:
+                        pieces.append(" …")
+                        yield TextDelta(" …")
                 else:
                     pieces.append(event)
                     yield TextDelta(event)

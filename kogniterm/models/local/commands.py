@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
 from kogniterm.models.local.bank import Example, examples
-from kogniterm.models.local.doubts import HARM, counted, doubts
+from kogniterm.models.local.doubts import HARM, doubts, mended
 from kogniterm.models.local.language import LANGUAGES, Language, language_of
 from kogniterm.models.local.retrieval import Bank
 from kogniterm.models.local.runtime import Chat, Prompt, chat_text
@@ -95,7 +95,7 @@ class CommandWriter:
             prompt = Prompt(text, MAX_COMMAND_TOKENS, stop=("\n",), grammar=_ONE_LINE)
             written = await self._write(prompt)
             usage += written.usage
-            command = counted(part, written.text.strip())
+            command = mended(part, written.text.strip())
             if written.cut or not command:
                 continue
             against = doubts(part, command, shown)

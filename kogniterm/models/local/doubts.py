@@ -31,6 +31,10 @@ _DESTROYS = re.compile(
     r"|\s-delete\b|\bgit\s+(clean|reset\s+--hard|branch\s+-[dD]|push\s+\S*-f|stash\s+(drop|clear)|restore(?!\s+--staged)|"
     r"checkout\s+(--\s|\.|-f))|\bgit\s+push\s+.*--(delete|force)|(^|[;&|]\s*):?\s*>\s*[\w./]"
 )
+_SWEEPS = re.compile(
+    r"\brm\s+(?:-\S+\s+)*(?:\.{1,2}|/|~|/\*|\"?\$HOME\"?)/?(?=\s|$|[;&|)])|"
+    r"\b(?:mkfs\S*|dd)\b.*/dev/[a-z]|:\(\)\s*\{"
+)
 _WANTS_IT_GONE = re.compile(
     r"\b(delet|remov|eras|get rid|rid of|drop|discard|throw|trash|clean|wip|empt|purg|prun|strip|"
     r"undo|revert|reset|restor|forget|uninstall|kill|stop|end|terminat|quit|clos|shut|reboot|"
@@ -65,6 +69,8 @@ _WANTS_NUMBER = re.compile(
     r"registros|lleva|hay)\b"
 )
 
+_SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
+
 HARM = "harm"
 
 
@@ -81,15 +87,27 @@ def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, .
 
 
 def needless_harm(request: str, command: str) -> bool:
-    """Whether `command` deletes, overwrites or ends something that `request` does not want gone."""
+    """Whether `command` deletes, overwrites or ends something that `request` does not want gone.
+
+    Where we stand, the root and the home folder are never what was meant.
+    """
+    if _SWEEPS.search(command):
+        return True
     if not _DESTROYS.search(command):
         return False
     asked = _FORBIDS.sub("", _NOT_MEANT.sub("", plain(request)))
     return not _WANTS_IT_GONE.search(asked)
 
 
-def counted(request: str, command: str) -> str:
-    """`command`, its lines counted when `request` asks how many and it would only list them."""
+def mended(request: str, command: str) -> str:
+    """`command` without two slips whose mending is certain.
+
+    A list is counted when `request` asks how many; sizes like 4.0K are sorted as sizes.
+    """
+    return _counted(request, _SORTS_SIZES.sub(r"\1h", command))
+
+
+def _counted(request: str, command: str) -> str:
     if not _HOW_MANY.search(plain(request)) or _COUNTS.search(command):
         return command
     if not _LISTS.match(command) or _LONG.search(command):

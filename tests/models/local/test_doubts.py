@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.models.local.bank import Example, examples
-from kogniterm.models.local.doubts import counted, doubts, names_in, needless_harm
+from kogniterm.models.local.doubts import doubts, mended, names_in, needless_harm
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,9 @@ from kogniterm.models.local.doubts import counted, doubts, names_in, needless_ha
         ("show the status", "git reset --hard && git status"),
         ("list the logs", "ls *.log; > app.log"),
         ("show them all", "ls | xargs rm"),
+        ("delete a folder with everything in it", "rm -rf ."),
+        ("delete everything", "rm -rf / --no-preserve-root"),
+        ("borra todo", "rm -r ~"),
         ("¿cuántas ramas hay?", "git branch -D vieja; git branch | wc -l"),
     ],
 )
@@ -34,6 +37,7 @@ def test_harm_nobody_asked_for_is_noticed(request_text: str, command: str) -> No
         ("delete the .tmp files", "rm -- *.tmp"),
         ("get rid of old logs", "find . -name '*.log' -mtime +30 -delete"),
         ("borra la carpeta x", "rm -r x"),
+        ("delete everything in here", "rm -rf ./* && rm -r ../old"),
         ("empty app.log without deleting it", "truncate -s 0 app.log"),
         ("stop the process 71", "kill 71"),
         ("undo my changes in a.c", "git restore a.c"),
@@ -50,7 +54,7 @@ def test_the_bank_gives_hardly_any_doubt() -> None:
     doubtful = [e.request for e in examples() if doubts(e.request, e.command, ())]
     assert len(doubtful) <= 0.02 * len(examples()), doubtful
     assert [e.request for e in examples() if needless_harm(e.request, e.command)] == []
-    assert [e.request for e in examples() if counted(e.request, e.command) != e.command] == []
+    assert [e.request for e in examples() if mended(e.request, e.command) != e.command] == []
 
 
 def test_names_of_a_request() -> None:
@@ -74,11 +78,14 @@ def test_name_copied_from_an_example_is_noticed() -> None:
         ("how many lines say x?", "grep -c x a.txt", "grep -c x a.txt"),
         ("how many files?", "find . -type f | wc -l", "find . -type f | wc -l"),
         ("list the logs", "ls *.log", "ls *.log"),
+        ("largest folders", "du -sh */ | sort -nr | head", "du -sh */ | sort -hr | head"),
+        ("largest folders", "du -sh */ | sort -n", "du -sh */ | sort -h"),
+        ("largest folders", "du -s */ | sort -nr", "du -s */ | sort -nr"),
         ("how many bytes?", "ls -l a.txt", "ls -l a.txt"),
         ("how many did you delete?", "find . -name x -delete", "find . -name x -delete"),
     ],
 )
-def test_listing_is_counted_when_a_number_is_asked_for(
+def test_slips_that_can_be_mended_for_certain_are(
     request_text: str, command: str, made: str
 ) -> None:
-    assert counted(request_text, command) == made
+    assert mended(request_text, command) == made
