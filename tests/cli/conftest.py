@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forge import Forge
+from tests.support.forge import Forge, Started
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
-PATIENCE = 60
+PATIENCE = 120
+"""Seconds; a guard against hanging, not a measure."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,10 @@ class Shell:
         `command` something else is started.
         """
         if not fresh and not command:
-            return self._forged(words, stdin, environ or {}, cwd or self.project)
+            started = self.start(*words, stdin=stdin, environ=environ, cwd=cwd)
+            status = started.wait()
+            said = (file.read_bytes().decode("utf-8") for file in (started.out, started.err))
+            return subprocess.CompletedProcess(words, status, *said)
         result = subprocess.run(
             [*(command or (KOGNITERM,)), *words],
             input=stdin,
@@ -76,27 +80,25 @@ class Shell:
             result.stderr.decode("utf-8"),
         )
 
-    def _forged(
+    def start(
         self,
-        words: tuple[str | bytes, ...],
-        stdin: bytes | None,
-        environ: Mapping[str, str],
-        folder: Path,
-    ) -> subprocess.CompletedProcess[str]:
+        *words: str | bytes,
+        stdin: bytes | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Started:
+        """Start `kogniterm WORDS`; see `tests.support.forge`."""
         given = Path(os.devnull)
         if stdin is not None:
             given = self.home / "stdin"
             given.write_bytes(stdin)
-        started = self.forge.start(
+        return self.forge.start(
             words,
-            environ={**self.environ, **environ},
-            folder=folder,
+            environ={**self.environ, **(environ or {})},
+            folder=cwd or self.project,
             scratch=self.home,
             stdin=given,
         )
-        status = started.wait()
-        said = (file.read_bytes().decode("utf-8") for file in (started.out, started.err))
-        return subprocess.CompletedProcess(words, status, *said)
 
     def script(self, text: str) -> str:
         """A scripted model's name, answering as `text` says."""

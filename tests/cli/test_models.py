@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kogniterm.models.local.catalogue import CATALOGUE
+from tests.cli.conftest import Shell
 
 NAME = CATALOGUE[0].name
 
 
+Models = Callable[..., subprocess.CompletedProcess[str]]
+
+
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(shell: Shell) -> Path:
     """An empty cache folder of its own."""
-    monkeypatch.setenv("KOGNITERM_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    return tmp_path / "cache"
+    return shell.home / "cache"
 
 
-def models(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the verb with `arguments`."""
-    command = [sys.executable, "-m", "kogniterm", "models", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
+@pytest.fixture
+def models(shell: Shell) -> Models:
+    """Runs the verb."""
+    return lambda *words: shell.run("models", *words)
 
 
-def test_list_tells_what_is_there_and_where(cache: Path) -> None:
+def test_list_tells_what_is_there_and_where(models: Models, cache: Path) -> None:
     shown = models("list")
     assert shown.returncode == 0
     for entry in CATALOGUE:
@@ -37,13 +39,13 @@ def test_list_tells_what_is_there_and_where(cache: Path) -> None:
     assert str(cache / "models") in shown.stdout
 
 
-def test_list_as_json(cache: Path) -> None:
+def test_list_as_json(models: Models) -> None:
     table = json.loads(models("list", "--json").stdout)
     assert table[NAME]["state"] == "missing"
     assert table[NAME]["sha256"] == CATALOGUE[0].sha256
 
 
-def test_wrong_file_is_refused_with_both_checksums(cache: Path, tmp_path: Path) -> None:
+def test_wrong_file_is_refused_with_both_checksums(models: Models, tmp_path: Path) -> None:
     given = tmp_path / "wrong.gguf"
     given.write_bytes(b"not the weights")
     done = models("pull", NAME, "--source", str(given))
@@ -53,19 +55,19 @@ def test_wrong_file_is_refused_with_both_checksums(cache: Path, tmp_path: Path) 
     assert json.loads(models("list", "--json").stdout)[NAME]["state"] == "missing"
 
 
-def test_source_that_does_not_exist_is_a_usage_error(cache: Path) -> None:
+def test_source_that_does_not_exist_is_a_usage_error(models: Models) -> None:
     done = models("pull", "--source", "/nowhere/at/all.gguf")
     assert done.returncode == 2
     assert "/nowhere/at/all.gguf" in done.stderr
 
 
-def test_unknown_name_is_told_the_known_ones(cache: Path) -> None:
+def test_unknown_name_is_told_the_known_ones(models: Models) -> None:
     done = models("pull", "gpt-9")
     assert done.returncode == 5
     assert NAME in done.stderr
 
 
-def test_remove_says_what_it_freed(cache: Path) -> None:
+def test_remove_says_what_it_freed(models: Models, cache: Path) -> None:
     folder = cache / "models"
     folder.mkdir(parents=True)
     (folder / f"{CATALOGUE[0].file}.partial").write_bytes(bytes(3_000_000))
@@ -74,5 +76,5 @@ def test_remove_says_what_it_freed(cache: Path) -> None:
     assert "was not on this machine" in models("remove", NAME).stdout
 
 
-def test_remove_needs_a_name(cache: Path) -> None:
+def test_remove_needs_a_name(models: Models) -> None:
     assert models("remove").returncode == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+from tests.support.forge import until
 
 GREET = """
 replies:
@@ -144,24 +144,16 @@ def test_a_signal_ends_the_command_and_the_run(
     shell: Shell, number: signal.Signals, status: int
 ) -> None:
     witness = shell.home / "pid"
-    os.mkfifo(witness)
     model = shell.script(f"replies:\n  - run: 'echo $$ > {witness}; sleep 1000'\n")
-    process = subprocess.Popen(
-        [KOGNITERM, "run", "wait", "--model", model, *AUTO, "--output", "json"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=shell.environ,
-        cwd=shell.project,
-        text=True,
-    )
+    words = ("run", "wait", "--model", model, *AUTO, "--output", "json")
+    started = shell.start(*words)
+    until(lambda: started.gone or (witness.exists() and witness.read_text().endswith("\n")))
     pid = int(witness.read_text())
-    process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == status, err
-    assert result_of(out)["stop"] == "interrupted"
+    started.send(number)
+    assert started.wait() == status, started.err.read_text()
+    assert result_of(started.out.read_text())["stop"] == "interrupted"
     assert not Path(f"/proc/{pid}").exists()
-    assert "Traceback" not in err
+    assert "Traceback" not in started.err.read_text()
 
 
 # --- bad input -------------------------------------------------------------------------------
