@@ -19,80 +19,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kogniterm.execution import continuity
-from kogniterm.execution.processes import process_state
-
-LEAVE_SCRIPT = rb"""__kt_flags=$-
-\builtin set +eux
-\builtin printf '\0begin\0%s\0%s\0%s\0%s\0%s\0%s\0' "$__kt_status" "$__kt_pipe" \
-  "$__kt_flags" "$__kt_last" "$PWD" "$SECONDS"
-\builtin umask; \builtin printf '\0'
-\builtin ulimit -Sa; \builtin printf '\0'; \builtin ulimit -Ha; \builtin printf '\0'
-\builtin shopt -p; \builtin printf '\0'
-\builtin set +o; \builtin printf '\0'
-\builtin declare -f; \builtin printf '\0'
-\builtin declare -F; \builtin printf '\0'
-\builtin declare -p; \builtin printf '\0'
-\builtin alias -p; \builtin printf '\0'
-\builtin trap -p; \builtin printf '\0'
-if [[ ${#FUNCNAME[@]} -gt 1 ]]; then
-  \builtin printf 'inside\0'; \builtin local -p
-else
-  if [[ $# -gt 0 ]]; then \builtin printf ' %q' "$@"; fi
-  \builtin printf '\0'
-fi
-\builtin printf '\0'
-\builtin dirs -l -p; \builtin printf '\0'
-if [[ -n ${__kt_fire+x} ]]; then
-  if [[ $__kt_fire == 1 || ( $__kt_fire == 0 && $__kt_exit != "$__kt_before" ) ||
-    ( -n $__kt_fire && $__kt_flags == *e* && $__kt_status -ne 0 ) ]]
-  then __kt_action=$__kt_exit __kt_exit=
-  else __kt_action=
-  fi
-fi
-\builtin printf '%s\0' "${__kt_exit-}"
-\builtin jobs -p; \builtin printf '\0%s\0' "$!"
-\builtin jobs -l; \builtin printf '\0end\0'
-if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
-if [[ $__kt_flags == *e* ]]; then \builtin set -e; fi
-if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
-\builtin return "$__kt_status"
-"""
-
-_FIELDS = (
-    *("status", "pipe", "letters", "last", "cwd", "seconds", "umask", "soft", "hard"),
-    *("shopts", "options"),
-    *("functions", "flags", "variables", "aliases", "traps", "positional", "local", "folders"),
-    *("exit_action", "children", "background", "jobs"),
-)
-"""What the leave file writes, in its order, each ended by a NUL."""
 
 _LEAVE = rb"""{ __kt_status=$? __kt_pipe="${PIPESTATUS[@]}" __kt_last=$_
 \builtin trap -p DEBUG; \. %s; } 2>/dev/null >|%s"""
 """What our EXIT trap does: into the dump goes the DEBUG trap, which a sourced file does not see,
 then what the leave file writes. The first line is for what any command would change."""
 
-_VALUE = rb"""(?:"(?:[^"\\]|\\.)*+"|\$?'(?:[^'\\]|\\.)*+'|\\.|[^"'\\\n])*+"""
-_VARIABLE = re.compile(
-    rb"declare (-\S+) ([A-Za-z_][A-Za-z0-9_]*)(?:=" + _VALUE + rb")?\n", re.DOTALL
-)
-_FUNCTION_FLAGS = re.compile(rb"declare (-f\w*) (.+)\n")
-_TRAP = re.compile(rb"trap -- ('(?:[^']|'\\'')*+') (\S+)\n")
 _LIMIT = re.compile(rb"-(\w)\) +(\S+)\n")
 _OPTION = re.compile(rb"set ([-+])o (\S+)\n")
 
-_KEPT_BY_BASH = frozenset(
-    b"""BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND
-    BASH_ENV BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_SOURCE
-    BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS COMP_CWORD COMP_KEY COMP_LINE
-    COMP_POINT COMP_TYPE DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD HOSTTYPE
-    LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID _
-    __kt_status __kt_pipe __kt_flags __kt_last __kt_exit __kt_before __kt_fire
-    __kt_action""".split()
-)
 _OPTIONS_NOT_CARRIED = frozenset({b"noexec", b"onecmd", b"privileged", b"history", b"histexpand"})
 _OPTIONS_ON_AT_START = frozenset({b"braceexpand", b"hashall", b"interactive-comments"})
-_MOST_CHILDREN = 64
-_SIZE_NAMES = frozenset({b"LINES", b"COLUMNS"})
 _READS_STATUS = re.compile(r"\$\{?#?\?|\b(?:exit|return)\b|PIPESTATUS")
 
 
@@ -125,6 +62,8 @@ class ShellState:
     """`$!` of an earlier command."""
     children: tuple[int, ...] = ()
     """Background processes of earlier commands that `wait` may still be asked for."""
+    ended: tuple[int, int] | None = None
+    """The process `$!` and its exit code, when it ended before the shell did."""
     jobs: tuple[continuity.CarriedJob, ...] = ()
     """What `jobs` listed in earlier shells and still runs."""
     overridden: frozenset[bytes] = frozenset()
@@ -203,7 +142,7 @@ def enter_scripts(
     if state.jobs and continuity.mentions_jobs(command, state.functions):
         restore.append(continuity.job_prelude(state.jobs))
     trap = leave_trap(files.leave, files.dump)
-    if state.exit_action or continuity.sets_exit_trap(command, state.functions):
+    if state.exit_action or continuity.minds_exit_trap(command, state.functions):
         restore.append(
             continuity.exit_trap_prelude(
                 command,
@@ -259,14 +198,6 @@ def _resource_limits(printed: tuple[bytes, bytes]) -> bytes:
     return b"".join(lines)
 
 
-def _with_flags(printed: bytes, letters: bytes) -> bytes:
-    """The options as printed, with those that were off while they were printed."""
-    for letter, name in ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace")):
-        if letter in letters:
-            printed = printed.replace(b"set +o " + name, b"set -o " + name)
-    return printed
-
-
 def _set_options(printed: bytes) -> bytes:
     """`set` commands for options that differ from a fresh shell's; tracing comes last."""
     changed = []
@@ -277,120 +208,6 @@ def _set_options(printed: bytes) -> bytes:
             )
     changed.sort()
     return b"; ".join(line for _late, line in changed) + b"\n" if changed else b""
-
-
-def read_dump(
-    dump: bytes, previous: ShellState, overlay: Mapping[bytes, bytes]
-) -> ShellState | None:
-    """The state in `dump`; None when it is incomplete or not what bash prints.
-
-    Variables of `overlay` that the command left alone get their earlier value back.
-    """
-    begin = dump.find(b"\0begin\0")
-    parts = dump[begin + 7 :].split(b"\0")
-    if begin < 0 or len(parts) != len(_FIELDS) + 2 or parts[-2] != b"end":
-        return None
-    field = dict(zip(_FIELDS, parts, strict=False))
-    table = _variables(field["variables"])
-    if table is None:
-        return None
-    inside = field["positional"] == b"inside"
-    hidden = _variables(field["local"]) if inside else {}
-    background = field["background"]
-    return ShellState(
-        variables=_restored(table, previous.variables, overlay, hidden or {}),
-        functions=continuity.without_last_background(
-            _without_ours(field["functions"]), previous.background
-        ),
-        function_flags=_function_flags(field["flags"]),
-        shell_options=field["shopts"],
-        options=_with_flags(field["options"], field["letters"]),
-        limits=(field["soft"], field["hard"]),
-        aliases=field["aliases"],
-        traps=continuity.without_last_background(
-            _traps(dump[:begin]) + _traps(field["traps"]), previous.background
-        ),
-        positional=previous.positional if inside else field["positional"],
-        folders=tuple(field["folders"].rstrip(b"\n").split(b"\n")),
-        umask=field["umask"].strip(),
-        status=int(field["status"] or 0),
-        pipe=tuple(int(code) for code in field["pipe"].split()),
-        clock=time.monotonic() - int(field["seconds"]) if field["seconds"].isdigit() else None,
-        last_argument=field["last"],
-        cwd=decode(field["cwd"]) or previous.cwd,
-        exit_action=continuity.without_last_background(field["exit_action"], previous.background),
-        background=int(background) if background.isdigit() else previous.background,
-        children=_known_children(previous, field["children"], background),
-        jobs=continuity.known_jobs(previous.jobs, field["jobs"]),
-        overridden=frozenset(name for name in overlay if table.get(name) != overlay[name]),
-    )
-
-
-def _function_flags(printed: bytes) -> bytes:
-    """Declarations of functions that are exported, traced or read-only."""
-    return b"".join(
-        b"\\builtin declare " + kind + b" " + name + b"\n"
-        for kind, name in _FUNCTION_FLAGS.findall(printed)
-        if kind != b"-f"
-    )
-
-
-def _traps(printed: bytes) -> bytes:
-    """The user's traps; that on EXIT is ours."""
-    return b"".join(
-        b"\\builtin trap -- " + action + b" " + name + b"\n"
-        for action, name in _TRAP.findall(printed)
-        if name != b"EXIT"
-    )
-
-
-def _variables(printed: bytes) -> dict[bytes, bytes] | None:
-    """Declarations by name; None when the text is not a row of declarations."""
-    table: dict[bytes, bytes] = {}
-    position = 0
-    while position < len(printed):
-        match = _VARIABLE.match(printed, position)
-        if match is None:
-            return None
-        position = match.end()
-        name = match[2]
-        if name in _KEPT_BY_BASH or (name in _SIZE_NAMES and b"x" not in match[1]):
-            continue
-        table[name] = match[0]
-    return table
-
-
-_OURS = re.compile(
-    rb"^(?:trap|wait|kill|jobs|fg|bg|disown|__kt_job) \(\) *\n\{.*?__kt_.*?^\}\n",
-    re.DOTALL | re.MULTILINE,
-)
-
-
-def _without_ours(functions: bytes) -> bytes:
-    """Functions as printed, without the stand-ins of `continuity`."""
-    return _OURS.sub(b"", functions) if b"__kt_" in functions else functions
-
-
-def _known_children(previous: ShellState, children: bytes, background: bytes) -> tuple[int, ...]:
-    pids = [int(pid) for pid in (*children.split(), background) if pid.isdigit()]
-    known = (*previous.children, *(pid for pid in pids if process_state(pid) is not None))
-    return tuple(dict.fromkeys(known))[-_MOST_CHILDREN:]
-
-
-def _restored(
-    table: dict[bytes, bytes],
-    previous: Mapping[bytes, bytes],
-    overlay: Mapping[bytes, bytes],
-    hidden: Mapping[bytes, bytes],
-) -> dict[bytes, bytes]:
-    table = dict(table)
-    for name in (*overlay, *hidden):
-        if name in hidden or table.get(name) == overlay[name]:
-            if name in previous:
-                table[name] = previous[name]
-            else:
-                table.pop(name, None)
-    return table
 
 
 def without_dump(state: ShellState, status: int, folder: str) -> ShellState:

@@ -2,10 +2,10 @@
 
 Some builtins are stood in for by functions, and only in commands where it matters:
 
-* `trap`, when the command (or a carried function) sets an EXIT trap: our own EXIT trap writes
-  the state, so the user's action is kept beside it and run after it. It runs at the end of the
-  command that set it, as with `bash -c`; when setting it is all the command does, it is carried
-  and runs when a later command exits, as in one terminal.
+* `trap`, when the command (or a carried function) sets an EXIT trap or lists the traps: our own
+  EXIT trap writes the state, so the user's action is kept beside it and run after it. It runs at
+  the end of the command that set it, as with `bash -c`; when setting it is all the command does,
+  it is carried and runs when a later command exits, as in one terminal.
 * `wait`, while background processes of earlier commands are known: they are not this shell's
   children any more, but their exit codes were noted where `wait` can read them.
 
@@ -24,7 +24,17 @@ from dataclasses import dataclass
 from kogniterm.execution.processes import process_state
 
 TRAP_FUNCTION = rb"""trap () {
-  if [[ $BASH_SUBSHELL -ne 0 || $# -eq 0 || $1 == -[lp]* ]]; then \builtin trap "$@"; return; fi
+  if [[ $# -eq 0 || $1 == -p ]]; then
+    \builtin local __kt_t __kt_q="'\\''"; __kt_t=$(\builtin trap -p "${@:2}")
+    if [[ $__kt_t == *$'left-'*"' EXIT"* ]]; then
+      __kt_t=${__kt_t#*"' EXIT"}; __kt_t=${__kt_t#$'\n'}
+      if [[ -n $__kt_exit ]]
+      then \builtin printf "trap -- '%s' EXIT\n" "${__kt_exit//"'"/"$__kt_q"}"; fi
+    fi
+    if [[ -n $__kt_t ]]; then \builtin printf '%s\n' "$__kt_t"; fi
+    return
+  fi
+  if [[ $BASH_SUBSHELL -ne 0 || $1 == -l ]]; then \builtin trap "$@"; return; fi
   if [[ $1 == -- ]]; then \builtin shift; fi
   if [[ $# -eq 1 ]]; then \builtin set -- - "$1"; fi
   \builtin local __kt_a __kt_s; \builtin local -a __kt_r; __kt_a=$1 __kt_r=(); \builtin shift
@@ -59,6 +69,7 @@ WAIT_FUNCTION = rb"""wait () {
 """
 
 _EXIT_TRAP = re.compile(rb"\btrap\b[^\n]*?(?:\b(?:SIG)?EXIT\b|\s0\b)", re.IGNORECASE | re.DOTALL)
+_LISTS_TRAPS = re.compile(rb"\btrap(?:\s+-p\b|[ \t]*(?:[;|&\n)]|\Z))")
 _LONE_TRAP = re.compile(
     r"""\s*trap\s+(?:--\s+)?(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|'"]+)(?:\s+\w+)+\s*;?\s*\Z""",
     re.DOTALL,
@@ -66,10 +77,14 @@ _LONE_TRAP = re.compile(
 _EXITS = re.compile(r"(?:^|[;&|\n({]|\b(?:then|do|else))\s*exit\b")
 
 
-def sets_exit_trap(command: str, functions: bytes) -> bool:
-    """Whether an EXIT trap may be set by `command` or by a carried function."""
+def minds_exit_trap(command: str, functions: bytes) -> bool:
+    """Whether `command` or a carried function may set an EXIT trap or list the traps."""
     data = command.encode("utf-8", "surrogateescape")
-    return bool(_EXIT_TRAP.search(data) or (b"trap" in functions and _EXIT_TRAP.search(functions)))
+    return bool(
+        _EXIT_TRAP.search(data)
+        or _LISTS_TRAPS.search(data)
+        or (b"trap" in functions and _EXIT_TRAP.search(functions))
+    )
 
 
 def exit_trap_prelude(command: str, carried: bytes) -> bytes:

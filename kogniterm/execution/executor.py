@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Literal
 
 from kogniterm.errors import ExecutionError
-from kogniterm.execution import carry, continuity
+from kogniterm.execution import carry, continuity, leave
 from kogniterm.execution.command import RunningCommand
 from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
 from kogniterm.execution.feed import LiveFeed
@@ -73,7 +73,7 @@ class CommandExecutor:
         self.sandbox = sandbox
         self._private = Path(tempfile.mkdtemp(prefix="kogniterm-"))
         self._leave = self._private / "leave"
-        self._leave.write_bytes(carry.LEAVE_SCRIPT)
+        self._leave.write_bytes(leave.LEAVE_SCRIPT)
         self._statuses = self._private / "statuses"
         self._statuses.mkdir()
         os.mkfifo(self._statuses / "never", 0o600)
@@ -260,7 +260,7 @@ class CommandExecutor:
     ) -> None:
         """Take over what the command's shell left; without that, keep the last good state."""
         try:
-            state = carry.read_dump(dump.read_bytes(), self._state, overlay)
+            state = leave.read_dump(dump.read_bytes(), self._state, overlay)
         except OSError:
             state = None
         if state is None:
@@ -272,6 +272,9 @@ class CommandExecutor:
                     "changed in variables or folder is not carried over."
                 )
         else:
+            if state.ended is not None:
+                pid, code = state.ended
+                (self._statuses / str(pid)).write_text(f"{code}\n")
             for key in state.overridden:
                 self._overlay.pop(carry.decode(key), None)
         self._state = state

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kogniterm.execution import open_executor
-from kogniterm.execution.carry import first_state, read_dump
+from kogniterm.execution.carry import first_state
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.keys import KeySequence, as_keystrokes
+from kogniterm.execution.leave import read_dump
 
 ANY_BYTES = st.lists(
     st.sampled_from(
@@ -136,6 +137,57 @@ SCRIPTS = {
         "mapfile -t rows < data",
         'echo "${rows[1]}"',
         "exec 3< data; read -u 3 first; exec 3<&-; echo $first",
+    ],
+    "maps, names of names and case": [
+        "declare -A ages=([ana]=31 [bo]=27)",
+        'ages["d e"]=5',
+        'unset "ages[bo]"',
+        'for k in "${!ages[@]}"; do echo "$k=${ages[$k]}"; done | sort',
+        "target=5",
+        "declare -n ref=target",
+        "ref=9",
+        "echo $target",
+        "declare -i n=5; declare -l low=ABC; declare -u up=abc",
+        "n+=3; low=XYZ; up=xyz",
+        "echo $n $low $up",
+    ],
+    "folders": [
+        "mkdir -p top/a/b/c; cd top",
+        "pushd a >/dev/null",
+        "pushd b/c >/dev/null",
+        "dirs -p | wc -l",
+        "popd >/dev/null",
+        "cd ..",
+        "cd - >/dev/null",
+        "echo ${PWD##*/} ${OLDPWD##*/}",
+    ],
+    "arguments": [
+        "set -- -a -b val rest",
+        'while getopts ab: o; do echo "$o ${OPTARG-}"; done',
+        "shift $((OPTIND - 1))",
+        'echo "$@"',
+        "mkdir -p x/y/z",
+        "cd $_",
+        "echo ${PWD##*/}",
+    ],
+    "sourced": [
+        "printf 'libv=1\nlibf() { echo lib $libv; }\nreturn 3\n' > lib.sh",
+        ". ./lib.sh",
+        "echo r $?",
+        "libf",
+        "libv=2",
+        "libf",
+    ],
+    "children that end at once": [
+        "sleep 0.01 & p=$!",
+        "wait $p",
+        "echo $?",
+        "(exit 3) &",
+        "wait $!",
+        "echo $?",
+        "(exit 4) & q=$!",
+        "true",
+        "wait $q; echo $?",
     ],
     "umask and alias": [
         "umask 077",

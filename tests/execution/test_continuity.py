@@ -80,6 +80,13 @@ CASES = [
     ("groups of a match", [("[[ key=7 =~ (.*)=(.*) ]]", ""), ("echo ${BASH_REMATCH[2]}", "7")]),
     ("seconds go on", [("SECONDS=1000", ""), ("echo $((SECONDS / 100))", "10")]),
     ("debug trap", [("trap 'echo at 1' DEBUG", ""), ("true", "at 1"), ("trap - DEBUG", "at 1")]),
+    ("no trap is listed that nobody set", [
+        ("trap -p", ""),
+        ("trap 'echo \"it'\\''s\"' USR1; trap", "trap -- 'echo \"it'\\''s\"' SIGUSR1"),
+        ("trap 'echo bye' EXIT", ""),
+        ("trap -p EXIT", "trap -- 'echo bye' EXIT"),
+        ("trap - EXIT USR1; trap -p | cat", ""),
+    ]),
     ("an alias for the dot", [("alias .='echo no'; x=1", ""), ("echo $x", "1")]),
     ("a short file in a pager", [(f"echo short > f; {LESS}", "short")]),
 ]  # fmt: skip
