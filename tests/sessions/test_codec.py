@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from kogniterm.sessions.records import (
 )
 from kogniterm.types import (
     ActionRequest,
+    AgentState,
     Check,
     CommandResult,
     Decision,
@@ -72,6 +74,9 @@ BODIES: list[RecordBody] = [
     InputReceived(1, UserInput("do it", "piped\n", "run", ("a.png",)), HumanMessage("do it")),
     NodeRan(NodeUpdate("decide_action", (AI,), PLAN, (REQUEST,), None, Usage(5, 2, 1, 1))),
     NodeRan(NodeUpdate("create_plan", failure=Text("No {thing}", {"thing": "luck"}))),
+    NodeRan(NodeUpdate("delegate", (HumanMessage("look"),), agent="c1")),
+    NodeRan(NodeUpdate("execute_tool", pending=(replace(REQUEST, agent="c1", agent_task="look"),))),
+    Outcome("r9", "refused", ToolMessage("no", tool_call_id="c9"), agent="c1"),
     Requested(REQUEST, "/home/me", "e" * 64, {"build.sh": "f" * 64}),
     Judged(
         "r1",
@@ -101,6 +106,14 @@ BODIES: list[RecordBody] = [
         ),
     ),
     Compacted((HumanMessage("so far"), AI), PLAN, (REQUEST,), 4),
+    Compacted(
+        (AI,),
+        None,
+        agents={"c1": AgentState((HumanMessage("look"), AI), Usage(9, 1, 0, 1), Text("Gone."))},
+        summary="It counted.",
+        usage=Usage(5, 2, 1, 1),
+        window=12_000,
+    ),
     TurnEnded(1, "done", 0, "answer"),
     Noted("lease", {"text": Text("a {b}", {"b": "c"}), "bytes": b"\x01", "list": [1, {"a": None}]}),
 ]
@@ -117,6 +130,21 @@ def test_what_is_written_is_read_back(body: RecordBody) -> None:
     assert again == body
     assert encode(again) == payload
     assert payload.isascii()
+
+
+def test_what_older_versions_wrote_belongs_to_the_main_agent() -> None:
+    """Bytes as they stand in journals from before there were sub-agents in them."""
+    request = '{"arguments":{},"call_id":"c1","command":"ls","id":"r1","tool":"execute_command"}'
+    node = decode("node", f'{{"update":{{"node":"execute_tool","pending":[{request}]}}}}')
+    assert isinstance(node, NodeRan)
+    assert (node.update.agent, node.update.pending[0].agent) == ("", "")
+    message = '{"data":{"content":"x","tool_call_id":"c1"},"type":"tool"}'
+    outcome = decode("outcome", f'{{"message":{message},"request_id":"r1","status":"finished"}}')
+    assert isinstance(outcome, Outcome)
+    assert outcome.agent == ""
+    compacted = decode("compacted", '{"messages":[],"plan":null,"turn":4}')
+    assert isinstance(compacted, Compacted)
+    assert (dict(compacted.agents), compacted.summary, compacted.window) == ({}, None, 0)
 
 
 def test_equal_bodies_have_equal_bytes_whatever_the_order_of_their_keys() -> None:
@@ -138,7 +166,7 @@ def test_a_kind_from_a_newer_version_is_kept_as_a_note() -> None:
 
 
 def test_a_field_from_a_newer_version_is_passed_over() -> None:
-    body = BODIES[6]
+    body = next(body for body in BODIES if isinstance(body, Decided))
     plain = json.loads(encode(body)) | {"mood": "good"}
     assert decode("decision", json.dumps(plain)) == body
 

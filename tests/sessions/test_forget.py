@@ -10,7 +10,6 @@ from kogniterm.errors import UsageError
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.forget import forget
 from kogniterm.sessions.journal import load_state
-from kogniterm.sessions.lease import SessionBusyError
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.transfer import export_lines, import_lines
 from tests.support.conversation import command_turn, write
@@ -49,7 +48,7 @@ def session(store: SessionStore, output: Path) -> str:
 def test_nothing_of_the_words_stays_and_the_chain_holds(
     store: SessionStore, session: str, output: Path, tmp_path: Path
 ) -> None:
-    report = forget(store, SECRET)
+    report = forget(store, [SECRET])
     assert len(report.records[session]) >= 5
     assert report.files == (output,)
     assert output.read_text() == "before [forgotten] after"
@@ -71,7 +70,7 @@ def test_nothing_of_the_words_stays_and_the_chain_holds(
 def test_a_forgotten_record_cannot_be_changed_again_unseen(
     store: SessionStore, session: str
 ) -> None:
-    seq = forget(store, SECRET).records[session][0]
+    seq = forget(store, [SECRET]).records[session][0]
     store.backend.execute(
         "UPDATE records SET payload = replace(payload, '[forgotten]', 'innocent') WHERE seq = ?",
         (seq,),
@@ -80,9 +79,9 @@ def test_a_forgotten_record_cannot_be_changed_again_unseen(
 
 
 def test_forgetting_twice_and_going_on(store: SessionStore, session: str) -> None:
-    forget(store, SECRET)
-    forget(store, "please")
-    assert forget(store, SECRET).records == {}
+    forget(store, [SECRET])
+    forget(store, ["please"])
+    assert forget(store, [SECRET]).records == {}
     journal = store.open(session)
     write(journal, command_turn(3))
     journal.close()
@@ -96,7 +95,7 @@ def test_forgetting_twice_and_going_on(store: SessionStore, session: str) -> Non
 
 def test_a_title_given_by_hand_goes_too(store: SessionStore, session: str) -> None:
     store.rename(session, f"The {SECRET}")
-    forget(store, SECRET)
+    forget(store, [SECRET])
     assert store.find(session).title == "The [forgotten]"
 
 
@@ -104,9 +103,9 @@ def test_the_open_session_is_cleaned_through_its_own_journal(
     store: SessionStore, session: str
 ) -> None:
     journal = store.open(session)
-    with pytest.raises(SessionBusyError):
-        forget(store, SECRET)
-    forget(store, SECRET, live={session: journal})
+    (busy,) = forget(store, [SECRET]).busy
+    assert session in str(busy)
+    forget(store, [SECRET], live={session: journal})
     assert journal.state.messages[0].content == "Use [forgotten] please"
     write(journal, command_turn(3))
     journal.close()
@@ -115,6 +114,64 @@ def test_the_open_session_is_cleaned_through_its_own_journal(
     assert verify(store.backend, session).intact
 
 
-def test_forgetting_nothing_is_a_mistake(store: SessionStore) -> None:
+@pytest.mark.parametrize("terms", [[], ["  "]])
+def test_forgetting_nothing_is_a_mistake(store: SessionStore, terms: list[str]) -> None:
     with pytest.raises(UsageError):
-        forget(store, "  ")
+        forget(store, terms)
+
+
+def test_a_session_that_is_open_elsewhere_keeps_no_other_from_being_cleaned(
+    store: SessionStore, session: str
+) -> None:
+    elsewhere = store.create(folder="/home/ana", model="scripted:a")
+    write(elsewhere, command_turn(1, f"Use {SECRET} here too"))
+    report = forget(store, [SECRET])
+    elsewhere.close()
+    assert list(report.records) == [session]
+    assert len(report.busy) == 1
+
+
+def test_case_and_white_space_do_not_hide_the_words(
+    store: SessionStore, session: str, output: Path, tmp_path: Path
+) -> None:
+    output.write_text("CLAVE NÚMERO 7\r\nclave  número\t7\r\n", newline="")
+    store.save_draft(session, "the Clave\nNúmero 7")
+    forget(store, [SECRET.upper()])
+    assert output.read_bytes() == b"[forgotten]\r\n[forgotten]\r\n"
+    assert load_state(store.backend, session)[0].draft == "the [forgotten]"
+    assert b"mero 7" not in raw_bytes(tmp_path).lower()
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["content", "text", "data", "type", "human", "tool", "message", "messages", "node", "name",
+     "args", "command", "execute_command", "act", "finished", "template", "done", "path"],
+)  # fmt: skip
+def test_a_word_of_the_format_costs_no_session_its_shape(
+    store: SessionStore, session: str, word: str
+) -> None:
+    before, _ = load_state(store.backend, session)
+    journal = store.open(session)
+    write(journal, command_turn(3, f"Is {word} safe?", "echo hi", f"{word} it is"))
+    journal.close()
+    forget(store, [word])
+    after, damaged = load_state(store.backend, session)
+    assert damaged == ()
+    assert verify(store.backend, session).intact
+    kinds = [type(message) for message in before.messages]
+    assert [type(message) for message in after.messages] == kinds + kinds[
+        : len(after.messages) - len(kinds)
+    ]
+    assert "Is [forgotten] safe?" in [message.content for message in after.messages]
+    assert all(message.content or getattr(message, "tool_calls", ()) for message in after.messages)
+    assert after.turn == 3
+    again = store.open(session)
+    write(again, command_turn(4))
+    again.close()
+
+
+def test_a_damaged_record_is_cleaned_as_it_is(store: SessionStore, session: str) -> None:
+    store.backend.execute("UPDATE records SET payload = ? WHERE seq = 2", (f'{{"half": "{SECRET}',))
+    assert 2 in forget(store, [SECRET]).records[session]
+    ((payload,),) = store.backend.execute("SELECT payload FROM records WHERE seq = 2", ())
+    assert payload == '{"half": "[forgotten]'

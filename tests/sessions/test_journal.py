@@ -13,10 +13,17 @@ from kogniterm.sessions.codec import GENESIS
 from kogniterm.sessions.fold import Note, fold
 from kogniterm.sessions.journal import load_state
 from kogniterm.sessions.lease import SessionBusyError
-from kogniterm.sessions.records import Compacted, InputReceived, Intent, Outcome
+from kogniterm.sessions.records import (
+    Compacted,
+    InputReceived,
+    Intent,
+    NodeRan,
+    Outcome,
+    TurnEnded,
+)
 from kogniterm.sessions.store import SessionStore
-from kogniterm.types import UserInput
-from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
+from kogniterm.types import NodeUpdate, Usage, UserInput
+from tests.support.conversation import RECORDS_PER_TURN, agent_turn, command_turn, write
 
 
 def test_records_are_numbered_dated_and_chained(store: SessionStore) -> None:
@@ -80,6 +87,57 @@ def test_compaction_replaces_what_came_before(store: SessionStore) -> None:
     again = store.open(journal.state.session_id)
     assert again.state.messages[0].content == "seven files so far"
     assert len(again.state.messages) == 5
+    again.close()
+
+
+def test_a_sub_agents_history_is_its_own_until_its_call_is_answered(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, agent_turn(1))
+    write(journal, agent_turn(2, answered=False))
+    for state in (journal.state, fold(journal.records())):
+        (agent,) = state.agents.values()
+        assert list(state.agents) == ["d2"]
+        assert [message.type for message in agent.messages] == ["human", "ai", "tool", "ai"]
+        assert agent.usage == Usage(20, 2, 0, 2)
+        assert [request.id for request in state.pending] == ["a2.2"]
+        assert state.usage == Usage(40, 4, 0, 4)
+        assert [message.content for message in state.messages if message.content] == [
+            "Do 1", "Seven.", "There are seven.", "Do 2",
+        ]  # fmt: skip
+    journal.append(Outcome("a2.2", "finished", ToolMessage("8", tool_call_id="c2"), agent="d2"))
+    answer = ToolMessage("Eight.", tool_call_id="d2")
+    journal.append(NodeRan(NodeUpdate("execute_tool", (answer,))))
+    assert journal.state.agents == {}
+    assert journal.state.pending == ()
+    journal.close()
+
+
+def test_a_sub_agent_at_work_outlives_its_process_and_a_compaction(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, agent_turn(1, answered=False))
+    at_work = journal.state.agents
+    kept = journal.state.messages[-1:]
+    journal.append(
+        Compacted(
+            kept,
+            None,
+            journal.state.pending,
+            1,
+            at_work,
+            summary="So far.",
+            usage=Usage(7, 1, 0, 1),
+        )
+    )
+    assert journal.state.agents == at_work
+    journal.close()
+    again = store.open(journal.state.session_id)
+    assert again.state.agents == at_work
+    assert tuple(again.state.messages) == kept
+    assert again.state.usage == Usage(27, 3, 0, 3)
+    write(again, [Outcome("a1.2", "unknown", ToolMessage("?", tool_call_id="c2"), agent="d1")])
+    assert again.state.agents["d1"].messages[-1].content == "?"
+    again.append(TurnEnded(1, "interrupted", 130, ""))
+    assert again.state.agents == {}
     again.close()
 
 

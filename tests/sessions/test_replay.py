@@ -6,15 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.backend import SqliteBackend
-from kogniterm.sessions.records import Outcome, Record, RecordBody
+from kogniterm.sessions.records import NodeRan, Outcome, Record, RecordBody
 from kogniterm.sessions.replay import first_divergence, recorded_turns
 from kogniterm.sessions.report import read_report, report_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.transfer import import_lines
+from kogniterm.types import NodeUpdate
 from tests.support.conversation import command_turn, write
 
 
@@ -40,6 +42,20 @@ def test_the_same_run_does_not_diverge_whatever_the_times_and_ids(store: Session
         )
         is None
     )
+    store.close()
+
+
+def test_in_which_order_sub_agents_came_in_means_nothing(store: SessionStore) -> None:
+    def thought(agent: str, text: str) -> RecordBody:
+        return NodeRan(NodeUpdate("decide_action", (AIMessage(text),), agent=agent))
+
+    bodies = [*command_turn(1)[:2], thought("a", "1"), thought("b", "1"), thought("a", "2")]
+    other = [*command_turn(1)[:2], thought("b", "1"), thought("a", "1"), thought("a", "2")]
+    wrong = [*command_turn(1)[:2], thought("b", "1"), thought("a", "2"), thought("a", "1")]
+    assert first_divergence(recorded(store, bodies), recorded(store, other)) is None
+    found = first_divergence(recorded(store, bodies), recorded(store, wrong))
+    assert found is not None
+    assert (found.kind, found.recorded, found.replayed) == ("node", "1", "2")
     store.close()
 
 

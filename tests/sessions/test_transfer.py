@@ -14,7 +14,7 @@ from kogniterm.sessions.journal import load_state
 from kogniterm.sessions.markdown import markdown
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.transfer import copy_all, differences, export_lines, fork, import_lines
-from tests.support.conversation import command_turn, write
+from tests.support.conversation import agent_turn, command_turn, write
 
 
 @pytest.fixture
@@ -43,6 +43,20 @@ def test_an_imported_session_exports_to_the_same_bytes(
     assert other.info(session) == store.info(session)
     assert load_state(other.backend, session) == load_state(store.backend, session)
     assert other.search("cuantos tarea")[0][1].session_id == session
+    other.close()
+
+
+def test_a_sub_agent_at_work_goes_with_its_session(
+    store: SessionStore, other: SessionStore
+) -> None:
+    journal = store.create(folder="/home/ana", model="m")
+    write(journal, agent_turn(1, answered=False))
+    journal.close()
+    imported = import_lines(other, export_lines(store, journal.state.session_id))
+    state, _damaged = load_state(other.backend, imported.id)
+    assert state.agents == journal.state.agents
+    assert len(state.agents["d1"].messages) == 4
+    assert state.pending == journal.state.pending
     other.close()
 
 

@@ -60,6 +60,44 @@ def command_turn(
     ]
 
 
+def agent_turn(turn: int, *, answered: bool = True) -> list[RecordBody]:
+    """A turn in which a sub-agent runs one command and waits with another: it is `answered` (and
+    with that gone), or still at work."""
+    asked, key, task = f"Do {turn}", f"d{turn}", "Count the files"
+    call = {"name": "delegate", "args": {"task": task, "tools": "run"}, "id": key}
+    bodies: list[RecordBody] = [
+        InputReceived(turn, UserInput(asked), HumanMessage(asked)),
+        NodeRan(NodeUpdate("decide_action", (AIMessage("", tool_calls=[call]),))),
+        NodeRan(NodeUpdate("delegate", (HumanMessage(task),), agent=key)),
+    ]
+    for number in (1, 2):
+        request = ActionRequest(
+            f"a{turn}.{number}", f"c{number}", "execute_command", "ls", agent=key, agent_task=task
+        )
+        proposal = {"name": "execute_command", "args": {"command": "ls"}, "id": request.call_id}
+        thought = NodeUpdate(
+            "decide_action",
+            (AIMessage("", tool_calls=[proposal]),),
+            usage=Usage(10, 1, 0, 1),
+            agent=key,
+        )
+        seen = ToolMessage("7", tool_call_id=request.call_id)
+        bodies += [
+            NodeRan(thought),
+            NodeRan(NodeUpdate("execute_tool", pending=(request,))),
+            Outcome(request.id, "finished", seen, agent=key),
+        ]
+    if not answered:
+        return bodies[:-1]
+    return [
+        *bodies,
+        NodeRan(NodeUpdate("decide_action", (AIMessage("Seven."),), agent=key)),
+        NodeRan(NodeUpdate("execute_tool", (ToolMessage("Seven.", tool_call_id=key),))),
+        NodeRan(NodeUpdate("decide_action", (AIMessage("There are seven."),))),
+        TurnEnded(turn, "done", 0, "There are seven."),
+    ]
+
+
 def write(journal: Journal, bodies: list[RecordBody]) -> None:
     """Append all of them."""
     for body in bodies:
