@@ -5,8 +5,6 @@ Memory purges its own tables and proves the result; the other rooms are joined t
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,32 +34,12 @@ class JournalPurge:
     def purge(self, terms: Sequence[str]) -> Purged:
         """Replace the terms in whatever case they were written; busy sessions are named."""
         from kogniterm.sessions.forget import forget
-        from kogniterm.sessions.lease import SessionBusyError
 
-        records = 0
-        unreachable: list[Text] = []
-        for spelling in self._spellings(terms):
-            try:
-                report = forget(self._store, spelling, live=self._live)
-            except SessionBusyError as error:
-                unreachable.append(error.text)
-                continue
-            records += sum(len(numbers) for numbers in report.records.values())
-        return Purged(Text("the session journal"), records, tuple(dict.fromkeys(unreachable)))
-
-    def _spellings(self, terms: Sequence[str]) -> list[str]:
-        """The terms as they really stand in the journal, the longest first."""
-        from kogniterm.sessions.stored import stored_records
-
-        pattern = re.compile(
-            "|".join(re.escape(json.dumps(term)[1:-1]) for term in terms), re.IGNORECASE
-        )
-        found = dict.fromkeys(terms)
-        for info in self._store.sessions(limit=1_000_000):
-            for row in stored_records(self._store.backend, info.id):
-                for spelling in pattern.findall(row.payload):
-                    found[str(json.loads(f'"{spelling}"'))] = None
-        return sorted(found, key=len, reverse=True)
+        if not terms:
+            return Purged(Text("the session journal"), 0)
+        report = forget(self._store, terms, live=self._live)
+        records = sum(len(numbers) for numbers in report.records.values())
+        return Purged(Text("the session journal"), records, report.busy)
 
 
 def forgettables(

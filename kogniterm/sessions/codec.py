@@ -165,7 +165,8 @@ class _Message:
 
 
 _Value = TypeVar("_Value")
-_HINTS = {"BaseMessage": _Message, "AIMessage": _Message}
+HINTS = {"BaseMessage": _Message, "AIMessage": _Message}
+"""What stands for the message classes when the type hints of records are read."""
 _Reader = Callable[[Any], Any]
 
 
@@ -200,7 +201,7 @@ def _reader(hint: Any) -> _Reader:
 
 @cache
 def _field_readers(owner: Any) -> dict[str, _Reader]:
-    hints = get_type_hints(owner, localns=_HINTS)
+    hints = get_type_hints(owner, localns=HINTS)
     return {field.name: _reader(hints[field.name]) for field in fields(owner)}
 
 

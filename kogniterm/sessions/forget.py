@@ -8,96 +8,112 @@ digests of what they hold now: `audit.verify` accepts exactly that, and nothing 
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kogniterm.database import storage_errors
 from kogniterm.errors import UsageError
 from kogniterm.sessions import codec, files
 from kogniterm.sessions.audit import FORGOTTEN
+from kogniterm.sessions.cleaning import Cleaner
 from kogniterm.sessions.journal import SessionJournal
+from kogniterm.sessions.lease import SessionBusyError
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.search import add_missing
-from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.store import SessionInfo, SessionStore
 from kogniterm.sessions.stored import StoredRecord, stored_records
-from kogniterm.sessions.texts import is_image
 from kogniterm.sessions.transfer import refresh_row
-
-REPLACEMENT = "[forgotten]"
-_FORGOTTEN_IMAGE = {"type": "text", "text": REPLACEMENT}
+from kogniterm.types import Text
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
-    """Where the words stood and stand no more: records by session id, and output files."""
+    """Where the words stood and stand no more: records by session id, and output files.
+
+    `busy` says of each session that another process has open that it could not be cleaned.
+    """
 
     records: Mapping[str, tuple[int, ...]]
     files: tuple[Path, ...] = ()
+    busy: tuple[Text, ...] = ()
 
 
 def forget(
-    store: SessionStore, words: str, *, live: Mapping[str, SessionJournal] | None = None
+    store: SessionStore, terms: Sequence[str], *, live: Mapping[str, SessionJournal] | None = None
 ) -> ForgetReport:
-    """Replace `words` (exactly as written) by `[forgotten]` in every session and output file.
+    """Replace `terms` by `[forgotten]` in every session and output file, in any case.
 
     `live` are journals that this process has open, by session id; their state is read again, so
-    whoever holds messages of the old one must fetch them anew. Raises `SessionBusyError` when
-    another process has one of the sessions open; the ones before it are done then. Copies that
-    the person exported, and the log and backups of a shared server, are out of reach.
+    whoever holds messages of the old one must fetch them anew. A session that another process
+    has open is left alone and reported. Copies that the person exported, and the log and backups
+    of a shared server, are out of reach. Raises `UsageError` when there is nothing to forget.
     """
-    if not words.strip():
+    if not terms or not all(term.strip() for term in terms):
         raise UsageError("Say which words to forget.")
+    cleaner = Cleaner(terms)
     found: dict[str, tuple[int, ...]] = {}
     changed: list[Path] = []
+    busy: list[Text] = []
     for info in store.sessions(limit=1_000_000):
-        rows = [row for row in stored_records(store.backend, info.id) if _holds(row, words)]
         if store.outputs is not None:
             paths = files.of_session(store.backend, info.id, store.outputs)
-            changed += [path for path in paths if _clean_file(path, words)]
-        if rows or words in info.title:
-            found[info.id] = tuple(row.seq for row in rows)
-            _clean_session(store, info.id, rows, words, (live or {}).get(info.id))
-        _clean_draft(store, info.id, words)
+            changed += [path for path in paths if _clean_file(path, cleaner)]
+        try:
+            records = _clean_session(store, info, cleaner, (live or {}).get(info.id))
+        except SessionBusyError as error:
+            busy.append(error.text)
+            continue
+        if records is not None:
+            found[info.id] = records
+        _clean_draft(store, info.id, cleaner)
     store.backend.scrub()
-    return ForgetReport(found, tuple(changed))
-
-
-def _holds(row: StoredRecord, words: str) -> bool:
-    return json.dumps(words)[1:-1] in row.payload or words in row.payload
+    return ForgetReport(found, tuple(changed), tuple(busy))
 
 
 def _clean_session(
-    store: SessionStore,
-    session_id: str,
-    rows: list[StoredRecord],
-    words: str,
-    live: SessionJournal | None,
-) -> None:
-    journal = live or store.hold(session_id)
+    store: SessionStore, info: SessionInfo, cleaner: Cleaner, live: SessionJournal | None
+) -> tuple[int, ...] | None:
+    """The numbers of the records that were changed; None when nothing here held the words."""
+    if not _holding(store, info.id, cleaner) and cleaner.text(info.title) == info.title:
+        return None
+    journal = live or store.hold(info.id)
     try:
+        # Looked at anew: whoever had it open until now may have written.
+        rows = _holding(store, info.id, cleaner)
         with store.backend.transaction(durable=True):
-            digests = {str(row.seq): _clean_record(store, session_id, row, words) for row in rows}
+            digests = {
+                str(row.seq): _replace(store, info.id, row, payload) for row, payload in rows
+            }
         journal.append(Noted(FORGOTTEN, {"records": digests}), durable=True)
         with store.backend.transaction(durable=True):
-            store.backend.execute("DELETE FROM turn_texts WHERE session_id = ?", (session_id,))
+            store.backend.execute("DELETE FROM turn_texts WHERE session_id = ?", (info.id,))
             store.backend.execute(
-                "UPDATE sessions SET indexed_seq = 0, title = '' WHERE id = ?", (session_id,)
+                "UPDATE sessions SET indexed_seq = 0, title = '' WHERE id = ?", (info.id,)
             )
-            refresh_row(store, session_id)
-        add_missing(store.backend, session_id)
+            refresh_row(store, info.id)
+        add_missing(store.backend, info.id)
         journal.reload()
     finally:
         if live is None:
             journal.close()
+    return tuple(row.seq for row, _ in rows)
 
 
-def _clean_record(store: SessionStore, session_id: str, row: StoredRecord, words: str) -> str:
-    """Replace one payload; the digest of the new one."""
-    payload = codec.dumps(_cleaned(json.loads(row.payload), words))
+def _holding(
+    store: SessionStore, session_id: str, cleaner: Cleaner
+) -> list[tuple[StoredRecord, str]]:
+    """The records that hold the words, each with its payload without them."""
+    return [
+        (row, payload)
+        for row in stored_records(store.backend, session_id)
+        if (payload := cleaner.payload(row.payload)) != row.payload
+    ]
+
+
+def _replace(store: SessionStore, session_id: str, row: StoredRecord, payload: str) -> str:
+    """Put `payload` in the place of the row's; its digest."""
     salt = secrets.token_hex(8)
     store.backend.execute(
         "UPDATE records SET payload = ?, salt = ?, amended = ? WHERE session_id = ? AND seq = ?",
@@ -106,45 +122,24 @@ def _clean_record(store: SessionStore, session_id: str, row: StoredRecord, words
     return codec.payload_digest(salt, payload)
 
 
-def _cleaned(value: Any, words: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(words, REPLACEMENT)
-    if is_image(value):
-        # A picture cannot be searched for words: by chance they stand in its letters.
-        return _FORGOTTEN_IMAGE if words in value["base64"] else value
-    if isinstance(value, list) and any(map(is_image, value)):
-        return _cleaned_content(value, words)
-    if isinstance(value, dict):
-        return {_cleaned(key, words): _cleaned(item, words) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_cleaned(item, words) for item in value]
-    return value
-
-
-def _cleaned_content(blocks: list[Any], words: str) -> list[Any]:
-    """A message's words and images: what was said with an image tells what the image shows."""
-    cleaned = [_cleaned(block, words) for block in blocks]
-    if cleaned == blocks:
-        return cleaned
-    return [_FORGOTTEN_IMAGE if is_image(block) else block for block in cleaned]
-
-
-def _clean_draft(store: SessionStore, session_id: str, words: str) -> None:
+def _clean_draft(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:
     ((draft,),) = store.backend.execute("SELECT draft FROM sessions WHERE id = ?", (session_id,))
-    if words in draft:
-        store.save_draft(session_id, draft.replace(words, REPLACEMENT))
+    cleaned = cleaner.text(draft)
+    if cleaned != draft:
+        store.save_draft(session_id, cleaned)
 
 
-def _clean_file(path: Path, words: str) -> bool:
+def _clean_file(path: Path, cleaner: Cleaner) -> bool:
     """Take the words out of an output file, in place, so that no copy of it stays."""
-    needle = words.encode("utf-8", "surrogateescape")
     with storage_errors(path):
         if not path.is_file():
             return False
-        content = path.read_bytes()
-        if needle not in content:
-            return False
-        with path.open("r+b") as file:
-            file.write(content.replace(needle, REPLACEMENT.encode()))
+        with path.open("r+", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            content = file.read()
+            cleaned = cleaner.text(content)
+            if cleaned == content:
+                return False
+            file.seek(0)
+            file.write(cleaned)
             file.truncate()
         return True

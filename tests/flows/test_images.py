@@ -144,7 +144,7 @@ async def test_forgetting_what_was_said_with_it_takes_the_picture_too(
     await flow.run(ASKED)
     assert flow.session is not None
     store, journal = flow.session.cabinet.store, flow.session.journal
-    forget(store, words, live={flow.session.id: journal})  # type: ignore[dict-item]  # its real kind
+    forget(store, [words], live={flow.session.id: journal})  # type: ignore[dict-item]  # its real kind
     assert IN_BASE64 not in payloads(flow)
     assert images_of(flow.session.state.messages[0]) == []
     assert (await flow.run("And?")).text == "I forgot."
