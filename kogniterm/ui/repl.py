@@ -36,6 +36,7 @@ __all__ = ["OpenSession", "Opened", "Repl", "Wiring", "run_repl"]
 
 Wish = Literal["check", "again", "skip"]
 log = logging.getLogger(__name__)
+_LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
 DRAFT_SECONDS = 2.0
 """How long what is being typed may be out of date on the disk."""
 BROKEN = Text("Something went wrong inside KogniTerm; the log file has the details.")
@@ -80,6 +81,7 @@ class Repl(Desk):
         self._approver: Approver | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._kept_draft = ""
+        self._leaving = False
         self._keeping: asyncio.Future[None] | None = None
         self.front = front(self)
         self._stopping = Stopping(
@@ -95,14 +97,21 @@ class Repl(Desk):
         """Show the prompt, load behind it, leave cleanly."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_log_failure)
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup starts us with HUP ignored, and that is to stay.
+        ours = [n for n in _LEAVE_ON if signal.getsignal(n) is not signal.SIG_IGN]
+        for number in ours:
             loop.add_signal_handler(number, partial(self._leave_with, 128 + number))
         try:
             return await self.front.run()
+        except (EOFError, OSError) as error:
+            # The terminal is gone; its signal is on its way, or was lost with it.
+            log.warning("the terminal is gone: %s", error)
+            await self._wind_up()
+            return 128 + signal.SIGHUP
         finally:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.remove_signal_handler(number)
             await self._close_session()
+            for number in ours:
+                loop.remove_signal_handler(number)
 
     # --- loading behind the prompt --------------------------------------------------------------
 
@@ -328,16 +337,22 @@ class Repl(Desk):
         await self._quit(0)
 
     async def _quit(self, status: int) -> None:
-        self.turns.pause()
-        self._keep_draft("\n".join([*self.queued(), self.front.draft()]).strip("\n"))
-        if self._keeping is not None:
-            self._keeping.cancel()
-        self.turns.queue.clear()
-        self.turns.cancel()
-        await self.turns.settle()
+        await self._wind_up()
         if self.look.attention is not None:
             self.look.attention.close()
         self.front.exit(status)
+
+    async def _wind_up(self) -> None:
+        """Keep what was not sent, and end what runs. The first one to ask does it."""
+        if not self._leaving:
+            self._leaving = True
+            self.turns.pause()
+            self._keep_draft("\n".join([*self.queued(), self.front.draft()]).strip("\n"))
+            if self._keeping is not None:
+                self._keeping.cancel()
+            self.turns.queue.clear()
+            self.turns.cancel()
+        await self.turns.settle()
 
     async def _close_session(self) -> None:
         self.turns.cancel()

@@ -8,6 +8,7 @@ types into (one-shot runs). The REPL's own surface lives with its prompt.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from typing import Protocol, TextIO
@@ -49,6 +50,17 @@ def stream_size(stream: TextIO) -> tuple[int, int]:
     return size.lines or 24, size.columns or 80
 
 
+def discard_output(stream: TextIO) -> None:
+    """The terminal behind `stream` is gone: what is still written goes nowhere.
+
+    The work of leaving must not fail for want of a screen, and Python flushes once more.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    stream.flush()
+
+
 class LineSurface:
     """Lines in order; the live region is never drawn."""
 
@@ -64,7 +76,12 @@ class LineSurface:
     def commit(self, text: str) -> None:
         """Write and flush at once, so that a reader on a pipe follows."""
         self._stream.write(text)
-        self._stream.flush()
+        try:
+            self._stream.flush()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            discard_output(self._stream)
 
     def refresh(self) -> None:
         """Nothing to redraw."""

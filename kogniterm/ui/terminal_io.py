@@ -17,10 +17,10 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from kogniterm.ui.background import AnswerFilter
 from kogniterm.ui.preferences import Preferences
-from kogniterm.ui.surface import stream_size
+from kogniterm.ui.surface import discard_output, stream_size
 from kogniterm.ui.typeahead import drop_typed_ahead
 
-__all__ = ["FilteredInput", "HeldOutput", "drop_typed_ahead", "make_output"]
+__all__ = ["FilteredInput", "HeldOutput", "discard_output", "drop_typed_ahead", "make_output"]
 
 
 class HeldOutput(Vt100_Output):
@@ -29,9 +29,13 @@ class HeldOutput(Vt100_Output):
     held = False
 
     def flush(self) -> None:
-        """Write what is buffered, unless held."""
-        if not self.held:
+        """Write what is buffered, unless held; to nowhere once the terminal is gone."""
+        if self.held:
+            return
+        try:
             super().flush()
+        except OSError:
+            discard_output(self.stdout)
 
 
 class FilteredInput(Vt100Input):

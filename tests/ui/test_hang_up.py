@@ -1,0 +1,136 @@
+"""The window is closed under the program: nothing stays behind, nothing is lost, resume says it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.sessions.audit import verify
+from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.records import InputReceived, Intent, Outcome, TurnEnded
+from tests.ui.pty_peer import PtyPeer, peer
+
+OPTIONS = ("--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
+SCRIPT = """\
+replies:
+  - when: {last_contains: wait}
+    run: "echo began; sleep %s"
+    purpose: Wait
+  - repeat: forever
+    text: It was cut off.
+"""
+
+
+@pytest.fixture
+def seconds() -> str:
+    """A duration nobody else sleeps, so that the process can be found."""
+    return f"9{os.getpid()}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, seconds: str) -> Path:
+    (tmp_path / "demo.yaml").write_text(SCRIPT % seconds)
+    return tmp_path
+
+
+def sleepers(seconds: str) -> list[int]:
+    """The processes that sleep for so long."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", seconds.encode()]:
+                found.append(int(process.name))
+    return found
+
+
+def records(folder: Path) -> Iterator[object]:
+    """The bodies of the one session's journal, proved whole."""
+    (database,) = folder.rglob("*.db")
+    store, recovery = open_store(database, user="x", version="test")
+    try:
+        assert recovery is None
+        (info,) = store.sessions()
+        assert verify(store.backend, info.id).intact
+        journal = store.open(info.id, model=None)
+        try:
+            yield from [record.body for record in journal.records()]
+        finally:
+            journal.close()
+    finally:
+        store.close()
+
+
+def running(terminal: PtyPeer, seconds: str) -> None:
+    terminal.until("scripted:")
+    terminal.send("wait\r")
+    terminal.until("[y] approve")
+    terminal.send("y")
+    terminal.until("│ began")
+    terminal.until(lambda: bool(sleepers(seconds)))
+
+
+def test_a_window_closed_with_a_command_running(folder: Path, seconds: str) -> None:
+    with peer(folder, *OPTIONS) as terminal:
+        running(terminal, seconds)
+        terminal.hang_up()
+        assert terminal.wait() == 129
+    assert sleepers(seconds) == []
+    bodies = list(records(folder))
+    (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
+    assert outcome.status == "cancelled"
+    assert "began" in outcome.message.text
+    (ended,) = [body for body in bodies if isinstance(body, TurnEnded)]
+    assert ended.stop == "interrupted"
+
+
+def test_a_window_closed_at_the_prompt_keeps_what_was_typed(folder: Path) -> None:
+    with peer(folder, *OPTIONS) as terminal:
+        terminal.until("scripted:")
+        terminal.send("half a thought")
+        terminal.until("› half a thought")
+        terminal.hang_up()
+        assert terminal.wait() == 129
+    with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
+        terminal.until("› half a thought")
+
+
+def test_a_window_closed_at_a_question_asks_it_again(folder: Path, seconds: str) -> None:
+    with peer(folder, *OPTIONS) as terminal:
+        terminal.until("scripted:")
+        terminal.send("wait\r")
+        terminal.until("[y] approve")
+        terminal.hang_up()
+        assert terminal.wait() == 129
+    bodies = list(records(folder))
+    assert [type(body) for body in bodies if isinstance(body, InputReceived | Intent)] == [
+        InputReceived
+    ]
+    assert sleepers(seconds) == []
+
+
+def test_killed_with_a_command_running_the_next_start_says_so(folder: Path, seconds: str) -> None:
+    with peer(folder, *OPTIONS) as terminal:
+        running(terminal, seconds)
+        os.kill(terminal.pid, 9)
+        assert terminal.wait() == -9
+    with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
+        terminal.until("nobody knows how it ended")
+        terminal.until("[c] let the model check")
+        assert f"$ echo began; sleep {seconds}" in terminal.text
+        assert "was taken over" in terminal.text.replace("\n  ", " ")
+        terminal.send("g")
+        terminal.until("It was cut off.")
+        terminal.send("\x04")
+        assert terminal.ended() == 0
+    # Nothing was run again: one intent, and an outcome that says what is known.
+    bodies = list(records(folder))
+    (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
+    assert outcome.status == "unknown"
+    assert sleepers(seconds) == []
