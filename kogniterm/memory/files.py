@@ -6,7 +6,6 @@ loses it, no offset into it moves, and no old bytes stay behind in blocks that n
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import re
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kogniterm import database
-from kogniterm.memory.forget import Purged
+from kogniterm.memory.forget import Purged, spellings
 from kogniterm.types import Text
 
 FORGOTTEN = b"[forgotten]"
@@ -42,20 +41,12 @@ class FilePurge:
 
 
 def term_pattern(terms: Sequence[str]) -> re.Pattern[bytes] | None:
-    """Finds any of `terms` in bytes: in any case, plain or escaped as in JSON."""
-    written: dict[str, None] = {}
-    for term in terms:
-        written[term] = None
-        written[json.dumps(term)[1:-1]] = None
-        written[json.dumps(term, ensure_ascii=False)[1:-1]] = None
-    longest_first = sorted(written, key=len, reverse=True)
-    if not longest_first:
+    """Finds any of `terms` in bytes, however it is spelt; None when there are none."""
+    written = dict.fromkeys(one for term in terms for one in spellings(term))
+    if not written:
         return None
-    text = "|".join(re.escape(one) for one in longest_first)
-    # Case is folded for ASCII only, as bytes are; other letters are tried in both cases.
-    both = {text, "|".join(re.escape(one.upper()) for one in longest_first)}
-    both.add("|".join(re.escape(one.lower()) for one in longest_first))
-    return re.compile("|".join(sorted(both)).encode(), re.IGNORECASE)
+    longest_first = sorted((one.encode() for one in written), key=len, reverse=True)
+    return re.compile(b"|".join(map(re.escape, longest_first)), re.IGNORECASE)
 
 
 def _overwrite(file: Path, pattern: re.Pattern[bytes]) -> bool:

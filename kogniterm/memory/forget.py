@@ -11,6 +11,8 @@ import json
 import os
 import re
 import stat
+import string
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,8 @@ SHORTEST_TERM = 4
 """Characters a term must have to be purged elsewhere; shorter ones would tear other texts up."""
 
 _CHUNK = 1 << 20
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+"""What SQLite's `lower` does; PostgreSQL's lowers every letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +228,24 @@ def scan(paths: Iterable[Path], marks: Sequence[str | bytes]) -> tuple[int, int,
 def _needles(marks: Sequence[str | bytes]) -> list[bytes]:
     needles: dict[bytes, None] = {}
     for mark in marks:
-        if isinstance(mark, bytes):
-            needles[mark.lower()] = None
-            continue
-        needles[mark.encode().lower()] = None
-        needles[json.dumps(mark)[1:-1].encode().lower()] = None
-        needles[json.dumps(mark, ensure_ascii=False)[1:-1].encode().lower()] = None
+        written = [mark] if isinstance(mark, bytes) else [one.encode() for one in spellings(mark)]
+        needles.update(dict.fromkeys(one.lower() for one in written))
     return [needle for needle in needles if needle]
+
+
+def spellings(term: str) -> list[str]:
+    """How `term` may stand in a file: in each case, composed or not, plain or escaped as in JSON.
+
+    Bytes and SQLite fold the case of ASCII letters only, so other letters are spelt out.
+    """
+    found: dict[str, None] = {}
+    for cased in (term, term.lower(), term.upper(), term.capitalize(), term.title()):
+        for form in ("NFC", "NFD"):
+            composed = unicodedata.normalize(form, cased)
+            found[composed] = None
+            found[json.dumps(composed)[1:-1]] = None
+            found[json.dumps(composed, ensure_ascii=False)[1:-1]] = None
+    return [term, *(one for one in found if one != term)]
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -288,11 +303,12 @@ def _terms(facts: Sequence[Fact], phrases: Sequence[str]) -> list[str]:
 def _patterns(terms: Sequence[str]) -> list[str]:
     patterns: dict[str, None] = {}
     for term in terms:
-        for written in (term, json.dumps(term)[1:-1]):
-            escaped = written.lower()
+        for written in spellings(term):
+            escaped = written.translate(_ASCII_LOWER)
             for special in "!%_":
                 escaped = escaped.replace(special, "!" + special)
             patterns[f"%{escaped}%"] = None
+            patterns[f"%{escaped.lower()}%"] = None
     return list(patterns)
 
 

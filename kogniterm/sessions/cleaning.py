@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -30,8 +31,9 @@ class Cleaner:
     def __init__(self, terms: Sequence[str]) -> None:
         self._terms = tuple(terms)
         spaced = (
-            r"\s+".join(map(re.escape, term.split()))
+            r"\s+".join(map(re.escape, unicodedata.normalize(form, term).split()))
             for term in sorted(terms, key=len, reverse=True)
+            for form in ("NFC", "NFD")
         )
         self._pattern = re.compile("|".join(spaced), re.IGNORECASE)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -157,6 +158,25 @@ def test_prune_tells_first_and_keeps_what_matters(memory: Memory, clock: object)
     assert len(memory.facts()) == 4
     memory.prune()
     assert [fact.id for fact in memory.facts()] == [pinned, rule, fresh]
+
+
+@pytest.mark.parametrize("written", ["El Árbol Ñandú", "EL ÁRBOL ÑANDÚ", "el árbol ñandú"])
+def test_accents_hide_nothing_whatever_the_case(
+    open_here: OpenMemory, tmp_path: Path, written: str
+) -> None:
+    log = tmp_path / "log"
+    decomposed = unicodedata.normalize("NFD", written)
+    log.write_text(f"{written}\n{decomposed}\n{json.dumps(written)}\n", encoding="utf-8")
+    memory = open_here(stores=[FilePurge(Text("log"), [log])], paths=[log])
+    memory.learnings.record(f"plant {written}", "ls", ok=True)
+    memory.preferences.set("note", written)
+    other = memory.add("Something else", origin=Origin("s1", 1, f"I like {written}"))
+    receipt = memory.forget(memory.add("el ÁRBOL ñandú"))
+    assert receipt.proved
+    assert memory.preferences.stored() == []
+    assert memory.learnings.all() == []
+    assert memory.get(other).origin.quote == ""
+    assert "rbol" not in log.read_text(encoding="utf-8").lower()
 
 
 # --- files ---
