@@ -1,7 +1,7 @@
 """Recordings: keep every exchange with a model, and play them again without it.
 
 A recording is a JSON Lines file (version 1): a header with the model's `ModelInfo`, then one
-line a call: what it was asked (as hashes, with one hash a message), the pieces that streamed,
+line a call: who asked what (as hashes, with one hash a message), the pieces that streamed,
 and the reply or the failure. Calls that were cancelled are left out. What the model was shown
 is not in the file; what it said is. Whoever has the recording can play the session again and
 sees at which call, and at which message of it, the new run first differs from the old one.
@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,13 +129,17 @@ def open_replay(path: Path, *, strict: bool = False) -> ReplayModel:
             known=VERSION,
         )
     try:
-        info = ModelInfo(**parsed[0]["model"])
-        exchanges = tuple(Exchange.from_json(line) for line in parsed[1:])
+        info = ModelInfo(**{**parsed[0]["model"], "images": _images(parsed[0]["model"])})
+        exchanges = [Exchange.from_json(number, line) for number, line in enumerate(parsed[1:], 1)]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UsageError(
             "{path} is not a whole recording ({detail}).", path=path, detail=error
         ) from error
     return ReplayModel(info, exchanges, str(path), strict=strict)
+
+
+def _images(model: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(model.get("images", ()))
 
 
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -152,17 +156,24 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One recorded call: what was asked (hashed), what came, or the failure instead."""
+    """One recorded call: what was asked (hashed), what came, or the failure instead.
 
+    `number` counts from 1; `asker` tells which of those that ask side by side it was.
+    """
+
+    number: int
+    asker: str
     asked: Mapping[str, Any]
     events: tuple[ModelEvent, ...]
     error: ModelError | None
 
     @classmethod
-    def from_json(cls, line: Mapping[str, Any]) -> Exchange:
+    def from_json(cls, number: int, line: Mapping[str, Any]) -> Exchange:
         """Raises KeyError, TypeError or ValueError when `line` is no exchange."""
         found = line.get("error")
         return cls(
+            number,
+            line["asked"].get("asker", ""),
             {part: line["asked"][part] for part in ("purpose", "messages", "tools")},
             tuple(_event_from_json(event) for event in line["events"]),
             None if found is None else _error_from_json(found),
@@ -177,13 +188,18 @@ class ReplayModel:
     """
 
     def __init__(
-        self, info: ModelInfo, exchanges: tuple[Exchange, ...], path: str, *, strict: bool = False
+        self,
+        info: ModelInfo,
+        exchanges: Sequence[Exchange],
+        path: str,
+        *,
+        strict: bool = False,
     ) -> None:
         self._info = info
-        self._exchanges = exchanges
+        self._left = list(exchanges)
+        self._calls = len(exchanges)
         self._path = path
         self._strict = strict
-        self._next = 0
         self.divergence: Divergence | None = None
 
     @property
@@ -193,16 +209,17 @@ class ReplayModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The next recorded exchange; see `protocols.Model`."""
-        if self._next >= len(self._exchanges):
+        if not self._left:
             raise ModelError(
                 "The recording {path} ends after {calls} calls; the session asked for one more.",
                 path=self._path,
-                calls=len(self._exchanges),
+                calls=self._calls,
             )
-        exchange = self._exchanges[self._next]
-        self._next += 1
+        # Who asks side by side comes in any order; each gets its own exchanges in theirs.
+        own = (at for at, one in enumerate(self._left) if one.asker == _asker(request))
+        exchange = self._left.pop(next(own, 0))
         if self.divergence is None:
-            self.divergence = _difference(self._next, exchange.asked, asked(request))
+            self.divergence = _difference(exchange.number, exchange.asked, asked(request))
             if self.divergence is not None:
                 self._tell(self.divergence)
         for event in exchange.events:
@@ -222,10 +239,20 @@ class ReplayModel:
         log.warning("replay of %s diverges: %s", self._path, values)
 
 
+ASIDE = ("extract_facts",)
+"""Calls that are made beside the answer's path."""
+
+
+def _asker(request: ModelRequest) -> str:
+    """Who asks, among those that may ask at the same time: the main agent has no name."""
+    return request.purpose if request.purpose in ASIDE else request.agent
+
+
 def asked(request: ModelRequest) -> dict[str, Any]:
-    """What identifies a request: its purpose, one hash a message, one hash for all tools."""
+    """What identifies a request: who asks, its purpose, one hash a message, one for all tools."""
     tools = [(tool.name, tool.description, dict(tool.parameters)) for tool in request.tools]
     return {
+        "asker": _asker(request),
         "purpose": request.purpose,
         "messages": [_hash(_identity(message)) for message in request.messages],
         "tools": _hash(tools),

@@ -85,6 +85,27 @@ async def test_the_recording_is_private_and_holds_no_prompt(
     assert header["model"]["provider"] == "scripted"
 
 
+async def test_those_that_ask_side_by_side_each_get_their_own_replies(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "replies: [Of one., Of two., One again., Of the main one., {when: "
+        "{purpose: extract_facts}, text: A fact.}]"
+    )
+    path = tmp_path / "recording.jsonl"
+    model = RecordingModel(ScriptedModel(read_script(tmp_path / "s.yaml")), path)
+    for agent in ("c1", "c2", "c1", ""):
+        await ask(model, f"task of {agent}", agent=agent)
+    await ask(model, "what was said", purpose="extract_facts")
+    replayed = open_replay(path, strict=True)
+    fact = await ask(replayed, "what was said", purpose="extract_facts")
+    assert fact.message.text == "A fact."
+    heard = [
+        (await ask(replayed, f"task of {agent}", agent=agent)).message.text
+        for agent in ("c2", "", "c1", "c1")
+    ]
+    assert heard == ["Of two.", "Of the main one.", "Of one.", "One again."]
+    assert replayed.divergence is None
+
+
 async def test_the_first_difference_is_named(recorded: tuple[RecordingModel, Path]) -> None:
     model, path = recorded
     first = await ask(model, "go", tools=TOOLS)
