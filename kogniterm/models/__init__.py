@@ -1,11 +1,12 @@
 """Models: a registry of provider names and the adapters behind `protocols.Model`."""
 
-from kogniterm.models.lifetime import close_model, preload
+from kogniterm.models.lifetime import OpenModels, close_model, preload
 from kogniterm.models.options import ModelOptions
 from kogniterm.models.registry import default_name, installed, open_model, parse_name
 
 __all__ = [
     "ModelOptions",
+    "OpenModels",
     "close_model",
     "default_name",
     "installed",

@@ -22,6 +22,26 @@ def preload(model: Model) -> None:
             return
 
 
+class OpenModels:
+    """Opens models by name, and closes what it opened."""
+
+    def __init__(self, open_one: Callable[[str], Model]) -> None:
+        self._open_one = open_one
+        self._open: list[Model] = []
+
+    def __call__(self, name: str) -> Model:
+        """Open the model `name`. Raises what opening it raises."""
+        self._open.append(self._open_one(name))
+        return self._open[-1]
+
+    async def close(self, *, but: Model | None = None) -> None:
+        """Close all models, on the loop they were used on; leave `but` open."""
+        closing, self._open = self._open, [model for model in self._open if model is but]
+        for model in closing:
+            if model is not but:
+                await close_model(model)
+
+
 async def close_model(model: Model) -> None:
     """Release what `model` holds, on the loop it was used on."""
     close = getattr(model, "aclose", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project import project_root
 from kogniterm.memory.vectors import vectors_installed
+from kogniterm.models import OpenModels
 from kogniterm.models.local.learned import LearnedExamples
 from kogniterm.paths import Paths
 from kogniterm.protocols import Model, Tool
@@ -76,7 +77,7 @@ def assemble(
     given: Given,
     journal: SessionJournal,
     store: SessionStore,
-    open_model: Callable[[str], Model],
+    open_model: OpenModels,
     model: Model | None = None,
 ) -> LiveSession:
     """The session of `journal`, ready for a turn; with the model it names, unless one is given."""

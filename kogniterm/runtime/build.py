@@ -42,6 +42,7 @@ def open_session(
     """
     from kogniterm import paths as path_rules
     from kogniterm import settings as settings_room
+    from kogniterm.models.lifetime import OpenModels
     from kogniterm.models.tracing import silence_tracing
     from kogniterm.runtime.assemble import Given, assemble
 
@@ -51,7 +52,7 @@ def open_session(
     environ = settings_room.environment() if environ is None else environ
     paths = path_rules.resolve(environ)
     options = model_options(settings, paths, Path(folder))
-    open_model = partial(_open_model, options=options)
+    open_model = OpenModels(partial(_open_model, options=options))
     store, notices = open_person_store(settings, paths)
     try:
         # A model that cannot be opened must not leave an empty session behind.

@@ -19,7 +19,7 @@ from kogniterm.errors import UsageError
 from kogniterm.execution.effects import preview
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox
-from kogniterm.models import close_model, preload
+from kogniterm.models import OpenModels, preload
 from kogniterm.models.prices import PRICES_DATE, price_of
 from kogniterm.protocols import Approver, Clock, EventSink, Model, Terminal, Tool
 from kogniterm.runtime import events
@@ -79,7 +79,7 @@ class LiveSession:
     limits: Limits
     env_hash: str
     command_timeout: float | None
-    open_model: Callable[[str], Model]
+    open_model: OpenModels
     release: Callable[[], None]
     cabinet: Cabinet
     asker: PersonDesk
@@ -164,6 +164,7 @@ class LiveSession:
         if self.limits.dollars is not None and self.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         self.asker.ask_now = ask
+        await self.open_model.close(but=self.chat_model)  # those left for another one
         answer = await run_turn(self, user_input, Front(approver, sink, terminal, recover))
         if self.memory is not None:
             self.memory.turn_ended(answer.text)
@@ -174,7 +175,7 @@ class LiveSession:
         if self.memory is not None:
             await self.memory.finish()
         self.cabinet.expire()
-        await close_model(self.chat_model)
+        await self.open_model.close()
 
     async def run_shell(
         self, command: str, *, sink: EventSink, terminal: Terminal | None = None

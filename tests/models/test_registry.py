@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from kogniterm.errors import ModelAuthError, ModelError, SettingsError, UsageError
 from kogniterm.models import (
     ModelOptions,
+    OpenModels,
     close_model,
     default_name,
     installed,
@@ -20,6 +22,7 @@ from kogniterm.models import (
 )
 from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW, WINDOWS, window_of
 from kogniterm.models.registry import OPENERS
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest
 from tests.support.asking import ask
 from tests.support.fake_gemini import FakeGemini
 
@@ -244,6 +247,32 @@ async def test_light_models_are_preloaded_and_closed_without_a_word(tmp_path: Pa
     model = open_model(f"scripted:{tmp_path}/s.yaml", ModelOptions())
     preload(model)
     await close_model(model)
+
+
+class Closing:
+    """A model of which only the end counts."""
+
+    def __init__(self, name: str) -> None:
+        self.info = ModelInfo(name, "closing", 1, 1)
+        self.ends = 0
+
+    async def aclose(self) -> None:
+        self.ends += 1
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        raise NotImplementedError
+        yield
+
+
+async def test_models_left_for_another_are_closed_and_each_one_once() -> None:
+    open_one = OpenModels(Closing)
+    left, used = open_one("a"), open_one("b")
+    assert isinstance(left, Closing)
+    assert isinstance(used, Closing)
+    await open_one.close(but=used)
+    assert (left.ends, used.ends) == (1, 0)
+    await open_one.close()
+    assert (left.ends, used.ends) == (1, 1)
 
 
 async def test_a_model_that_calls_no_tools_gets_the_text_form(tmp_path: Path) -> None:
