@@ -148,6 +148,14 @@ class Forgetter:
             scanned_bytes=read,
             found=found,
             unreachable=(
+                *(
+                    Text(
+                        "“{term}” outside memory: it is too short to be told from other words",
+                        {"term": phrase.strip()},
+                    )
+                    for phrase in phrases
+                    if len(phrase.strip()) < SHORTEST_TERM
+                ),
                 *_unreachable(self._repository),
                 *(u for p in parts for u in p.unreachable),
             ),

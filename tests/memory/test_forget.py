@@ -179,6 +179,12 @@ def test_accents_hide_nothing_whatever_the_case(
     assert "rbol" not in log.read_text(encoding="utf-8").lower()
 
 
+def test_what_is_too_short_to_be_found_elsewhere_is_told(memory: Memory) -> None:
+    fact = memory.get(memory.add("Bo pays the bill"))
+    receipt = memory.forgetter.forget([fact], phrases=["Bo"])
+    assert "Bo" in str(receipt.unreachable[0])
+
+
 # --- files ---
 
 
