@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,8 @@ class Kept:
             self._rows = json.loads(file.read_text(encoding="utf-8"))
 
     def _key(self, task: Task) -> str:
-        return hashlib.sha256(f"{self._rests_on}\0{task}".encode()).hexdigest()[:16]
+        what = replace(task, held_out=0)  # which set it belongs to changes no result
+        return hashlib.sha256(f"{self._rests_on}\0{what}".encode()).hexdigest()[:16]
 
     def get(self, task: Task) -> Result | None:
         """The result of `task` if it still holds."""
