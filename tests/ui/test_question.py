@@ -42,6 +42,16 @@ def test_everything_a_person_needs_is_there() -> None:
     ]
 
 
+def test_a_sub_agent_is_named_by_its_task_before_what_it_wants() -> None:
+    asked = request("ls", agent="c1", agent_task="Look at \x1b[2Jeverything there is")
+    lines = Question(asked, report("ls"), ASK, "/work/project").document(PLAIN, 80).lines
+    assert lines[:3] == [
+        "Run this command?  needs approval",
+        "▸ A sub-agent asks: Look at [2Jeverything there is",
+        "│ $ ls",
+    ]
+
+
 @pytest.mark.parametrize("width", [20, 60, 80, 160])
 def test_the_command_is_never_cut_at_any_width(width: int) -> None:
     command = "printf '%s' " + "".join(chr(97 + n % 26) for n in range(700)) + " 漢字" * 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
 from kogniterm.ui.theme import choose
-from tests.ui.face import request, show_command
+from tests.ui.face import ASK, report, request, show_command
 from tests.ui.screen import Terminal, until
 
 PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
@@ -79,6 +80,66 @@ def test_a_whole_turn_as_plain_lines() -> None:
         "• read_file README.md\n"
         "There are two files.\n\n"
         "1 min 15 s · 2.1k tokens in, 90 out (800 from the cache)\n"
+    )
+
+
+def delegated(task: str, result: str, *, failed: bool = False) -> ev.ToolRan:
+    return ev.ToolRan("delegate", json.dumps({"task": task, "tools": "run"}), result, failed)
+
+
+def test_what_a_sub_agent_does_stands_under_its_task() -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    sink(ev.AgentStarted("c1", "Mend it,\nand show that it works"))
+    sink(ev.ToolRan("read_file", "a.sh", "x", agent="c1"))
+    asked = request("sh a.sh", agent="c1", agent_task="Mend it, and show that it works")
+    sink(ev.ActionProposed(asked, report("sh a.sh"), ASK, "/w"))
+    show_command(sink, "sh a.sh", b"hello\n\nyou\n")
+    edit = request("edit a.sh", id="1-2", tool="edit_file", agent="c1", agent_task="Mend it")
+    sink(ev.ActionProposed(edit, report("edit a.sh"), ASK, "/w"))
+    sink(ev.ActionDecided(edit, Decision("reject", "edit a.sh", "person", "not there")))
+    sink(delegated("Mend it,\nand show that it works", "It greets.\nReally."))
+    sink(ev.ToolRan("read_file", "b.sh", "x"))
+    assert stream.getvalue() == (
+        "▸ sub-agent 1: Mend it, and show that it works\n"
+        "  • read_file a.sh\n"
+        "  ╭ $ sh a.sh\n  │ hello\n  │\n  │ you\n  ╰ ✓ exit 0 · 0.5 s\n\n"
+        "  ✗ You rejected it: not there\n"
+        "✓ sub-agent 1: Mend it, and show that it works\n"
+        "  It greets. Really.\n\n"
+        "• read_file b.sh\n"
+    )
+
+
+def test_several_sub_agents_at_work_are_told_apart() -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    sink(ev.AgentStarted("c1", "Look here"))
+    sink(ev.AgentStarted("c2", "Look there"))
+    sink(ev.ToolRan("read_file", "a", "x", agent="c2"))
+    sink(delegated("Look here", "The sub-agent did not finish: Gone.", failed=True))
+    sink(ev.ToolRan("read_file", "b", "x", agent="c2"))
+    sink(delegated("Look there", "Nothing."))
+    assert stream.getvalue() == (
+        "▸ sub-agent 1: Look here\n"
+        "▸ sub-agent 2: Look there\n"
+        "  2 • read_file a\n"
+        "✗ sub-agent 1: Look here\n"
+        "  The sub-agent did not finish: Gone.\n\n"
+        "  • read_file b\n"
+        "✓ sub-agent 2: Look there\n"
+        "  Nothing.\n\n"
+    )
+
+
+def test_a_sub_agent_that_began_in_another_process_is_named_when_it_asks() -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    asked = request("ls", agent="c1", agent_task="Look here")
+    sink(ev.ActionProposed(asked, report("ls"), ASK, "/w"))
+    show_command(sink, "ls", b"a\n")
+    assert stream.getvalue() == (
+        "▸ sub-agent 1: Look here\n  ╭ $ ls\n  │ a\n  ╰ ✓ exit 0 · 0.5 s\n\n"
     )
 
 
