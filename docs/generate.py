@@ -1,4 +1,4 @@
-"""Writes the pages made from tables: .env.example and configuration, cli, commands, kogniterm.1.
+"""Writes what is made from tables: .env.example, pages, the manual page, completion scripts.
 
 `make docs` runs it; a test fails when a page differs from what would be written.
 """
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kogniterm.cli import verbs
+from kogniterm.cli.completion import places
+from kogniterm.cli.completion_scripts import SCRIPTS
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import GENERAL, SESSION, Option
 from kogniterm.settings.schema import (
@@ -192,11 +194,15 @@ PAGES = {
     "docs/cli.md": command_line,
     "docs/commands.md": _from("slash_commands"),
     "docs/kogniterm.1": _from("man_page"),
+    "docs/completion/kogniterm.bash": lambda: SCRIPTS["bash"](list(places())),
+    "docs/completion/_kogniterm": lambda: SCRIPTS["zsh"](list(places())),
+    "docs/completion/kogniterm.fish": lambda: SCRIPTS["fish"](list(places())),
 }
 
 
 def main() -> None:
     """Write every page."""
+    (ROOT / "docs" / "completion").mkdir(exist_ok=True)
     for name, text in PAGES.items():
         (ROOT / name).write_text(text(), encoding="utf-8")
 

@@ -1,42 +1,70 @@
 """`kogniterm completion`: a completion script for bash, zsh or fish, from the parsers' tables.
 
-The scripts hold every verb, action and option, so a TAB starts no Python. They follow the words
-of the line as a path: `kogniterm memory add` stands at `/memory/add`, and each place knows its
-options and the words that may come next.
+The scripts (`completion_scripts`) hold every verb, action and option, so that a TAB on these
+starts no Python. What only the person's files know, such as the ids of sessions, they ask
+`kogniterm completion --list KIND` for: lines of a word, a tab, and what it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from kogniterm.cli import verbs
+from kogniterm.errors import KognitermError, UsageError
 from kogniterm.ui.locale import _
 
 SHELLS = ("bash", "zsh", "fish")
-_FOLDERS = frozenset({"--cwd", "-C", "--project"})
-_FILES = frozenset({"--env-file", "--to"})
+MOST_SESSIONS = 50
+
+Listed = Literal["sessions", "models", "recipes"]
+"""What is listed for the scripts."""
+Kind = Literal["", "file", "folder", "sessions", "models", "recipes"]
+"""What a value or a word that may be anything is the name of."""
+
+_KINDS: Mapping[str, Kind] = {
+    "cwd": "folder",
+    "project": "folder",
+    "folder": "folder",
+    "env_file": "file",
+    "to": "file",
+    "file": "file",
+    "source": "file",
+    "target": "file",
+    "task": "file",
+    "session": "sessions",
+    "sessions": "sessions",
+    "resume": "sessions",
+    "model": "models",
+    "plan": "file",
+}
+"""By the name under which the parser keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option: its names, one line of help, whether it takes a value, and which it may be."""
+    """An option: its names, one line of help, whether it takes a value, and which it may be: one
+    of `values`, or something of a `kind`."""
 
     names: tuple[str, ...]
     help: str
     takes_value: bool
     values: tuple[str, ...] = ()
+    kind: Kind = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A verb or action: the words that may follow (with help) and its options."""
+    """A verb or action: the words that may follow (with help), its options, and what any other
+    word is the name of. `path` is made of the words that lead here: `/memory/add`."""
 
     path: str
     words: Mapping[str, str]
     flags: tuple[Flag, ...]
+    kind: Kind = ""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -51,13 +79,67 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             "~/.config/fish/completions/kogniterm.fish."
         ),
     )
-    parser.add_argument("shell", choices=SHELLS, help=_("the shell that is to read it"))
+    parser.add_argument("shell", nargs="?", choices=SHELLS, help=_("the shell that is to read it"))
+    parser.add_argument(
+        "--list",
+        choices=get_args(Listed),
+        help=_("list what the scripts complete from your files, with what each is"),
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script; returns the exit status."""
-    sys.stdout.write({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](list(places())))
+    """Print the script, or a list for it; returns the exit status."""
+    from kogniterm.cli import completion_scripts
+
+    if args.list is not None:
+        _write_list(args, args.list)
+        return 0
+    if args.shell is None:
+        raise UsageError("Say for which shell: {shells}.", shells=", ".join(SHELLS))
+    sys.stdout.write(completion_scripts.SCRIPTS[args.shell](list(places())))
     return 0
+
+
+def _write_list(args: argparse.Namespace, kind: Listed) -> None:
+    """Lines for a shell in the middle of a line: what goes wrong there is no news."""
+    listers: Mapping[Listed, Callable[[argparse.Namespace], Iterator[tuple[str, str]]]] = {
+        "sessions": _sessions,
+        "models": _models,
+        "recipes": _recipes,
+    }
+    try:
+        for word, what in listers[kind](args):
+            line = "".join(c if c.isprintable() else " " for c in what)
+            sys.stdout.write(f"{word}\t{line}\n")
+    except KognitermError:
+        return
+
+
+def _sessions(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    from kogniterm.cli import stores
+
+    location = stores.location_of(args)
+    if not isinstance(location, str) and not location.exists():
+        return
+    with stores.opened(location) as sessions:
+        for info in sessions.sessions(limit=MOST_SESSIONS):
+            yield info.id, info.title or info.folder
+
+
+def _models(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    from kogniterm.models.catalog import PROVIDERS
+
+    for provider in PROVIDERS:
+        yield f"{provider.name}:{provider.default_model}".rstrip(":"), provider.name
+
+
+def _recipes(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    from kogniterm.cli import stores
+    from kogniterm.runtime.recipe_store import RecipeStore
+
+    store = RecipeStore(stores.paths_in_use().config / "recipes")
+    for name in store.names():
+        yield name, _("recipe")
 
 
 def places() -> Iterator[Place]:
@@ -78,17 +160,41 @@ def _below(path: str, parser: argparse.ArgumentParser) -> Iterator[Place]:
 def _place(path: str, parser: argparse.ArgumentParser) -> Place:
     words: dict[str, str] = {}
     flags = []
+    kind: Kind = ""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             words |= {one.dest: one.help or "" for one in action._choices_actions}
         elif action.option_strings:
-            values = tuple(map(str, action.choices)) if action.choices else ()
+            values = tuple(map(str, action.choices or ())) or _setting_values(action.dest)
             names = tuple(action.option_strings)
-            flags.append(Flag(names, " ".join((action.help or "").split()),
-                              action.nargs != 0, values))  # fmt: skip
+            help_ = " ".join((action.help or "").split())
+            if action.nargs == 0:
+                flags.append(Flag(names, help_, False))
+            else:
+                flags.append(Flag(names, help_, True, values, _kind(path, action)))
         elif action.choices:
             words |= {str(choice): action.help or "" for choice in action.choices}
-    return Place(path, words, tuple(flags))
+        else:
+            kind = kind or _kind(path, action)
+    return Place(path, words, tuple(flags), kind)
+
+
+def _setting_values(dest: str) -> tuple[str, ...]:
+    """The values of the setting behind an option, where they are few."""
+    from kogniterm.cli.options import GENERAL, SESSION
+    from kogniterm.settings.schema import Settings
+
+    names = {option.dest: option.field for option in (*GENERAL, *SESSION)}
+    field = Settings.model_fields.get(names.get(dest, ""))
+    values = get_args(field.annotation) if field is not None else ()
+    return values if all(isinstance(value, str) for value in values) else ()
+
+
+def _kind(path: str, action: argparse.Action) -> Kind:
+    """What a free value of `action` is the name of."""
+    if path in ("/recipe/show", "/recipe/run") and action.dest == "name":
+        return "recipes"
+    return _KINDS.get(action.dest, "")
 
 
 def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -96,160 +202,3 @@ def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     return {}
-
-
-# --- the scripts -------------------------------------------------------------------------------
-
-
-def bash(found: Sequence[Place]) -> str:
-    """For bash, with or without the package bash-completion."""
-    lines = [
-        "# Completion for kogniterm in bash. Made by: kogniterm completion bash",
-        "_kogniterm() {",
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at= i words=",
-        "    for ((i = 1; i < COMP_CWORD; i++)); do",
-        "        case ${COMP_WORDS[i]} in",
-        f"            {_valued(found)}) ((i++)); continue ;;",
-        "        esac",
-        '        case "$at/${COMP_WORDS[i]}" in',
-        f"            {'|'.join(_paths(found))}) at+=/${{COMP_WORDS[i]}} ;;",
-        "        esac",
-        "    done",
-        '    case "$at:$prev" in',
-        *(
-            f"        {path}:{name}) words={_quoted(values)} ;;"
-            for path, name, values in _set(found)
-        ),
-        f"        *:{'|*:'.join(sorted(_FOLDERS))})",
-        '            mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;',
-        f"        *:{'|*:'.join(sorted(_FILES))})",
-        '            mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;',
-        "    esac",
-        '    [[ -n $words ]] || case "$at" in',
-        *(
-            f"        {place.path or _quoted([])}) words={_quoted(_all(place))} ;;"
-            for place in found
-        ),
-        "    esac",
-        '    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")',
-        "}",
-        "complete -o bashdefault -o default -F _kogniterm kogniterm",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def zsh(found: Sequence[Place]) -> str:
-    """For zsh, as an autoloaded function of `compinit`."""
-    lines = [
-        "#compdef kogniterm",
-        "# Completion for kogniterm in zsh. Made by: kogniterm completion zsh",
-        "_kogniterm() {",
-        "    local at= i",
-        "    local -a items flags",
-        "    for ((i = 2; i < CURRENT; i++)); do",
-        "        case $words[i] in",
-        f"            {_valued(found)}) ((i++)); continue ;;",
-        "        esac",
-        "        case $at/$words[i] in",
-        f"            {'|'.join(_paths(found))}) at+=/$words[i] ;;",
-        "        esac",
-        "    done",
-        "    case $at:$words[CURRENT-1] in",
-        *(
-            f"        {path}:{name}) compadd -- {' '.join(values)}; return ;;"
-            for path, name, values in _set(found)
-        ),
-        f"        *:{'|*:'.join(sorted(_FOLDERS))}) _files -/; return ;;",
-        f"        *:{'|*:'.join(sorted(_FILES))}) _files; return ;;",
-        "    esac",
-        "    case $at in",
-    ]
-    for place in found:
-        words = " ".join(_described(word, help_) for word, help_ in place.words.items())
-        flags = " ".join(_described(flag.names[-1], flag.help) for flag in place.flags)
-        lines.append(f"        {place.path or _quoted([])}) items=({words}) flags=({flags}) ;;")
-    lines += [
-        "    esac",
-        "    if [[ $words[CURRENT] == -* ]]; then",
-        "        _describe option flags",
-        "    elif (( $#items )); then",
-        "        _describe command items",
-        "    else",
-        "        _files",
-        "    fi",
-        "}",
-        '_kogniterm "$@"',
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def fish(found: Sequence[Place]) -> str:
-    """For fish."""
-    lines = [
-        "# Completion for kogniterm in fish. Made by: kogniterm completion fish",
-        "function __kogniterm_at",
-        "    set -l at ''",
-        "    for word in (commandline -opc)[2..-1]",
-        '        switch "$at/$word"',
-        f"            case {' '.join(map(_single, _paths(found)))}",
-        '                set at "$at/$word"',
-        "        end",
-        "    end",
-        '    test "$at" = "$argv[1]"',
-        "end",
-        "complete -c kogniterm -f",
-    ]
-    for place in found:
-        start = f"complete -c kogniterm -n '__kogniterm_at \"{place.path}\"'"
-        for word, help_ in place.words.items():
-            lines.append(f"{start} -a {_single(word)} -d {_single(help_)}")
-        for flag in place.flags:
-            lines.append(f"{start} {_fish_flag(flag)} -d {_single(flag.help)}")
-    return "\n".join(lines) + "\n"
-
-
-def _fish_flag(flag: Flag) -> str:
-    parts = [f"-l {name[2:]}" if name[:2] == "--" else f"-s {name[1:]}" for name in flag.names]
-    if flag.values:
-        parts.append(f"-x -a {_single(' '.join(flag.values))}")
-    elif flag.takes_value:
-        known = _FOLDERS | _FILES
-        parts.append("-r -F" if known & set(flag.names) else "-x")
-    return " ".join(parts)
-
-
-def _paths(found: Sequence[Place]) -> list[str]:
-    return [place.path for place in found if place.path]
-
-
-def _valued(found: Sequence[Place]) -> str:
-    """A pattern of every option that takes the next word as its value."""
-    flags = (flag for place in found for flag in place.flags if flag.takes_value)
-    return "|".join(sorted({name for flag in flags for name in flag.names}))
-
-
-def _set(found: Sequence[Place]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """The options whose values are known: place, name, values."""
-    for place in found:
-        for flag in place.flags:
-            if flag.values:
-                for name in flag.names:
-                    yield place.path, name, flag.values
-
-
-def _all(place: Place) -> list[str]:
-    return [*place.words, *(name for flag in place.flags for name in flag.names)]
-
-
-def _quoted(words: Sequence[str]) -> str:
-    return _single(" ".join(words))
-
-
-def _described(word: str, text: str) -> str:
-    """word:help, as `_describe` of zsh splits it."""
-    return _single(f"{word}:{text}")
-
-
-def _single(text: str) -> str:
-    """In single quotes, for every one of the three shells."""
-    return "'" + text.replace("'", "’") + "'"

@@ -1,4 +1,4 @@
-"""Completion scripts: from the parsers' tables, and understood by the shells themselves."""
+"""Completion scripts: from the parsers' tables, and used by the shells themselves."""
 
 from __future__ import annotations
 
@@ -6,24 +6,50 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from kogniterm.cli import verbs
-from kogniterm.cli.completion import SHELLS, bash, fish, places, zsh
-from tests.cli.conftest import Shell
+from kogniterm.cli.completion import SHELLS, places
+from kogniterm.cli.completion_scripts import SCRIPTS
+from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 
 
-def completed(tmp_path: Path, *words: str) -> list[str]:
-    """What bash offers for the last of `words`."""
-    script = tmp_path / "kogniterm.bash"
-    script.write_text(bash(list(places())))
+def environ_of(shell: Shell) -> dict[str, str]:
+    """The person's, with `kogniterm` on the path: the scripts ask it for names."""
+    return shell.environ | {"PATH": f"{KOGNITERM.parent}:{shell.environ['PATH']}", "TERM": "xterm"}
+
+
+def script_of(shell: Shell, name: str) -> Path:
+    file = shell.home / {"zsh": "_kogniterm"}.get(name, f"kogniterm.{name}")
+    file.write_text(SCRIPTS[name](list(places())))
+    return file
+
+
+def a_session(shell: Shell) -> str:
+    """The id of a session that was held."""
+    model = shell.script("replies: [{text: Hello.}]")
+    assert shell.run("run", "greet me", "--model", model).returncode == 0
+    listed = shell.run("completion", "--list", "sessions").stdout
+    session, _tab, title = listed.partition("\t")
+    assert title == "greet me\n"
+    return session
+
+
+def completed(shell: Shell, *words: str) -> list[str]:
+    """What bash offers for the last of `words`, which are split as bash splits them."""
     line = " ".join(f"'{word}'" for word in words)
     program = (
-        f"source '{script}'; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
+        f"source '{script_of(shell, 'bash')}'; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
         '_kogniterm; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(
-        ["bash", "--norc", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True
+        ["bash", "--norc", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=shell.project,
+        env=environ_of(shell),
+        check=True,
     )
     assert done.stderr == ""
     return done.stdout.split()
@@ -35,56 +61,149 @@ def test_every_place_of_the_parsers_is_known() -> None:
     assert "add" in found["/memory"].words
     assert any("--category" in flag.names for flag in found["/memory/add"].flags)
     assert set(found["/completion"].words) == set(SHELLS)
+    assert found["/sessions/show"].kind == "sessions"
+    assert found["/recipe/run"].kind == "recipes"
+    assert found["/run"].kind == "file"
 
 
-def test_bash_completes_verbs_actions_options_and_values(tmp_path: Path) -> None:
-    assert completed(tmp_path, "kogniterm", "mem") == ["memory"]
-    assert "forget" in completed(tmp_path, "kogniterm", "memory", "")
-    assert completed(tmp_path, "kogniterm", "memory", "forget", "--ye") == ["--yes"]
-    category = completed(tmp_path, "kogniterm", "memory", "add", "--category", "con")
+def test_bash_completes_verbs_actions_options_and_values(shell: Shell) -> None:
+    assert completed(shell, "kogniterm", "mem") == ["memory"]
+    assert "forget" in completed(shell, "kogniterm", "memory", "")
+    assert completed(shell, "kogniterm", "memory", "forget", "--ye") == ["--yes"]
+    category = completed(shell, "kogniterm", "memory", "add", "--category", "con")
     assert category == ["constraint"]
-    assert completed(tmp_path, "kogniterm", "completion", "z") == ["zsh"]
+    assert completed(shell, "kogniterm", "completion", "z") == ["zsh"]
+    assert completed(shell, "kogniterm", "--lang", "e") == ["en", "es"]
 
 
-def test_the_value_of_an_option_is_no_verb(tmp_path: Path) -> None:
-    assert completed(tmp_path, "kogniterm", "--model", "memory", "mem") == ["memory"]
-    assert completed(tmp_path, "kogniterm", "--model", "run", "memory", "pi") == ["pin"]
+def test_the_value_of_an_option_is_no_verb(shell: Shell) -> None:
+    assert completed(shell, "kogniterm", "--model", "memory", "mem") == ["memory"]
+    assert completed(shell, "kogniterm", "--model", "run", "memory", "pi") == ["pin"]
+    assert completed(shell, "kogniterm", "--max-steps", "r") == []
 
 
-def test_folders_are_completed_after_cwd(tmp_path: Path) -> None:
-    (tmp_path / "project").mkdir()
-    (tmp_path / "prose.txt").touch()
-    assert completed(tmp_path, "kogniterm", "--cwd", "pro") == ["project"]
-    assert set(completed(tmp_path, "kogniterm", "--env-file", "pro")) == {"project", "prose.txt"}
+def test_files_and_folders_are_completed_where_they_are_wanted(shell: Shell) -> None:
+    (shell.project / "project").mkdir()
+    (shell.project / "prose.txt").touch()
+    both = {"project", "prose.txt"}
+    assert completed(shell, "kogniterm", "--cwd", "pro") == ["project"]
+    assert set(completed(shell, "kogniterm", "--env-file", "pro")) == both
+    assert set(completed(shell, "kogniterm", "sessions", "import", "pro")) == both
+    assert set(completed(shell, "kogniterm", "run", "pro")) == both
+    assert completed(shell, "kogniterm", "sessions", "list", "pro") == []
 
 
-@pytest.mark.parametrize(("name", "script"), [("bash", bash), ("zsh", zsh), ("fish", fish)])
-def test_the_shell_can_read_its_script(tmp_path: Path, name: str, script: object) -> None:
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-    assert callable(script)
-    file = tmp_path / f"completion.{name}"
-    file.write_text(script(list(places())))
+def test_bash_completes_sessions_and_models(shell: Shell) -> None:
+    session = a_session(shell)
+    assert completed(shell, "kogniterm", "sessions", "show", "") == [session]
+    assert completed(shell, "kogniterm", "run", "--resume", session[:3]) == [session]
+    assert completed(shell, "kogniterm", "sessions", "show", "no-such") == []
+    assert "google_genai:gemini-flash-latest" in completed(shell, "kogniterm", "--model", "goo")
+    split = ("kogniterm", "--model", "google_genai", ":", "gem")
+    assert completed(shell, *split) == ["gemini-flash-latest"]
+
+
+def test_a_list_for_a_shell_is_never_an_error(shell: Shell) -> None:
+    result = shell.run("completion", "--list", "sessions")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not list(shell.data.glob("*.db*"))
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_the_shell_can_read_its_script(shell: Shell, name: str) -> None:
+    needs(name)
+    file = script_of(shell, name)
     done = subprocess.run([name, "-n", str(file)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_fish_completes_as_bash_does(tmp_path: Path) -> None:
-    if shutil.which("fish") is None:
-        pytest.skip("fish is not installed")
-    file = tmp_path / "kogniterm.fish"
-    file.write_text(fish(list(places())))
+def needs(name: str) -> None:
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+
+
+def test_fish_completes_as_bash_does(shell: Shell) -> None:
+    needs("fish")
+    session = a_session(shell)
+    (shell.project / "prose.txt").touch()
+    (shell.project / "folder").mkdir()
+    file = script_of(shell, "fish")
 
     def offered(line: str) -> list[str]:
         done = subprocess.run(
             ["fish", "--no-config", "-c", f"source {file}; complete -C '{line}'"],
-            capture_output=True, text=True, check=True, env={"HOME": str(tmp_path), "PATH": "/bin"},
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environ_of(shell),
+            cwd=shell.project,
+        )
+        assert done.stderr == ""
         return [one.partition("\t")[0] for one in done.stdout.splitlines()]
 
     assert offered("kogniterm mem") == ["memory"]
     assert "pin" in offered("kogniterm memory ")
     assert offered("kogniterm memory forget --ye") == ["--yes"]
+    assert offered("kogniterm --model memory mem") == ["memory"]
+    assert offered("kogniterm sessions show ") == [session]
+    assert offered("kogniterm run --resume ") == [session]
+    assert "google_genai:gemini-flash-latest" in offered("kogniterm --model goo")
+    assert offered("kogniterm sessions import pro") == ["prose.txt"]
+    assert offered("kogniterm --cwd f") == ["folder/"]
+    assert offered("kogniterm sessions list pro") == []
+
+
+class Zsh:
+    """A zsh with somebody at its keyboard."""
+
+    def __init__(self, shell: Shell) -> None:
+        functions = script_of(shell, "zsh").parent
+        self.child = pexpect.spawn(
+            "zsh",
+            ["-f", "-i"],
+            env=environ_of(shell),
+            cwd=str(shell.project),
+            encoding="utf-8",
+            timeout=PATIENCE,
+            dimensions=(50, 120),
+        )
+        self.child.sendline(f"PROMPT='rea''dy> '; fpath=({functions} $fpath); setopt nobeep")
+        self.child.expect_exact("ready> ")
+        self.child.sendline("autoload -U compinit; compinit -u -D; unset zle_bracketed_paste; :")
+        self.child.expect_exact("ready> ")
+
+    def completes(self, typed: str, wanted: str) -> None:
+        """TAB after `typed` makes `wanted` appear; the line is given up afterwards."""
+        self.child.send(typed)
+        self.child.expect_exact(typed[-4:].strip())
+        self.child.send("\t")
+        self.child.expect_exact(wanted)
+        self.child.send("\x03")
+        self.child.expect_exact("ready> ")
+
+    def close(self) -> None:
+        self.child.sendline("exit")
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+
+
+def test_zsh_completes_at_its_prompt(shell: Shell) -> None:
+    needs("zsh")
+    session = a_session(shell)
+    (shell.project / "prose.txt").touch()
+    (shell.project / "folder").mkdir()
+    zsh = Zsh(shell)
+    zsh.completes("kogniterm mem", "ory")
+    zsh.completes("kogniterm memory ", "correct a fact")
+    zsh.completes("kogniterm memory forget --ye", "s")
+    zsh.completes("kogniterm --model x mem", "ory")
+    zsh.completes("kogniterm sessions show ", session)
+    zsh.completes(f"kogniterm run --resume {session[:3]}", session[3:])
+    zsh.completes("kogniterm --model goo", "gle_genai:gemini-flash-latest")
+    zsh.completes("kogniterm sessions import pro", "se.txt")
+    zsh.completes("kogniterm --cwd fol", "der")
+    zsh.completes("kogniterm memory add --category con", "straint")
+    zsh.close()
 
 
 @pytest.mark.parametrize("name", SHELLS)
@@ -98,3 +217,9 @@ def test_an_unknown_shell_is_a_sentence(shell: Shell) -> None:
     result = shell.run("completion", "tcsh")
     assert result.returncode == 2
     assert "tcsh" in result.stderr
+
+
+def test_without_a_shell_it_says_which_there_are(shell: Shell) -> None:
+    result = shell.run("completion")
+    assert result.returncode == 2
+    assert "bash, zsh, fish" in result.stderr

@@ -32,6 +32,9 @@ def generator() -> ModuleType:
         "docs/cli.md",
         "docs/commands.md",
         "docs/kogniterm.1",
+        "docs/completion/kogniterm.bash",
+        "docs/completion/_kogniterm",
+        "docs/completion/kogniterm.fish",
     ],
 )
 def test_a_generated_page_is_up_to_date(page: str) -> None:

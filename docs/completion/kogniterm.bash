@@ -1,0 +1,176 @@
+# Completion for kogniterm in bash. Made by: kogniterm completion bash
+_kogniterm_offer() {
+    local left=${cur%"${cur##*:}"}
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")
+    COMPREPLY=("${COMPREPLY[@]#"$left"}")
+}
+_kogniterm_names() {
+    case $1 in
+        file) compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        folder) compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+        *) local names
+            names=$(kogniterm completion --list "$1" 2>/dev/null | cut -f1)
+            _kogniterm_offer "$names" ;;
+    esac
+}
+_kogniterm() {
+    local at= i words=() said= kind= flags= cur prev
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        if ((i)) && [[ ${COMP_WORDS[i]} == :* || ${words[-1]} == *: ]]; then
+            words[-1]+=${COMP_WORDS[i]}
+        else
+            words+=("${COMP_WORDS[i]}")
+        fi
+    done
+    cur=${words[-1]} prev=${words[-2]}
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        case ${words[i]} in
+            --category|--command-timeout|--cwd|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--resume|--session|--slot|--source|--timeout|--to|--turn|-C) ((i++)); continue ;;
+        esac
+        case "$at/${words[i]}" in
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/models|/models/list|/models/pull|/models/remove|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/storage|/storage/check|/storage/migrate|/storage/copy|/config|/config/show|/config/path|/doctor|/completion) at+=/${words[i]} ;;
+        esac
+    done
+    case "$at:$prev" in
+        :--lang) _kogniterm_offer 'auto en es'; return ;;
+        :--plan) _kogniterm_offer 'auto always never'; return ;;
+        :--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        :--memory) _kogniterm_offer 'off session full'; return ;;
+        /run:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /run:--output) _kogniterm_offer 'text json stream-json'; return ;;
+        /run:--plan) _kogniterm_offer 'auto always never'; return ;;
+        /run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /run:--memory) _kogniterm_offer 'off session full'; return ;;
+        /resume:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /resume:--plan) _kogniterm_offer 'auto always never'; return ;;
+        /resume:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /resume:--memory) _kogniterm_offer 'off session full'; return ;;
+        /sessions:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/search:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/rename:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/delete:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/fork:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/export:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/export:--format) _kogniterm_offer 'jsonl markdown'; return ;;
+        /sessions/report:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /sessions/import:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/search:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/add:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/add:--category) _kogniterm_offer 'preference requirement constraint feedback project learning fact'; return ;;
+        /memory/edit:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/confirm:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/pin:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/undo:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/forget:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/export:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/import:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/prune:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /recipe:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /recipe/save:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /recipe/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /recipe/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /recipe/run:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /recipe/run:--output) _kogniterm_offer 'text json stream-json'; return ;;
+        /recipe/run:--plan) _kogniterm_offer 'auto always never'; return ;;
+        /recipe/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /recipe/run:--memory) _kogniterm_offer 'off session full'; return ;;
+        /models:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /models/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /models/pull:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /models/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /policy:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /policy/check:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /policy/check:--mode) _kogniterm_offer 'manual auto'; return ;;
+        /policy/test:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /policy/test:--mode) _kogniterm_offer 'manual auto'; return ;;
+        /trust:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /audit:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /audit/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/migrate:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /config:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /config/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /config/path:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /doctor:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /completion:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /completion:--list) _kogniterm_offer 'sessions models recipes'; return ;;
+        *:--env-file|*:--file|*:--source|*:--to) _kogniterm_names file; return ;;
+        *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
+        *:--model) _kogniterm_names models; return ;;
+        *:--resume|*:--session) _kogniterm_names sessions; return ;;
+        *:--category|*:--command-timeout|*:--cwd|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C) return ;;
+    esac
+    case "$at" in
+        '') said='run resume sessions replay memory recipe models policy trust audit storage config doctor completion' flags='-h --help --lang --env-file --debug -V --version --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-commands --max-output' ;;
+        /run) kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-commands --max-output' ;;
+        /resume) kind=sessions flags='-h --help --lang --env-file --debug --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-commands --max-output' ;;
+        /sessions) said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
+        /sessions/list) flags='-h --help --lang --env-file --debug --here --limit --json' ;;
+        /sessions/show) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
+        /sessions/search) flags='-h --help --lang --env-file --debug --limit --json' ;;
+        /sessions/rename) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
+        /sessions/delete) kind=sessions flags='-h --help --lang --env-file --debug --older-than --yes --json' ;;
+        /sessions/fork) kind=sessions flags='-h --help --lang --env-file --debug --turn --json' ;;
+        /sessions/export) kind=sessions flags='-h --help --lang --env-file --debug --format --to' ;;
+        /sessions/report) kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
+        /sessions/import) kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
+        /replay) kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
+        /memory) said='list search show add edit confirm pin undo forget export import prune' flags='-h --help --lang --env-file --debug' ;;
+        /memory/list) flags='-h --help --lang --env-file --debug --all --json --project' ;;
+        /memory/search) flags='-h --help --lang --env-file --debug --limit --json --project' ;;
+        /memory/show) flags='-h --help --lang --env-file --debug --json --project' ;;
+        /memory/add) flags='-h --help --lang --env-file --debug --category --slot --everywhere --json --project' ;;
+        /memory/edit) flags='-h --help --lang --env-file --debug --json --project' ;;
+        /memory/confirm) flags='-h --help --lang --env-file --debug --json --project' ;;
+        /memory/pin) flags='-h --help --lang --env-file --debug --off --json --project' ;;
+        /memory/undo) flags='-h --help --lang --env-file --debug --json --project' ;;
+        /memory/forget) flags='-h --help --lang --env-file --debug --all --here --session --yes --json --project' ;;
+        /memory/export) flags='-h --help --lang --env-file --debug --to --no-redact --json --project' ;;
+        /memory/import) kind=file flags='-h --help --lang --env-file --debug --yes --json --project' ;;
+        /memory/prune) flags='-h --help --lang --env-file --debug --yes --json --project' ;;
+        /recipe) said='save list show run' flags='-h --help --lang --env-file --debug' ;;
+        /recipe/save) flags='-h --help --lang --env-file --debug --file --session --replace' ;;
+        /recipe/list) flags='-h --help --lang --env-file --debug' ;;
+        /recipe/show) kind=recipes flags='-h --help --lang --env-file --debug --schema' ;;
+        /recipe/run) kind=recipes flags='-h --help --lang --env-file --debug --output --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-commands --max-output' ;;
+        /models) said='list pull remove' flags='-h --help --lang --env-file --debug' ;;
+        /models/list) flags='-h --help --lang --env-file --debug --json' ;;
+        /models/pull) flags='-h --help --lang --env-file --debug --source' ;;
+        /models/remove) flags='-h --help --lang --env-file --debug' ;;
+        /policy) said='check test' flags='-h --help --lang --env-file --debug' ;;
+        /policy/check) flags='-h --help --lang --env-file --debug --mode --file --cwd' ;;
+        /policy/test) flags='-h --help --lang --env-file --debug --mode --file' ;;
+        /trust) flags='-h --help --lang --env-file --debug --show --revoke --list --cwd -C --json' ;;
+        /audit) said='verify show' flags='-h --help --lang --env-file --debug' ;;
+        /audit/verify) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
+        /audit/show) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
+        /storage) said='check migrate copy' flags='-h --help --lang --env-file --debug' ;;
+        /storage/check) kind=file flags='-h --help --lang --env-file --debug --json' ;;
+        /storage/migrate) flags='-h --help --lang --env-file --debug --json' ;;
+        /storage/copy) kind=file flags='-h --help --lang --env-file --debug --json' ;;
+        /config) said='show path' flags='-h --help --lang --env-file --debug' ;;
+        /config/show) flags='-h --help --lang --env-file --debug --json --changed' ;;
+        /config/path) flags='-h --help --lang --env-file --debug' ;;
+        /doctor) flags='-h --help --lang --env-file --debug --online --json' ;;
+        /completion) said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
+    esac
+    if [[ $cur == -* ]]; then
+        _kogniterm_offer "$flags"
+    elif [[ -n $said ]]; then
+        _kogniterm_offer "$said"
+    elif [[ -n $kind ]]; then
+        _kogniterm_names "$kind"
+    fi
+}
+complete -F _kogniterm kogniterm
