@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
 from kogniterm.approval.leases import LeaseKind
 from kogniterm.errors import UsageError
+from kogniterm.execution.repository import settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
 from kogniterm.types import (
     ActionRequest,
@@ -73,7 +75,7 @@ class PolicyDesk:
             path = shlex.quote(str(request.arguments.get("path", "")))
             text = f"cat -- {path}" if request.effect == "read" else f"echo x > {path}"
         report = approval.classify(text, cwd=cwd, workspace=self.workspace, filled=self.filled)
-        return replace(report, command=request.command)
+        return replace(_with_repository(report, cwd), command=request.command)
 
     def judge(
         self, request: ActionRequest, report: RiskReport, mode: ApprovalMode, model: ModelInfo
@@ -223,3 +225,35 @@ def _project_rules(texts: Mapping[str, str]) -> RuleSet:
     for name, text in texts.items():
         rules += approval.load_rules(text, origin=name, tighten_only=True)
     return rules
+
+
+def _with_repository(report: RiskReport, cwd: str) -> RiskReport:
+    """`report`, asking where a repository's own settings make git's readers run something."""
+    if report.label in ("needs_approval", "dangerous"):
+        return report
+    settings = settings_that_run(_repositories(report, Path(cwd)))
+    if not settings:
+        return report
+    reasons = tuple(
+        Text(
+            "The repository's own settings make git run another program ({name}).",
+            {"name": approval.render(name)},
+        )
+        for name in settings[:5]
+    )
+    return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
+
+
+def _repositories(report: RiskReport, folder: Path) -> list[Path]:
+    """The folders in which the command runs git, as far as its text tells."""
+    found: list[Path] = []
+    for program, *arguments in report.programs:
+        if program in ("cd", "pushd") and arguments:
+            folder /= arguments[-1]
+        elif program.rpartition("/")[2] == "git":
+            inner = folder
+            for option, value in pairwise(arguments):
+                if option == "-C":
+                    inner /= value
+            found.append(inner)
+    return found

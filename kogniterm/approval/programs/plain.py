@@ -39,7 +39,6 @@ ASK_REASONS = {
     "alias": "{program} changes what later commands mean.",
 }
 DANGER_REASONS = {
-    "device": "{program} makes a device file.",
     "disk": "{program} destroys what is on a disk.",
     "power": "{program} stops or restarts the machine.",
     "kernel": "{program} changes the running kernel.",
