@@ -31,6 +31,16 @@ _DESTROYS = re.compile(
     r"|\s-delete\b|\bgit\s+(clean|reset\s+--hard|branch\s+-[dD]|push\s+\S*-f|stash\s+(drop|clear)|restore(?!\s+--staged)|"
     r"checkout\s+(--\s|\.|-f))|\bgit\s+push\s+.*--(delete|force)|(^|[;&|]\s*):?\s*>\s*[\w./]"
 )
+_CHANGES = re.compile(
+    r"(^|[;&|({]|\b(?:do|then|else|xargs|sudo|exec|-execdir|-exec)\b)\s*(?:-\S+\s+)*"
+    r"(mv|chmod|chown|chgrp|ln|install|tee|patch|git\s+(commit|add|merge|rebase|push|mv|rm|init))\b"
+    r"|\b(sed|perl)\s+(?:\S+\s+)*?-(?:\w*i\b|-in-place)|\bsort\s+(?:\S+\s+)*?-o\b"
+)
+_QUESTION = re.compile(
+    r"^\W*(which|what|who|where|when|how|is|are|was|were|does|do|did|has|have|any|que|cual|cuales|"
+    r"quien|donde|cuando|cuant[oa]s?|como|hay|esta|estan|tiene|tienen|es|son|en que|a que|de que)\b"
+    r".*\?"
+)
 _SWEEPS = re.compile(
     r"\brm\s+(?:-\S+\s+)*(?:\.{1,2}|/|~|/\*|\"?\$HOME\"?)/?(?=\s|$|[;&|)])|"
     r"\b(?:mkfs\S*|dd)\b.*/dev/[a-z]|:\(\)\s*\{"
@@ -89,9 +99,12 @@ def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, .
 def needless_harm(request: str, command: str) -> bool:
     """Whether `command` deletes, overwrites or ends something that `request` does not want gone.
 
-    Where we stand, the root and the home folder are never what was meant.
+    A question wants nothing changed at all; where we stand, the root and the home folder are
+    never what was meant.
     """
     if _SWEEPS.search(command):
+        return True
+    if _QUESTION.match(plain(request)) and _CHANGES.search(command):
         return True
     if not _DESTROYS.search(command):
         return False
