@@ -85,6 +85,7 @@ def main() -> None:
         try:
             terminal.until("/help")
             terminal.keys("the tests fail, find out why and mend it", "Enter")
+            terminal.answer("Work on this plan?")
             terminal.answer("Run the test suite")
             save(terminal.answer("edit "), "approval")
             terminal.answer("Check s3")

@@ -227,7 +227,7 @@ def _make_plan(
         made = _parsed(arguments, plan, messages, context)
     except ToolError as error:
         return Ran(plan, str(error), "malformed")
-    return Ran(made, accepted(made))
+    return Ran(made, accepted(made, messages))
 
 
 def _parsed(

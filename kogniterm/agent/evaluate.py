@@ -59,10 +59,7 @@ def complete(
     status: StepStatus = arguments.get("status") or "done"
     note = str(arguments.get("note") or "").strip()
     if status in ("failed", "skipped"):
-        if not note:
-            raise ToolError("Say in note why {id} is {status}.", id=step.id, status=status)
-        updated = close_step(plan, step.id, status, Evidence(None, None, note))
-        return updated, f"{step.id} {status}. {_fallback(step)}{where_we_are(updated)}"
+        return _given_up(plan, step, status, note, messages)
     if status != "done":
         raise ToolError("status must be done, failed or skipped.")
     if step.status == "done":
@@ -79,34 +76,67 @@ def complete(
     evidence, message = found
     failure = _contradiction(step.check, evidence, message)
     if failure:
-        return _check_failed(plan, step, failure)
+        return _check_failed(plan, step, replace(evidence, note=failure), messages)
     proof = Evidence(evidence.request_id, evidence.exit_code, note or evidence.note)
     updated = close_step(plan, step.id, "done", proof)
-    return updated, f"{step.id} done. {where_we_are(updated)}"
+    return updated, f"{step.id} done. {where_we_are(updated, messages)}"
 
 
-def _fallback(step: PlanStep) -> str:
-    return f"Fallback: {step.fallback}. " if step.fallback else ""
+def _given_up(
+    plan: Plan, step: PlanStep, status: StepStatus, note: str, messages: Sequence[BaseMessage]
+) -> tuple[Plan, str]:
+    """A step the model gives up: its fallback comes first, and what needs it is named."""
+    if not note:
+        raise ToolError("Say in note why {id} is {status}.", id=step.id, status=status)
+    if status == "failed" and step.fallback and not step.on_fallback:
+        plan = _fall_back(plan, step, note)
+        return plan, f"{step.id} is not given up yet. {where_we_are(plan, messages)}"
+    updated = close_step(plan, step.id, status, Evidence(None, None, note))
+    needed = _needed(updated, step)
+    return updated, f"{step.id} {status}. {needed}{where_we_are(updated, messages)}"
 
 
-def _check_failed(plan: Plan, step: PlanStep, failure: str) -> tuple[Plan, str]:
-    """The failure is counted; what may be done next gets narrower with each."""
-    step = replace(step, failed_checks=step.failed_checks + 1)
+def _fall_back(plan: Plan, step: PlanStep, why: str) -> Plan:
+    tried = (*step.evidence, Evidence(None, None, why))
+    return with_step(plan, replace(step, on_fallback=True, evidence=tried))
+
+
+def _needed(plan: Plan, step: PlanStep) -> str:
+    """Which open steps use what this one did not bring."""
+    using = [one.id for one in open_steps(plan) if f"steps.{step.id}." in " ".join(one.inputs)]
+    if not using:
+        return ""
+    return f"{', '.join(using)} would use its result: change the plan with make_plan and a reason. "
+
+
+def _check_failed(
+    plan: Plan, step: PlanStep, attempt: Evidence, messages: Sequence[BaseMessage]
+) -> tuple[Plan, str]:
+    """The failure is kept as an attempt; what may be done next gets narrower with each.
+
+    Repeat, then the fallback, then another plan; in the end the step is closed as failed.
+    """
+    before = "; ".join(dict.fromkeys(one.note for one in step.evidence if one.note))
+    step = replace(step, failed_checks=step.failed_checks + 1, evidence=(*step.evidence, attempt))
     plan = with_step(plan, step)
-    text = f"Check failed ({failure}): {step.id} is not done. "
+    text = f"Check failed ({attempt.note}): {step.id} is not done. "
     if step.failed_checks >= FAIL_AFTER:
-        proof = Evidence(None, None, f"check failed {step.failed_checks} times: {failure}")
-        plan = close_step(plan, step.id, "failed", proof)
-        return plan, f"{text}It is closed as failed. {_fallback(step)}{where_we_are(plan)}"
-    if step.failed_checks >= CHANGE_AFTER:
-        way = f"Use the fallback now: {step.fallback}" if step.fallback else "Do not try the same"
+        summary = f"check failed {step.failed_checks} times: {attempt.note}"
+        plan = close_step(plan, step.id, "failed", Evidence(None, None, summary))
+        rest = f"{_needed(plan, step)}{where_we_are(plan, messages)}"
+        return plan, f"{text}It is closed as failed. {rest}"
+    known = f"Before that: {before}. " if before else ""
+    if step.failed_checks < CHANGE_AFTER:
         return plan, (
-            f"{text}That was failure {step.failed_checks}. {way}; or change the plan with "
-            "make_plan and a reason, or close the step as failed with a note."
+            f"{text}{known}Find out why, mend it and complete it again; or change the plan, or "
+            "close it as failed with a note."
         )
+    if step.fallback and not step.on_fallback:
+        plan = _fall_back(plan, step, f"check failed {step.failed_checks} times")
+        return plan, f"{text}{known}Do not repeat it. {where_we_are(plan, messages)}"
     return plan, (
-        f"{text}{_fallback(step)}Find out why, mend it and complete it again; or change the "
-        "plan, or close it as failed with a note."
+        f"{text}{known}That was failure {step.failed_checks}. Do not try the same; change the "
+        "plan with make_plan and a reason, or close the step as failed with a note."
     )
 
 
@@ -140,15 +170,25 @@ def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str
 
 
 def settle_check(
-    plan: Plan, step_id: str, request_id: str, result: CommandResult
+    plan: Plan,
+    step_id: str,
+    request_id: str,
+    result: CommandResult,
+    messages: Sequence[BaseMessage] = (),
 ) -> tuple[Plan, str]:
-    """The plan after the check command of `step_id` ran, and the sentence for the model."""
+    """The plan after the check command of `step_id` ran, and the sentence for the model.
+
+    The command that did the step stays among its evidence, so that others can use its output.
+    """
     step = find(plan, step_id)
-    if result.exit_code == 0:
-        updated = close_step(plan, step_id, "done", Evidence(request_id, 0, result.command))
-        return updated, f"Check passed: {step_id} done. {where_we_are(updated)}"
-    how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
-    return _check_failed(plan, step, how)
+    if result.exit_code != 0:
+        how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
+        return _check_failed(plan, step, Evidence(request_id, result.exit_code, how), messages)
+    work = fresh_evidence(plan, messages)
+    if work is not None:
+        plan = with_step(plan, replace(step, evidence=(*step.evidence, work[0])))
+    updated = close_step(plan, step_id, "done", Evidence(request_id, 0, result.command))
+    return updated, f"Check passed: {step_id} done. {where_we_are(updated, messages)}"
 
 
 def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:

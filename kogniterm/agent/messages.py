@@ -113,6 +113,7 @@ def command_message(
         "request_id": request.id,
         "exit_code": result.exit_code,
         "command": result.command,
+        "cwd": result.cwd,
         "output_path": result.output_path,
     }
     return tool_message(request.call_id, request.tool, "\n".join(parts), artifact=artifact)

@@ -10,13 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from kogniterm.agent.compaction import clip
 from kogniterm.agent.messages import is_input
 from kogniterm.errors import ToolError
 from kogniterm.types import CheckKind, DelegateKind, Evidence, Plan, PlanStep, StepStatus, ToolSpec
+
+INPUT_CHARS = 1_500
+"""Characters of an earlier step's output that are shown again to the step that uses it."""
 
 NOTE = 200
 """Characters of a command that are kept as the note of an evidence."""
@@ -138,20 +142,52 @@ def with_step(plan: Plan, step: PlanStep) -> Plan:
     return replace(plan, steps=tuple(step if s.id == step.id else s for s in plan.steps))
 
 
-def accepted(plan: Plan) -> str:
+def accepted(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
     """The observation of a plan that is worked on from now on."""
-    return f"Plan accepted. {where_we_are(plan)}"
+    return f"Plan accepted. {where_we_are(plan, messages)}"
 
 
-def where_we_are(plan: Plan) -> str:
-    """One line for the tail of an observation: what is next, or that all steps are closed."""
+def where_we_are(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
+    """For the tail of an observation: what is next, or that all steps are closed.
+
+    What the step uses of earlier ones is looked up in `messages` and stands below it.
+    """
     step = active_step(plan)
     if step is None:
         return "All plan steps are closed. Give the final answer: what was verified, what was not."
-    parts = "".join(f"\n- {part.what}" for part in step.substeps)
-    check = f" Check: {step.check.kind} {step.check.value}." if step.check else ""
+    what = f"{step.fallback} (instead of: {step.what})" if step.on_fallback else step.what
     hand = f" Hand it to a sub-agent: delegate, tools {step.delegate}." if step.delegate else ""
-    return f"Now {step.id}: {step.what}.{hand}{check}{parts}"
+    expect = f" Expected: {step.expect}." if step.expect else ""
+    check = f" Check: {step.check.kind} {step.check.value}." if step.check else ""
+    parts = "".join(f"\n- {part.what}" for part in step.substeps)
+    used = "".join(f"\n{line}" for line in inputs_of(step, plan, messages))
+    return f"Now {step.id}: {what}.{hand}{expect}{check}{parts}{used}"
+
+
+def inputs_of(step: PlanStep, plan: Plan, messages: Sequence[BaseMessage]) -> list[str]:
+    """What `step` refers to, with its value where `messages` still have it."""
+    return [f"{name}: {_value(name, plan, messages)}" for name in step.inputs]
+
+
+def _value(reference: str, plan: Plan, messages: Sequence[BaseMessage]) -> str:
+    if reference == "session.cwd":
+        known = (_artifact(message).get("cwd") for message in reversed(messages))
+        return next((str(folder) for folder in known if folder), "the folder you are in")
+    _steps, step_id, part = reference.split(".")
+    earlier = next((one for one in plan.steps if one.id == step_id), None)
+    proofs = reversed(earlier.evidence if earlier is not None else ())
+    for proof in proofs:
+        message = next((m for m in messages if _artifact(m).get("request_id") == proof.request_id),
+                       None) if proof.request_id else None  # fmt: skip
+        if message is None or message.name == COMPLETE_STEP.name:
+            continue
+        return str(proof.exit_code) if part == "exit_code" else clip(message.text, INPUT_CHARS)
+    return "not in sight any more; look it up with recall_history" if proofs else "nothing"
+
+
+def _artifact(message: BaseMessage) -> Mapping[str, Any]:
+    found = message.artifact if isinstance(message, ToolMessage) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def fresh_evidence(

@@ -50,4 +50,4 @@ def _open(step: PlanStep) -> bool:
 
 def _wording(step: PlanStep) -> PlanStep:
     """The step without what happened to it."""
-    return replace(step, status="pending", evidence=(), failed_checks=0)
+    return replace(step, status="pending", evidence=(), failed_checks=0, on_fallback=False)

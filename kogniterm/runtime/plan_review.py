@@ -7,7 +7,10 @@ before the plan is worked on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+from langchain_core.messages import BaseMessage
 
 from kogniterm.agent import messages
 from kogniterm.agent.plan import accepted, where_we_are
@@ -39,7 +42,8 @@ async def review_plan(
         plan = replace(
             review.plan, revision=plan.revision, reason=review.plan.reason or plan.reason
         )
-        text = _changed(plan) if edited else accepted(plan)
+        seen = session.state.messages
+        text = _changed(plan, seen) if edited else accepted(plan, seen)
         outcome = Outcome(request.id, "finished", _answer(request, text), plan=plan)
     text = plan_as_text(review.plan)
     decision = Decision(review.kind, text, review.by, session.redact(review.reason))
@@ -76,8 +80,9 @@ def _refusal(review: PlanReview) -> str:
     )
 
 
-def _changed(plan: Plan) -> str:
-    return f"The person changed the plan; it is now:\n{plan_as_text(plan)}{where_we_are(plan)}"
+def _changed(plan: Plan, seen: Sequence[BaseMessage]) -> str:
+    now = where_we_are(plan, seen)
+    return f"The person changed the plan; it is now:\n{plan_as_text(plan)}{now}"
 
 
 def _answer(request: ActionRequest, text: str, *, failed: bool = False) -> messages.Observed:

@@ -167,7 +167,11 @@ def _with_history(step: PlanStep, before: PlanStep | None, status: StepStatus) -
     if before is None or status == "pending":
         return replace(step, status=status)
     return replace(
-        step, status=status, evidence=before.evidence, failed_checks=before.failed_checks
+        step,
+        status=status,
+        evidence=before.evidence,
+        failed_checks=before.failed_checks,
+        on_fallback=before.on_fallback,
     )
 
 

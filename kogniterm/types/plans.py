@@ -36,7 +36,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One entry of a plan; done only with evidence. `delegate`: a sub-agent is to do it."""
+    """One entry of a plan; done only with evidence. `delegate`: a sub-agent is to do it.
+
+    `evidence` holds failed attempts too; the last one is what the step rests on. `on_fallback`:
+    what it says could not be done, and its fallback is done instead.
+    """
 
     id: str
     what: str
@@ -51,6 +55,7 @@ class PlanStep:
     evidence: tuple[Evidence, ...] = ()
     substeps: tuple[PlanStep, ...] = ()
     failed_checks: int = 0
+    on_fallback: bool = False
 
     def __post_init__(self) -> None:
         if not self.id or not self.what.strip():

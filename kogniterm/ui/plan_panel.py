@@ -152,11 +152,16 @@ def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
 
 
 def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
-    """One line for each step that ended since `previous`, with what it rests on."""
+    """One line for each step that ended since `previous`, with what it rests on, or that is
+    done by its fallback now."""
+    known = {step.id: step for step in previous.steps}
     before = {step.id: step.status for _n, step in walk(previous)}
     total = len(plan.steps)
     lines = []
     for number, step in walk(plan):
+        earlier = known.get(step.id)
+        if step.on_fallback and earlier is not None and not earlier.on_fallback:
+            lines.append(_fallback_line(number, step, painter))
         ended = step.status in ("done", "failed", "skipped")
         if not ended or before.get(step.id) == step.status:
             continue
@@ -196,6 +201,14 @@ def _step_line(number: str, step: PlanStep, painter: Painter, indent: int = 0) -
     line.append(f" {number}. ", "muted")
     line.append_text(_words(step, painter))
     return line
+
+
+def _fallback_line(number: str, step: PlanStep, painter: Painter) -> Text:
+    line = Text.assemble((f" {painter.symbol('arrow')}", "warn"), (f" {number}. ", "muted"))
+    line.append(one_line(step.fallback))
+    return line.append(
+        f" ({_('instead of: {what}').format(what=one_line(step.what, 80))})", "muted"
+    )
 
 
 def _words(step: PlanStep, painter: Painter) -> Text:

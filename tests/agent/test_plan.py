@@ -126,24 +126,76 @@ def test_parts_of_a_step_are_kept_and_shown() -> None:
         parse_plan(steps({"id": "s1", "what": "Build", "substeps": "compile"}), None)
 
 
-def test_repeating_is_bounded() -> None:
-    plan = parse_plan(steps({"id": "s1", "what": "a", "fallback": "use curl"}), None)
+def test_repeat_then_the_fallback_then_another_plan_then_the_end() -> None:
+    plan = parse_plan(
+        steps(
+            {"id": "s1", "what": "a", "fallback": "use curl"},
+            {"id": "s2", "what": "b", "inputs": ["steps.s1.output"]},
+        ),
+        None,
+    )
     said = []
-    for _ in range(6):
-        plan, text = complete(plan, {"step": "s1"}, ran(1))
+    for number in range(6):
+        plan, text = complete(plan, {"step": "s1"}, ran(number + 1, request_id=f"r{number}"))
         said.append(text)
     assert "Find out why" in said[0]
-    assert "Use the fallback now: use curl" in said[2]
-    assert "closed as failed" in said[5]
+    assert "Before that: the last command ended with exit 1" in said[1]
+    assert "Now s1: use curl (instead of: a)" in said[2]
+    assert "change the plan with make_plan" in said[3]
+    assert "closed as failed. s2 would use its result: change the plan" in said[5]
     assert plan.steps[0].status == "failed"
+    assert [one.exit_code for one in plan.steps[0].evidence] == [1, 2, 3, None, 4, 5, 6, None]
 
 
-def ran(exit_code: int, text: str = "") -> list[BaseMessage]:
+def test_what_failed_once_is_not_judged_again_without_new_work() -> None:
+    plan = parse_plan(TWO, None)
+    plan, _ = complete(plan, {"step": "s1"}, ran(1))
+    with pytest.raises(ToolError, match="no evidence"):
+        complete(plan, {"step": "s1"}, ran(1))
+
+
+def ran(exit_code: int, text: str = "", request_id: str = "r1") -> list[BaseMessage]:
     call = {"name": "execute_command", "args": {"command": "make"}, "id": "c1", "type": "tool_call"}
     result = ToolMessage(
-        text, tool_call_id="c1", artifact={"request_id": "r1", "exit_code": exit_code}
-    )
+        text,
+        tool_call_id="c1",
+        artifact={
+            "request_id": request_id, "exit_code": exit_code, "command": "make", "cwd": "/there"
+        },
+    )  # fmt: skip
     return [HumanMessage("go"), AIMessage("", tool_calls=[call]), result]
+
+
+def test_a_step_is_shown_what_it_uses_of_earlier_ones() -> None:
+    inputs = ["steps.s1.output", "steps.s1.exit_code", "session.cwd"]
+    plan = parse_plan(
+        steps({"id": "s1", "what": "a"}, {"id": "s2", "what": "b", "inputs": inputs}), None
+    )
+    seen = ran(0, "start " + "x" * 5_000 + " end")
+    plan, text = complete(plan, {"step": "s1"}, seen)
+    assert plan.steps[0].evidence[0].note == "make"
+    assert "\nsteps.s1.output: start xxx" in text
+    assert " characters left out" in text
+    assert " end\nsteps.s1.exit_code: 0\nsession.cwd: /there" in text
+    assert len(text) < 2_000
+    assert "steps.s1.output: not in sight any more" in where_we_are(plan)
+
+
+def test_the_output_of_a_checked_step_is_that_of_its_work() -> None:
+    check = {"kind": "file", "value": "made"}
+    plan = parse_plan(
+        steps(
+            {"id": "s1", "what": "a", "check": check},
+            {"id": "s2", "what": "b", "inputs": ["steps.s1.output"], "expect": "two lines"},
+        ),
+        None,
+    )
+    seen = [*ran(0, "worked"), AIMessage("")]
+    passed = CommandResult("test -e made", "exited", 0, "", 0.1, "/")
+    plan, text = settle_check(plan, "s1", "r2", passed, seen)
+    assert [one.request_id for one in plan.steps[0].evidence] == ["r1", "r2"]
+    assert "Now s2: b. Expected: two lines." in text
+    assert "steps.s1.output: worked" in text
 
 
 def test_a_step_without_evidence_is_not_done() -> None:
@@ -195,15 +247,19 @@ def test_a_judgement_needs_its_grounds() -> None:
         complete(plan, {"step": "s1"}, ran(0))
 
 
-def test_failed_and_skipped_need_a_reason_and_name_the_fallback() -> None:
+def test_giving_up_needs_a_reason_and_the_fallback_comes_first() -> None:
     plan = parse_plan(steps({"id": "s1", "what": "a", "fallback": "use curl"}), None)
     with pytest.raises(ToolError, match="note why"):
         complete(plan, {"step": "s1", "status": "failed"}, ran(1))
-    after, observation = complete(
-        plan, {"step": "s1", "status": "failed", "note": "no wget"}, ran(1)
-    )
+    failed = {"step": "s1", "status": "failed", "note": "no wget"}
+    tried, observation = complete(plan, failed, ran(1))
+    assert (tried.steps[0].status, tried.steps[0].on_fallback) == ("active", True)
+    assert "s1 is not given up yet. Now s1: use curl" in observation
+    after, _ = complete(tried, {**failed, "note": "no curl"}, ran(1))
     assert after.steps[0].status == "failed"
-    assert "Fallback: use curl" in observation
+    assert [one.note for one in after.steps[0].evidence] == ["no wget", "no curl"]
+    skipped, _ = complete(plan, {"step": "s1", "status": "skipped", "note": "no need"}, ran(1))
+    assert skipped.steps[0].status == "skipped"
 
 
 def test_an_unknown_step_names_the_known_ones() -> None:
