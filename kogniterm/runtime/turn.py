@@ -267,7 +267,9 @@ async def _act_command(
     plan, previous = None, session.state.plan
     if request.tool == COMPLETE_STEP.name and previous is not None:
         step = str(request.arguments["step"])
-        plan, note = evaluate.settle_check(previous, step, request.id, result)
+        plan, note = evaluate.settle_check(
+            previous, step, request.id, result, session.state.messages
+        )
     message = messages.command_message(request, result, decision, note)
     outcome = Outcome(request.id, _status(result), message, result, plan, request.agent)
     # Only what is safe on the disk is told: nobody may see an end that a crash could undo.
