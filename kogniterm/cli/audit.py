@@ -115,6 +115,8 @@ def _story(entry: AuditEntry) -> list[str]:
         + f"  {entry.tool}  {entry.request_id}",
         *(f"    $ {line}" for line in shown.splitlines() or [""]),
     ]
+    if entry.agent:
+        lines.append("    " + _("sub-agent: {task}").format(task=render(entry.agent)))
     if entry.command and entry.command != entry.proposed:
         lines.append("    " + _("proposed: {command}").format(command=render(entry.proposed)))
     if entry.cwd:

@@ -40,8 +40,9 @@ class ExampleDesk:
 def worked(records: Iterable[Record]) -> tuple[str, str] | None:
     """(request, command) of a turn that ran exactly one command, which a person approved.
 
-    Of a turn with several commands nobody can say which one fulfilled the request. Commands
-    with a secret in them are left out: a placeholder teaches nothing.
+    Of a turn with several commands nobody can say which one fulfilled the request; a
+    sub-agent's was for another task. Commands with a secret in them are left out: a placeholder
+    teaches nothing.
     """
     request = ""
     decisions: dict[str, Decision] = {}
@@ -50,7 +51,7 @@ def worked(records: Iterable[Record]) -> tuple[str, str] | None:
         match record.body:
             case InputReceived(input=given):
                 request = given.text if given.data is None and not given.attachments else ""
-            case Requested(request=action) if action.tool != COMMAND:
+            case Requested(request=action) if action.tool != COMMAND or action.agent:
                 return None
             case Decided(request_id=number, decision=decision):
                 decisions[number] = decision

@@ -125,7 +125,8 @@ def _reaches_snapshot(backend: Backend, session_id: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
     """The story of one action request. Times in seconds since the epoch; what is not known yet
-    or did not happen is None or empty. `output_digest` is the SHA-256 of what the model saw."""
+    or did not happen is None or empty. `agent` is the task of the sub-agent that asked, in short.
+    `output_digest` is the SHA-256 of what the model saw."""
 
     request_id: str
     seq: int
@@ -134,6 +135,7 @@ class AuditEntry:
     tool: str = ""
     proposed: str = ""
     purpose: str = ""
+    agent: str = ""
     label: str = ""
     risks: tuple[Text, ...] = ()
     verdict: str = ""
@@ -188,7 +190,11 @@ def _extended(entry: AuditEntry, record: Record) -> AuditEntry:
         case NodeRan(update=update):
             request = next(one for one in update.pending if one.id == entry.request_id)
             return replace(
-                entry, tool=request.tool, proposed=request.command, purpose=request.purpose
+                entry,
+                tool=request.tool,
+                proposed=request.command,
+                purpose=request.purpose,
+                agent=request.agent_task,
             )
         case Requested(request=request) as body:
             return replace(

@@ -10,7 +10,7 @@ from kogniterm.sessions.audit import trail, verify
 from kogniterm.sessions.records import Decided, Judged, NodeRan, Outcome, Requested
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import Decision, RiskReport, Text, Verdict
-from tests.support.conversation import command_turn, write
+from tests.support.conversation import agent_turn, command_turn, write
 
 
 @pytest.fixture
@@ -112,3 +112,12 @@ def test_the_trail_of_a_rejection(store: SessionStore) -> None:
     )
     assert [str(risk) for risk in entry.risks] == ["deletes /"]
     assert (entry.command, entry.started, entry.status) == ("", None, "refused")
+
+
+def test_the_trail_says_which_sub_agent_asked(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, agent_turn(1) + command_turn(2))
+    journal.close()
+    entries = trail(store.backend, journal.state.session_id)
+    assert [entry.agent for entry in entries] == ["Count the files", "Count the files", ""]
+    assert verify(store.backend, journal.state.session_id).intact
