@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.eval.report import PAGE, page, terminal
@@ -47,20 +47,32 @@ def main(arguments: Sequence[str]) -> int:
         print("bubblewrap (bwrap) is needed to run what a model proposes", file=sys.stderr)
         return 1
     chosen = _chosen(args)
+    running = args.setup or SET_UPS
+    kept = {name: _kept(name, entry, fresh=args.fresh and name in running) for name in SET_UPS}
     results: dict[str, dict[str, Result]] = {}
-    for name in args.setup or SET_UPS:
+    for name in running:
         made = plain(file) if name == "plain" else product(entry.name, file)
-        kept = _kept(name, entry, fresh=args.fresh)
-        results[name] = _run(name, made, chosen, kept, verbose=args.verbose)
+        results[name] = _run(name, made, chosen, kept[name], verbose=args.verbose)
         if len(results[name]) < len(chosen):
             return 1
     print("\n" + terminal(chosen, results))
     if args.write:
-        today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        run = Published(today, entry.name, file.name, entry.sha256, results)
+        run = _publishable(entry, file, kept)
         run.write()
         _write_page(run)
     return 0
+
+
+def _publishable(entry: Weights, file: Path, kept: Mapping[str, Kept]) -> Published:
+    """Every task with a result under both set-ups, from this run or one it went on from."""
+    found = {task.id: [kept[name].get(task) for name in SET_UPS] for task in tasks()}
+    whole = {task: rows for task, rows in found.items() if None not in rows}
+    results = {
+        name: {task: row for task, rows in whole.items() if (row := rows[number]) is not None}
+        for number, name in enumerate(SET_UPS)
+    }
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return Published(today, entry.name, file.name, entry.sha256, results)
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -72,15 +84,14 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="at most so many tasks, spread over the table")
     parser.add_argument("--fresh", action="store_true", help="forget what was already run")
     parser.add_argument("--verbose", action="store_true", help="show commands and answers")
-    parser.add_argument("--write", action="store_true", help=f"write the result into {PAGE.name}")
+    parser.add_argument(
+        "--write", action="store_true", help=f"write what is known into {PAGE.name}"
+    )
     parser.add_argument("--page", action="store_true", help="only write the page again")
     parser.add_argument(
         "--weights", type=Path, default=Path("~/.cache/kogniterm/models"), help="their folder"
     )
-    args = parser.parse_args(arguments)
-    if args.write and (args.only or args.group or args.limit or args.setup):
-        parser.error("--write publishes whole runs only")
-    return args
+    return parser.parse_args(arguments)
 
 
 def _chosen(args: argparse.Namespace) -> list[Task]:

@@ -1,4 +1,4 @@
-"""What each task came to: kept while a run goes on, and published when it is whole."""
+"""What each task came to: kept while a run goes on, and what of it was published."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A whole run: when, on which weights, and every result by set-up and task."""
+    """A run: when, on which weights, and by set-up and task what was run under every set-up."""
 
     date: str
     model: str
@@ -49,7 +49,7 @@ class Published:
 
 
 def published(file: Path = PUBLISHED) -> Published:
-    """The last whole run."""
+    """The run that was published last."""
     data = json.loads(file.read_text(encoding="utf-8"))
     data["results"] = {
         name: {task: _result(row) for task, row in rows.items()}
