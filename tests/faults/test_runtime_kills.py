@@ -13,7 +13,6 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,13 +37,6 @@ PASSED = [point for point in POINTS if not point.endswith(("compacted", "note"))
 """Points that every round passes: it shortens nothing and changes no mode."""
 EVERY_POINT = PASSED if ALL else ["after-intent", "written-outcome", "after-decision"]
 COMMANDS = 4
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    yield forge
-    forge.close()
 
 
 @dataclass

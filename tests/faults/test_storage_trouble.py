@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +17,6 @@ from tests.support.forge import Forge, Started
 
 pytestmark = pytest.mark.faults
 COUNT = {"replies": [{"run": "echo ran >>count", "purpose": "Count"}, {"text": "Done."}]}
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    yield forge
-    forge.close()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,6 @@ from tests.support.forge import Forge, Started, until
 
 COUNTED = "replies: [{run: 'echo ran >>count; echo shown', purpose: Count}, {text: Done.}]"
 ANSWER = "replies: [{text: Told.}]"
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    yield forge
-    forge.close()
 
 
 @dataclass(frozen=True)

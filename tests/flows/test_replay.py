@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,6 @@ replies:
   - text: Done.
   - text: Welcome.
 """
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    yield forge
-    forge.close()
 
 
 def cli(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -358,13 +357,6 @@ async def test_its_history_only_grows_and_is_apart_from_the_main_one(make_flow: 
 
 
 # --- after a kill ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    yield forge
-    forge.close()
 
 
 def start(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:

