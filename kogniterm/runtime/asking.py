@@ -10,6 +10,9 @@ from kogniterm.errors import ToolError
 Ask = Callable[[str, Sequence[str]], Awaitable[str | None]]
 """Shows a question with answers: the one that was chosen, own words, or None for no answer."""
 
+LEFT_OPEN = "left open"
+"""Why a turn is cancelled whose person went away from a question, terminal and all."""
+
 
 @dataclass(slots=True)
 class PersonDesk:

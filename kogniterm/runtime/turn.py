@@ -22,6 +22,7 @@ from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.runtime import events
+from kogniterm.runtime.asking import LEFT_OPEN
 from kogniterm.runtime.conclude import conclude, failed, interrupted, nothing_open, planned
 from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.open_calls import cancel_agent, cancel_open
@@ -59,7 +60,8 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
     """Take `user_input` to its answer, or go on with the turn that was open when None.
 
     Cancelling the task stops the turn: the running command is ended, everything open is
-    answered truthfully, and an `Answer` with stop "interrupted" is returned.
+    answered truthfully, and an `Answer` with stop "interrupted" is returned. Cancelled with the
+    message `LEFT_OPEN` at a question, the turn stays open: a resume asks it again.
     """
     before = None if session.plans.given is not None else session.state.plan
     count = TurnCount(session.limits, session.clock, session.price, plan_before=before)
@@ -80,7 +82,9 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
             if not session.state.pending and not _left_for_room(end):
                 answer = conclude(session.state, count, end)
                 break
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as stopped:
+        if LEFT_OPEN in stopped.args:
+            raise
         cancel_open(session, "the person stopped the turn")
         answer = interrupted(count)
     except KognitermError as error:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 class Front(Surface, Protocol):
     """What the REPL needs of the thing a person types into. Draws like any `Surface`."""
 
+    @property
+    def question_open(self) -> bool:
+        """Whether a question waits for its answer."""
+
     async def run(self) -> int:
         """Read lines until `exit`; returns the exit status."""
 

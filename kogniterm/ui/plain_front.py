@@ -42,6 +42,7 @@ class PlainFront(LineSurface):
         super().__init__(stdout)
         self._repl = repl
         self._fd = stdin.fileno()
+        self._tty = stdin.isatty()
         self._out = stdout.fileno()
         self._lending: Lending | None = None
         self._buffer = b""
@@ -51,6 +52,11 @@ class PlainFront(LineSurface):
         self._done: asyncio.Future[int] | None = None
         self._hooks: AskHooks | None = None
         self._prompted = False
+
+    @property
+    def question_open(self) -> bool:
+        """Whether a question waits for its answer."""
+        return self._wanted is not None
 
     async def run(self) -> int:
         """Read lines until `exit` or the end of input."""
@@ -229,6 +235,10 @@ class PlainFront(LineSurface):
         if not data:
             self._ended = True
             asyncio.get_running_loop().remove_reader(self._fd)
+            if self._tty and not os.isatty(self._fd):
+                # The terminal is gone, which is no answer to anything.
+                self._repl.hang_up()
+                return
         self._take_in(data)
 
     def _late(self, keys: bytes) -> None:

@@ -8,19 +8,20 @@ waits in the queue.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, StorageError, UsageError
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError
+from kogniterm.runtime.asking import LEFT_OPEN
 from kogniterm.types import Answer, Text, UserInput
 from kogniterm.ui.choice import unknown_outcome
 from kogniterm.ui.commands.basic import MODES, basic_registry
 from kogniterm.ui.commands.registry import split_line
 from kogniterm.ui.desk import Desk
+from kogniterm.ui.drafts import Drafts
 from kogniterm.ui.front import Front, open_front
 from kogniterm.ui.inputs import is_slash_command, job_outputs, mentions
 from kogniterm.ui.preferences import Preferences
@@ -37,8 +38,6 @@ __all__ = ["OpenSession", "Opened", "Repl", "Wiring", "run_repl"]
 Wish = Literal["check", "again", "skip"]
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
-DRAFT_SECONDS = 2.0
-"""How long what is being typed may be out of date on the disk."""
 BROKEN = Text("Something went wrong inside KogniTerm; the log file has the details.")
 
 
@@ -80,10 +79,9 @@ class Repl(Desk):
         self._open_session = open_session
         self._approver: Approver | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._kept_draft = ""
         self._leaving = False
-        self._keeping: asyncio.Future[None] | None = None
         self.front = front(self)
+        self._drafts = Drafts(lambda: self._session, self.front.draft)
         self._stopping = Stopping(
             self.turns,
             command_running=self._command_running,
@@ -106,7 +104,7 @@ class Repl(Desk):
         except (EOFError, OSError) as error:
             # The terminal is gone; its signal is on its way, or was lost with it.
             log.warning("the terminal is gone: %s", error)
-            await self._wind_up()
+            await self._wind_up(gone=True)
             return 128 + signal.SIGHUP
         finally:
             await self._close_session()
@@ -127,7 +125,7 @@ class Repl(Desk):
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
             await self.reopen(self.wiring.session_id)
-            self._keeping = asyncio.ensure_future(self._keep_drafts())
+            self._drafts.begin()
         except KognitermError as error:
             self.say(error.text, "error")
             self.front.exit(error.exit_code)
@@ -152,7 +150,7 @@ class Repl(Desk):
         state = opened.session.state
         if state.draft and not self.front.draft():
             self.front.restore(state.draft)
-        self._kept_draft = state.draft
+        self._drafts.found(state.draft)
         if state.open_turn:
             self.say(Text("The last turn of this session was not finished; going on with it."))
         if state.open_turn or state.unknown:
@@ -233,6 +231,10 @@ class Repl(Desk):
         """Stop what runs and leave."""
         self._leave_with(0)
 
+    def hang_up(self) -> None:
+        """The terminal is gone."""
+        self._leave_with(128 + signal.SIGHUP)
+
     def stop_turn(self) -> None:
         """Stop the turn, as a question's answer."""
         self._stopping.stop_turn()
@@ -243,7 +245,7 @@ class Repl(Desk):
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""
         screen = self._screen
         self._stopping.new_work()
-        self._keep_draft(self.front.draft())
+        self._drafts.keep()
         if work.text:
             self.front.echo(work.text)
         await self._guarded(self._run(work))
@@ -337,21 +339,23 @@ class Repl(Desk):
         await self._quit(0)
 
     async def _quit(self, status: int) -> None:
-        await self._wind_up()
+        await self._wind_up(gone=status != 0)
         if self.look.attention is not None:
             self.look.attention.close()
         self.front.exit(status)
 
-    async def _wind_up(self) -> None:
-        """Keep what was not sent, and end what runs. The first one to ask does it."""
+    async def _wind_up(self, *, gone: bool) -> None:
+        """Keep what was not sent, and end what runs. The first one to ask does it.
+
+        A question whose person is gone is left open, to be asked again on resume.
+        """
         if not self._leaving:
             self._leaving = True
             self.turns.pause()
-            self._keep_draft("\n".join([*self.queued(), self.front.draft()]).strip("\n"))
-            if self._keeping is not None:
-                self._keeping.cancel()
+            self._drafts.keep("\n".join([*self.queued(), self.front.draft()]).strip("\n"))
+            self._drafts.end()
             self.turns.queue.clear()
-            self.turns.cancel()
+            self.turns.cancel(LEFT_OPEN if gone and self.front.question_open else "")
         await self.turns.settle()
 
     async def _close_session(self) -> None:
@@ -361,18 +365,6 @@ class Repl(Desk):
             session, self._session = self._session, None
             await session.finish()
             await asyncio.to_thread(session.close)
-
-    async def _keep_drafts(self) -> None:
-        """Keep what is being typed, so that it outlives even a kill."""
-        while True:
-            await asyncio.sleep(DRAFT_SECONDS)
-            self._keep_draft(self.front.draft())
-
-    def _keep_draft(self, text: str) -> None:
-        if self._session is not None and text != self._kept_draft:
-            with contextlib.suppress(StorageError):
-                self._session.keep_draft(text)
-                self._kept_draft = text
 
     def _refresh(self) -> None:
         self.front.refresh()

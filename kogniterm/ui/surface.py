@@ -75,8 +75,8 @@ class LineSurface:
 
     def commit(self, text: str) -> None:
         """Write and flush at once, so that a reader on a pipe follows."""
-        self._stream.write(text)
         try:
+            self._stream.write(text)
             self._stream.flush()
         except OSError as error:
             if error.errno != errno.EIO:

@@ -88,10 +88,10 @@ class Turns:
         self._changed()
         return "\n".join(waiting) or own
 
-    def cancel(self) -> None:
+    def cancel(self, why: str = "") -> None:
         """Stop the running entry; the next one starts when it has ended."""
         if self._task is not None:
-            self._task.cancel()
+            self._task.cancel(why or None)
 
     async def settle(self) -> None:
         """Wait until nothing runs."""

@@ -10,7 +10,7 @@ import pytest
 
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.opening import open_store
-from kogniterm.sessions.records import InputReceived, Intent, Outcome, TurnEnded
+from kogniterm.sessions.records import Intent, Outcome, TurnEnded
 from tests.ui.pty_peer import PtyPeer, peer
 
 OPTIONS = ("--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
@@ -101,18 +101,23 @@ def test_a_window_closed_at_the_prompt_keeps_what_was_typed(folder: Path) -> Non
         terminal.until("› half a thought")
 
 
-def test_a_window_closed_at_a_question_asks_it_again(folder: Path, seconds: str) -> None:
-    with peer(folder, *OPTIONS) as terminal:
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_a_window_closed_at_a_question_asks_it_again(folder: Path, seconds: str, term: str) -> None:
+    asked = "Your decision" if term == "dumb" else "[y] approve"
+    with peer(folder, *OPTIONS, environment={"TERM": term}) as terminal:
         terminal.until("scripted:")
         terminal.send("wait\r")
-        terminal.until("[y] approve")
+        terminal.until(asked)
         terminal.hang_up()
         assert terminal.wait() == 129
-    bodies = list(records(folder))
-    assert [type(body) for body in bodies if isinstance(body, InputReceived | Intent)] == [
-        InputReceived
-    ]
     assert sleepers(seconds) == []
+    assert [b for b in records(folder) if isinstance(b, Intent | Outcome | TurnEnded)] == []
+    with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
+        terminal.until("was not finished; going on with it")
+        terminal.until("[y] approve")
+        assert f"sleep {seconds}" in terminal.text
+        terminal.send("n\r")
+        terminal.until("It was cut off.")
 
 
 def test_killed_with_a_command_running_the_next_start_says_so(folder: Path, seconds: str) -> None:
