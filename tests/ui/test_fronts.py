@@ -125,7 +125,7 @@ async def test_the_terminal_is_lent_to_a_thread_and_comes_back() -> None:
         yield
         states.append("draws")
 
-    lending = Lending(still)
+    lending = Lending(still, lambda keys: states.append(keys.decode()))
 
     def borrow() -> None:
         lending.suspend()
@@ -134,9 +134,11 @@ async def test_the_terminal_is_lent_to_a_thread_and_comes_back() -> None:
         lending.resume()
         lending.resume()
         states.append("given back")
+        lending.typed(b"keys that came too late")
 
     await asyncio.to_thread(borrow)
-    assert states == ["rests", "borrowed", "draws", "given back"]
+    await asyncio.sleep(0)
+    assert states == ["rests", "borrowed", "draws", "given back", "keys that came too late"]
 
 
 def test_files_are_found_by_their_letters_best_first() -> None:
