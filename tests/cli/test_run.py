@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
 
 GREET = """
@@ -296,3 +297,17 @@ def test_secrets_stay_out_of_every_output_and_the_log(shell: Shell) -> None:
         assert secret not in result.stdout
         assert secret not in result.stderr
         assert secret not in (shell.data / "logs" / "kogniterm.log").read_text()
+
+
+def test_a_run_leaves_nothing_open(shell: Shell, fake_gemini: FakeGemini) -> None:
+    """Connections, files and processes: Python's development mode names what is left."""
+    fake_gemini.call(("execute_command", {"command": "echo hello", "purpose": "Greet"}))
+    fake_gemini.say("It said hello.")
+    environ = {"GOOGLE_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    words = ("run", "greet", "--model", "google_genai:gemini-2.5-flash", *AUTO)
+    kinds = ("-W", "ignore", "-W", "error::ResourceWarning", "-W", "error::RuntimeWarning")
+    watched = (sys.executable, "-X", "dev", *kinds, "-m", "kogniterm")
+    result = shell.run(*words, environ=environ, command=watched)
+    assert (result.stdout, result.returncode) == ("It said hello.\n", 0), result.stderr
+    assert "Warning" not in result.stderr
+    assert "Exception ignored" not in result.stderr
