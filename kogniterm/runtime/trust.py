@@ -64,10 +64,12 @@ def _read(folder: Path, name: str) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    info = os.fstat(descriptor)
+    # Asked before Python makes a file of it: it would refuse a folder by an exception.
+    if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_FILE:
+        os.close(descriptor)
+        return None
     with os.fdopen(descriptor, "rb") as file:
-        info = os.fstat(file.fileno())
-        if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_FILE:
-            return None
         return file.read(MAX_FILE)
 
 

@@ -89,6 +89,12 @@ def test_traps_are_passed_over(tmp_path: Path) -> None:
     assert discover(folder) == ()
 
 
+def test_folders_in_the_place_of_files_are_passed_over(tmp_path: Path) -> None:
+    for name in ("AGENTS.md", "KOGNITERM.md", ".kogniterm/policy.toml", ".kogniterm/commands/x.md"):
+        (tmp_path / name).mkdir(parents=True)
+    assert discover(tmp_path) == ()
+
+
 def test_a_damaged_record_trusts_nothing(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "trust.json"
     file.write_text("{not json")
