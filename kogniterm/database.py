@@ -13,10 +13,10 @@ import re
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kogniterm.errors import (
     StorageCorruptError,
@@ -117,6 +117,10 @@ def _from_postgres(error: Exception, place: Path | str) -> StorageError:
 # --- SQLite ----------------------------------------------------------------------------------
 
 
+_kept_open: dict[tuple[int, int], int] = {}
+"""Descriptors that were opened beside SQLite's own, by device and inode."""
+
+
 def open_sqlite(path: Path) -> sqlite3.Connection:
     """Open (or make) the database file `path`, mode 0600, its folder made with mode 0700.
 
@@ -125,7 +129,7 @@ def open_sqlite(path: Path) -> sqlite3.Connection:
     """
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        _make_private(path)
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
         connection = sqlite3.connect(
@@ -140,6 +144,32 @@ def open_sqlite(path: Path) -> sqlite3.Connection:
                 connection.execute(f"PRAGMA {pragma}")
             on_failure.pop_all()
         return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, readable by nobody else, if it is not there.
+
+    One that is there is never opened here: closing any descriptor of it would drop the locks that
+    SQLite holds on it for this process (https://www.sqlite.org/howtocorrupt.html, 2.2), and the
+    next process to leave would take the write-ahead log away from under us.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+@contextmanager
+def raw_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file that SQLite may have open in this process, its log and index included.
+
+    The descriptor stays open until the process ends, one for each file; see `_make_private`.
+    """
+    found = path.stat()
+    key = (found.st_dev, found.st_ino)
+    if key not in _kept_open:
+        _kept_open[key] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with open(_kept_open[key], "rb", closefd=False) as file:
+        file.seek(0)
+        yield file
 
 
 @contextmanager

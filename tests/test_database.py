@@ -16,6 +16,7 @@ from kogniterm.database import (
     is_postgres,
     migrate,
     open_sqlite,
+    raw_bytes,
     schema_version,
     scrub,
     storage_errors,
@@ -73,6 +74,43 @@ def test_a_database_held_by_another_process_is_a_clear_error(tmp_path: Path) -> 
             transaction(second),
         ):
             pass
+
+
+AND_LEAVE = """
+import sys
+from contextlib import closing
+from pathlib import Path
+from kogniterm.database import open_sqlite
+with closing(open_sqlite(Path(sys.argv[1]))) as connection:
+    print(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
+"""
+
+
+@pytest.mark.parametrize("look", ["open it again", "read its bytes", "read its log", "its index"])
+def test_a_process_that_leaves_does_not_take_the_log_from_another(
+    tmp_path: Path, look: str
+) -> None:
+    """Rooms open the same file each for itself; that must not cost SQLite its locks."""
+    path = tmp_path / "a.db"
+
+    def another() -> int:
+        words = [sys.executable, "-c", AND_LEAVE, str(path)]
+        return int(subprocess.run(words, check=True, capture_output=True).stdout)
+
+    with closing(open_sqlite(path)) as connection:
+        migrate(connection, "test", [NOTES])
+        connection.execute("INSERT INTO notes (text) VALUES ('before')")
+        beside = {"read its log": "-wal", "its index": "-shm"}.get(look, "")
+        if look == "open it again":
+            open_sqlite(path).close()
+        else:
+            for _ in range(2):
+                with raw_bytes(path.with_name(path.name + beside)) as file:
+                    assert file.read()
+        assert another() == 1
+        connection.execute("INSERT INTO notes (text) VALUES ('after')")
+        assert another() == 2
+    assert another() == 2
 
 
 def test_a_file_that_is_no_database_is_called_damaged(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from kogniterm import database
+from kogniterm.errors import UsageError
 from kogniterm.memory import words
 from kogniterm.memory.records import Fact
 from kogniterm.memory.repository import FactRepository
@@ -29,6 +31,8 @@ SHORTEST_TERM = 4
 """Characters a term must have to be purged elsewhere; shorter ones would tear other texts up."""
 
 _CHUNK = 1 << 20
+_BESIDE = ("-wal", "-shm", "-journal")
+_LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 """What SQLite's `lower` does; PostgreSQL's lowers every letter."""
 
@@ -66,6 +70,14 @@ class Receipt:
         return not self.found
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person wants forgotten: facts, and words that go from every store with them."""
+
+    facts: tuple[Fact, ...]
+    phrases: tuple[str, ...] = ()
+
+
 class Forgetter:
     """Forgets facts of one repository and what other stores hold of them."""
 
@@ -94,9 +106,26 @@ class Forgetter:
             paths=self._paths,
         )
 
+    def wished(self, text: str) -> Wish:
+        """What a person asks for with `text`: a fact by its id (m7), or words.
+
+        Words are removed wherever they stand, also when no fact holds them. Raises `UsageError`
+        for an id that no fact has, and for words that are too short to be told from others.
+        """
+        label = _LABEL.fullmatch(text)
+        if label is not None:
+            facts = self.matches(text)
+            if not facts:
+                raise UsageError("There is no fact {id} here.", id=f"m{label.group(1)}")
+            return Wish(tuple(facts))
+        found = tuple(self.matches(text))
+        if not found and len(text.strip()) < SHORTEST_TERM:
+            raise UsageError("Give at least {count} characters to forget.", count=SHORTEST_TERM)
+        return Wish(found, (text.strip(),))
+
     def matches(self, text: str) -> list[Fact]:
         """The fact that `text` names (m7), or those that hold its words, of every status."""
-        label = re.fullmatch(r"\s*\[?m(\d{1,18})\]?\s*", text)
+        label = _LABEL.fullmatch(text)
         if label is not None:
             named = self._repository.get(int(label.group(1)))
             return [named] if named else []
@@ -268,7 +297,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             # What SQLite keeps beside its file belongs to it.
             yield from (
                 beside
-                for ending in ("-wal", "-shm", "-journal")
+                for ending in _BESIDE
                 if _is_regular(beside := path.with_name(path.name + ending))
             )
 
@@ -284,7 +313,8 @@ def _search_file(path: Path, needles: Sequence[bytes]) -> tuple[int, bool]:
     overlap = max(len(needle) for needle in needles) - 1
     size = 0
     tail = b""
-    with path.open("rb") as file:
+    is_database = path.name.endswith((".db", *_BESIDE))
+    with database.raw_bytes(path) if is_database else path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             size += len(chunk)
             window = (tail + chunk).lower()
