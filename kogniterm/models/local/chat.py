@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,12 +50,13 @@ def open_local(
     *,
     weights_file: Path | None = None,
     threads: int | None = None,
-    extra_examples: Iterable[Example] = (),
+    extra_examples: Callable[[], Sequence[Example]] = tuple,
 ) -> LocalModel:
     """The local model called `name`, from `weights_file` or the verified file in the folder.
 
-    Nothing is loaded yet. Raises `ModelNotFoundError` for an unknown name, and
-    `ModelUnavailableError` that says how to fetch the weights when they are not there.
+    `extra_examples` gives a person's own examples as they are by then. Nothing is loaded yet.
+    Raises `ModelNotFoundError` for an unknown name, and `ModelUnavailableError` that says how to
+    fetch the weights when they are not there.
     """
     entry = weights_called(name)
     if weights_file is not None:
@@ -85,7 +86,7 @@ class LocalModel:
         file: Path,
         *,
         threads: int | None = None,
-        extra_examples: Iterable[Example] = (),
+        extra_examples: Callable[[], Sequence[Example]] = tuple,
     ) -> None:
         self._info = ModelInfo(
             name=entry.name,
