@@ -165,7 +165,7 @@ def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
         argument or DEFAULT_NAME,
         options.weights_folder,
         weights_file=options.weights_file,
-        extra_examples=LearnedExamples(learned).load() if learned is not None else (),
+        extra_examples=LearnedExamples(learned).load if learned is not None else tuple,
     )
 
 

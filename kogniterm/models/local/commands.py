@@ -6,7 +6,7 @@ both the better one is taken. One that would do harm unasked is never proposed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kogniterm import prompts
@@ -62,20 +62,28 @@ class Proposal:
 
 
 class CommandWriter:
-    """Writes commands with the completions of `write` and the examples of the bank."""
+    """Writes commands with the completions of `write` and the examples of the bank.
+
+    `extra` gives a person's own examples as they are now: what was learnt a moment ago counts.
+    """
 
     def __init__(
-        self, write: Callable[[Prompt], Awaitable[Written]], extra: Iterable[Example]
+        self,
+        write: Callable[[Prompt], Awaitable[Written]],
+        extra: Callable[[], Sequence[Example]],
     ) -> None:
         self._write = write
-        self._extra = tuple(extra)
+        self._extra = extra
+        self._built: Sequence[Example] = ()
         self._banks: Mapping[Language, Bank] | None = None
 
     def bank(self, language: Language) -> Bank:
-        """The examples in `language`, a person's own in front; built at first need."""
-        if self._banks is None:
-            everything = (*self._extra, *examples())
+        """The examples in `language`, a person's own in front; built anew when those changed."""
+        extra = tuple(self._extra())
+        if self._banks is None or extra != self._built:
+            everything = (*extra, *examples())
             self._banks = {language: Bank(everything, language) for language in LANGUAGES}
+            self._built = extra
         return self._banks[language]
 
     def known(self, text: str, language: Language) -> float:

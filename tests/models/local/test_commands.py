@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -10,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from kogniterm.errors import ModelReplyError
 from kogniterm.models.local.bank import Example
 from kogniterm.models.local.commands import CommandWriter, Written, command_chat
+from kogniterm.models.local.learned import LearnedExamples
 from kogniterm.models.local.runtime import Prompt
 from kogniterm.models.local.steps import TurnSoFar, turn_so_far
 from kogniterm.types import Usage
@@ -42,7 +44,8 @@ def failed(request: str, command: str) -> TurnSoFar:
 
 async def test_command_without_doubts_is_taken_at_once() -> None:
     write, prompts = replies("wc -l < a.csv")
-    found = await CommandWriter(write, ()).propose(begun("count the lines of a.csv"), "the lines")
+    writer = CommandWriter(write, tuple)
+    found = await writer.propose(begun("count the lines of a.csv"), "the lines")
     assert (found.command, found.doubts, found.usage.calls) == ("wc -l < a.csv", (), 1)
     assert len(prompts) == 1
 
@@ -50,7 +53,7 @@ async def test_command_without_doubts_is_taken_at_once() -> None:
 async def test_forgotten_name_makes_for_another_try_with_other_examples() -> None:
     write, prompts = replies("wc -l < b.csv", "wc -l < a.csv")
     request = "count the lines of a.csv"
-    found = await CommandWriter(write, ()).propose(begun(request), request)
+    found = await CommandWriter(write, tuple).propose(begun(request), request)
     assert (found.command, found.doubts, found.usage.calls) == ("wc -l < a.csv", (), 2)
     assert prompts[0].text != prompts[1].text
 
@@ -58,41 +61,41 @@ async def test_forgotten_name_makes_for_another_try_with_other_examples() -> Non
 async def test_of_two_doubtful_commands_the_better_one_is_taken() -> None:
     write, _ = replies("sort z.csv", "cat q.csv b.csv")
     request = "join a.csv and b.csv"
-    found = await CommandWriter(write, ()).propose(begun(request), request)
+    found = await CommandWriter(write, tuple).propose(begun(request), request)
     assert found.command == "cat q.csv b.csv"
     assert found.doubts == ("forgot a.csv",)
 
 
 async def test_harm_is_told_apart_and_never_the_better_one() -> None:
     write, _ = replies("rm -r cache", "ls other")
-    found = await CommandWriter(write, ()).propose(begun("is cache/ big?"), "is cache/ big?")
+    found = await CommandWriter(write, tuple).propose(begun("is cache/ big?"), "is cache/ big?")
     assert found.command == "ls other"
     write, _ = replies("rm -r cache", "rm -rf cache")
-    found = await CommandWriter(write, ()).propose(begun("is cache/ big?"), "is cache/ big?")
+    found = await CommandWriter(write, tuple).propose(begun("is cache/ big?"), "is cache/ big?")
     assert found.harmful
 
 
 async def test_list_is_counted_when_the_number_was_asked_for() -> None:
     write, _ = replies("find . -name '*.rs'")
     request = "how many .rs files are here?"
-    found = await CommandWriter(write, ()).propose(begun(request), request)
+    found = await CommandWriter(write, tuple).propose(begun(request), request)
     assert found.command == "find . -name '*.rs' | wc -l"
 
 
 async def test_what_failed_is_not_proposed_again() -> None:
     write, prompts = replies("cat a.txt", "head a.txt")
     turn = failed("show a.txt", "cat a.txt")
-    found = await CommandWriter(write, ()).propose(turn, "show a.txt")
+    found = await CommandWriter(write, tuple).propose(turn, "show a.txt")
     assert found.command == "head a.txt"
     assert "That failed: no" in prompts[0].text
     write, _ = replies("cat a.txt", "cat a.txt")
-    assert (await CommandWriter(write, ()).propose(turn, "show a.txt")).repeated
+    assert (await CommandWriter(write, tuple).propose(turn, "show a.txt")).repeated
 
 
 async def test_no_usable_reply_is_an_error() -> None:
     write, _ = replies("", "")
     with pytest.raises(ModelReplyError, match="no usable command"):
-        await CommandWriter(write, ()).propose(begun("list"), "list")
+        await CommandWriter(write, tuple).propose(begun("list"), "list")
 
 
 def test_examples_are_chat_turns_and_come_before_the_request() -> None:
@@ -108,14 +111,19 @@ def test_examples_are_chat_turns_and_come_before_the_request() -> None:
     ]
 
 
-async def test_extra_examples_stand_nearest_to_the_request() -> None:
-    write, prompts = replies("make deploy")
-    own = Example("deploy the shop", "make deploy", "en")
-    request = "deploy the shop"
-    await CommandWriter(write, [own]).propose(begun(request), request)
-    nearest = prompts[0].text.split("<|im_start|>user\n")[-2]
-    assert nearest.startswith("deploy the shop<|im_end|>")
-    assert "make deploy" in nearest
+async def test_what_was_learnt_a_moment_ago_stands_nearest_to_the_request(tmp_path: Path) -> None:
+    write, prompts = replies(*["make brass"] * 4)
+    learned = LearnedExamples(tmp_path / "examples.jsonl")
+    request = "polish the brass"
+    writer = CommandWriter(write, learned.load)
+    await writer.propose(begun(request), request)
+    assert not any("make brass" in prompt.text for prompt in prompts)
+    learned.add("polish the brass", "make brass")
+    before = len(prompts)
+    await writer.propose(begun(request), request)
+    nearest = prompts[before].text.split("<|im_start|>user\n")[-2]
+    assert nearest.startswith("polish the brass<|im_end|>")
+    assert "make brass" in nearest
 
 
 async def test_earlier_parts_are_earlier_turns() -> None:

@@ -27,7 +27,7 @@ async def nothing(prompt: Prompt) -> Written:
     raise AssertionError(prompt)
 
 
-KNOWN = CommandWriter(nothing, ()).known
+KNOWN = CommandWriter(nothing, tuple).known
 
 
 def is_knowledge(text: str) -> bool:
