@@ -60,6 +60,7 @@ class Tmux:
         lines = [line.rstrip() for line in text.replace(self.home.name, "kt-home").split("\n")]
         text = "\n".join(lines).strip("\n") + "\n"
         text = re.sub(r"· [0-9a-f]{8} ·", "· 00000000 ·", text)
+        text = re.sub(r"\(\d+-\d+, exit", "(0-0, exit", text)
         return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
 
     def until(self, words: str, *, at_the_end: bool = False) -> str:
@@ -139,24 +140,34 @@ def same(terminal: Tmux, name: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "columns", "words", "environment"),
     [
-        ("en-60", 60, ("[y] approve", "tokens in"), {}),
-        ("en-80", 80, ("[y] approve", "tokens in"), {}),
-        ("en-160", 160, ("[y] approve", "tokens in"), {}),
-        ("es-60", 60, ("[y] aprobar", "tokens de entrada"), {"LANG": "es_ES.UTF-8"}),
-        ("es-80", 80, ("[y] aprobar", "tokens de entrada"), {"LANG": "es_ES.UTF-8"}),
-        ("en-80-no-color", 80, ("[y] approve", "tokens in"), {"NO_COLOR": "1"}),
-        ("en-80-dumb", 80, ("Your decision", "tokens in"), {"TERM": "dumb"}),
-        ("en-80-light", 80, ("[y] approve", "tokens in"), {"COLORFGBG": "0;15"}),
+        ("en-60", 60, ("[y] work on it", "[y] approve", "tokens in"), {}),
+        ("en-80", 80, ("[y] work on it", "[y] approve", "tokens in"), {}),
+        ("en-160", 160, ("[y] work on it", "[y] approve", "tokens in"), {}),
+        (
+            "es-60",
+            60,
+            ("[y] seguirlo", "[y] aprobar", "tokens de entrada"),
+            {"LANG": "es_ES.UTF-8"},
+        ),
+        (
+            "es-80",
+            80,
+            ("[y] seguirlo", "[y] aprobar", "tokens de entrada"),
+            {"LANG": "es_ES.UTF-8"},
+        ),
+        ("en-80-no-color", 80, ("[y] work on it", "[y] approve", "tokens in"), {"NO_COLOR": "1"}),
+        ("en-80-dumb", 80, ("Your decision", "[y = yes", "tokens in"), {"TERM": "dumb"}),
+        ("en-80-light", 80, ("[y] work on it", "[y] approve", "tokens in"), {"COLORFGBG": "0;15"}),
     ],
 )
 def test_the_main_flow(
     terminals: list[Tmux],
     name: str,
     columns: int,
-    words: tuple[str, str],
+    words: tuple[str, str, str],
     environment: dict[str, str],
 ) -> None:
-    question, end = words
+    plan, question, end = words
     enter = ("Enter",) if name.endswith("dumb") else ()
     terminal = Tmux(
         columns, 40, "--no-sandbox", "--memory", "off",
@@ -165,6 +176,8 @@ def test_the_main_flow(
     terminals.append(terminal)
     terminal.until("scripted:")
     terminal.keys("How long are my notes?", "Enter")
+    same(terminal, f"{name}-plan", plan)
+    terminal.keys("y", *enter)
     terminal.until(question)
     terminal.keys("y", *enter)
     terminal.until("rm -r draft")
