@@ -259,14 +259,10 @@ def _forget(args: argparse.Namespace) -> int:
     if args.all:
         return _forget_everywhere(args)
     with _other_stores(args) as others, _open(args, others=others) as memory:
-        phrase = " ".join(args.words)
         if args.words:
-            facts = memory.forgetter.matches(phrase)
-            if not facts:
-                raise UsageError("Nothing remembered here matches {words}.", words=phrase)
-            _ask(args, facts)
-            named = len(facts) == 1 and phrase.strip("[]").lower() == facts[0].label
-            receipt = memory.forgetter.forget(facts, phrases=() if named else (phrase,))
+            wish = memory.forgetter.wished(" ".join(args.words))
+            _ask(args, wish.facts)
+            receipt = memory.forgetter.forget(wish.facts, phrases=wish.phrases)
         else:
             own = [one for one in memory.facts() if one.project == memory.project]
             if args.session:
@@ -300,6 +296,9 @@ def _ask(args: argparse.Namespace, facts: Sequence[Fact]) -> None:
         raise UsageError("Forgetting needs a person to confirm it, or --yes.")
     for fact in facts:
         sys.stderr.write(stores.visible(f"{fact.label}  {fact.text}") + "\n")
+    if not facts:
+        nowhere = _("No fact matches; it is removed from journals, outputs, history and logs.")
+        sys.stderr.write(nowhere + "\n")
     sys.stderr.write(_("Forget this for good? [y/N] "))
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes", "s", "sí", "si"):

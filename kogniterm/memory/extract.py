@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UsageError
-from kogniterm.memory import candidates, words
+from kogniterm.memory import candidates, told, words
 from kogniterm.memory.candidates import Proposal, Rejection
 from kogniterm.memory.memory import Memory
 from kogniterm.memory.records import Change, Fact, Message, Origin
@@ -75,11 +75,14 @@ class Extractor:
             for message in new:
                 wish = candidates.explicit_wish(candidates.own_words(message))
                 if message.role == "person" and wish:
-                    changes.append(self._remember_wish(wish, notes.session_id, message))
+                    known = told.same_as(wish, self._told(notes, [message]), quotes=False)
+                    changes.append(self._remember_wish(wish, notes.session_id, message, known))
             self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
         return Extraction(tuple(changes))
 
-    def _remember_wish(self, wish: str, session_id: str, message: Message) -> Change:
+    def _remember_wish(
+        self, wish: str, session_id: str, message: Message, known: Fact | None
+    ) -> Change:
         candidate = Candidate(
             text=wish,
             category=candidates.guess_category(wish),
@@ -88,7 +91,7 @@ class Extractor:
             origin=Origin(session_id, message.seq, wish),
         )
         try:
-            return self._memory.remember(candidate)
+            return self._memory.remember(candidate, same_as=known)
         except UsageError as error:
             return Change("rejected", None, error.text)
 
@@ -112,14 +115,23 @@ class Extractor:
             for raw in reading.facts
         ]
         proposals = [one for one in checked if isinstance(one, Proposal)]
+        stored = self._told(notes, persons)
         with self._memory.repository.transaction():
-            changes = self._store(proposals, known)
+            changes = self._store(proposals, known, stored)
             named = notes.with_names(reading.entities, reading.intents)
             self._memory.sessions.save(replace(named, cursor=_last(notes, new)))
         rejected = [one for one in checked if isinstance(one, Rejection)]
         return Extraction(tuple(changes), tuple(rejected))
 
-    def _store(self, proposals: Sequence[Proposal], known: Mapping[int, Fact]) -> list[Change]:
+    def _told(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Fact]:
+        """What was stored from `messages` before this extraction."""
+        facts = self._memory.repository.facts("active", "pending")
+        own = [candidates.own_words(one) for one in messages]
+        return [fact for said in own for fact in told.from_message(facts, notes.session_id, said)]
+
+    def _store(
+        self, proposals: Sequence[Proposal], known: Mapping[int, Fact], stored: Sequence[Fact]
+    ) -> list[Change]:
         changes: list[Change] = []
         superseded = 0
         for proposal in proposals:
@@ -130,11 +142,13 @@ class Extractor:
                 target = None
             if target is not None and not _may_touch(target, proposal):
                 target = None
+            same = told.same_as(candidate.text, stored, quotes=True) if target is None else None
+            relation = "same" if same else proposal.relation if target else None
             try:
                 change = self._memory.updater.remember(
                     candidate,
-                    known=target,
-                    relation=proposal.relation if target else None,
+                    known=target or same,
+                    relation=relation,
                     who="extraction",
                     may_supersede=superseded < MOST_SUPERSESSIONS,
                 )

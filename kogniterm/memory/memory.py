@@ -37,7 +37,7 @@ from kogniterm.memory.search import Searcher
 from kogniterm.memory.shortterm import SessionRepository
 from kogniterm.memory.sql import Sql, database_file, open_sql
 from kogniterm.memory.tombstones import Tombstones, read_key
-from kogniterm.memory.update import Candidate, Updater
+from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.memory.vectors import Embedder, MiniLM
 from kogniterm.protocols import Clock
 
@@ -138,9 +138,12 @@ class Memory:
             raise UsageError("This cannot be remembered: {reason}.", reason=str(change.reason))
         return change.fact.id
 
-    def remember(self, candidate: Candidate, *, who: str = "person") -> Change:
-        """Like `add`, telling what became of it."""
-        change = self.updater.remember(candidate, who=who)
+    def remember(
+        self, candidate: Candidate, *, who: str = "person", same_as: Fact | None = None
+    ) -> Change:
+        """Like `add`, telling what became of it; `same_as` is the fact that it only repeats."""
+        relation: Relation | None = "same" if same_as is not None else None
+        change = self.updater.remember(candidate, known=same_as, relation=relation, who=who)
         self.searcher.noticed()
         return change
 

@@ -182,7 +182,13 @@ def test_forgetting_words_here_everywhere_and_nothing(person: Person) -> None:
     person.run("add", "The", "cat", "is", "Biscuit")
     person.run("add", "The", "dog", "is", "Pepper")
     person.run("add", "The", "bird", "is", "Kiwi", "--everywhere")
-    person.run("forget", "elephant", "--yes", code=2)
+    (person.data / "history").write_text("\n# 2026\n+about the Elephant\n\n# 2026\n+ls\n")
+    assert "0 facts forgotten" in person.run("forget", "elephant", "--yes")
+    history = (person.data / "history").read_text()
+    assert "lephant" not in history
+    assert "+ls" in history
+    person.run("forget", "m99", "--yes", code=2)
+    person.run("forget", "ele", "--yes", code=2)
     person.run("forget", code=2)
     person.run("forget", "cat", "--all", code=2)
     assert "1 fact forgotten" in person.run("forget", "biscuit", "--yes")

@@ -22,8 +22,9 @@ from kogniterm.errors import ModelUnavailableError
 from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.candidates import explicit_wish
 from kogniterm.memory.extract import Extraction, Extractor
-from kogniterm.memory.records import Message
+from kogniterm.memory.records import Message, Origin
 from kogniterm.memory.shortterm import SessionNotes, due, window
+from kogniterm.memory.update import Candidate
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
 from tests.memory.conftest import HandClock, OpenMemory
 
@@ -466,3 +467,39 @@ async def test_two_processes_do_not_move_the_cursor_back(open_here: OpenMemory) 
     one.sessions.save(SessionNotes("s1", cursor=9))
     two.sessions.save(SessionNotes("s1", cursor=4))
     assert one.sessions.load("s1").cursor == 9
+
+
+def by_tool(memory: Memory, session: str, text: str, quote: str) -> None:
+    """What the model's own tool has stored during the turn."""
+    memory.remember(
+        Candidate(text=text, project=memory.project, origin=Origin(session, None, quote)),
+        who="model",
+    )
+
+
+@pytest.mark.parametrize("with_model", [True, False])
+async def test_what_the_tool_stored_is_not_stored_again(memory: Memory, with_model: bool) -> None:
+    said = "Please remember that I use fish."
+    by_tool(memory, "s1", "They use fish", "I use fish")
+    again = reply(stated("The person uses fish", "I use fish"))
+    extractor = Extractor(memory, SayingModel(again) if with_model else None)
+    extraction = await extractor.after_turn("s1", [person(1, said)], ending=True)
+    assert extraction is not None
+    assert [change.kind for change in extraction.changes] == ["confirmed"]
+    assert [fact.text for fact in memory.facts()] == ["They use fish"]
+
+
+async def test_what_the_tool_left_out_is_still_stored(memory: Memory) -> None:
+    said = "Remember that I use fish and that we deploy on Mondays from the staging branch."
+    by_tool(memory, "s1", "They use fish", "I use fish")
+    await Extractor(memory, None).after_turn("s1", [person(1, said)], ending=True)
+    assert any("Mondays" in fact.text for fact in memory.facts())
+
+
+async def test_two_facts_of_one_sentence_are_both_stored(memory: Memory) -> None:
+    said = "I use fish and we deploy on Mondays"
+    facts = [stated("Ana uses fish", said), stated("They deploy on Mondays", said)]
+    await Extractor(memory, SayingModel(reply(*facts))).after_turn(
+        "s1", [person(1, said)], ending=True
+    )
+    assert {fact.text for fact in memory.facts()} == {"Ana uses fish", "They deploy on Mondays"}

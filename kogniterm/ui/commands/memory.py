@@ -15,7 +15,7 @@ from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.forget import Forgetter, Receipt
+    from kogniterm.memory.forget import Receipt
     from kogniterm.runtime.memory_desk import MemoryDesk
 
 MOST = 40
@@ -44,10 +44,9 @@ async def forget(context: ReplContext, argument: str) -> None:
         if await _agrees(context, own, _("everything that was learnt in this project")):
             _tell(context, forgetter.forget_all())
         return
-    facts = forgetter.matches(words)
-    named = len(facts) == 1 and words.strip("[]").lower() == facts[0].label
-    if await _agrees(context, facts, words):
-        _tell(context, _forgotten(forgetter, facts, () if named else (words,)))
+    wish = forgetter.wished(words)
+    if await _agrees(context, wish.facts, words):
+        _tell(context, forgetter.forget(wish.facts, phrases=wish.phrases))
 
 
 def why(context: ReplContext, argument: str) -> None:
@@ -236,14 +235,6 @@ async def _agrees(context: ReplContext, facts: Sequence[Fact], what: str) -> boo
     if answer != "yes":
         context.say(Text("Nothing was forgotten."))
     return answer == "yes"
-
-
-def _forgotten(forgetter: Forgetter, facts: Sequence[Fact], phrases: Sequence[str]) -> Receipt:
-    from kogniterm.memory.forget import SHORTEST_TERM
-
-    if not facts and all(len(phrase) < SHORTEST_TERM for phrase in phrases):
-        raise UsageError("Give at least {count} characters to forget.", count=SHORTEST_TERM)
-    return forgetter.forget(facts, phrases=phrases)
 
 
 def _tell(context: ReplContext, receipt: Receipt) -> None:
