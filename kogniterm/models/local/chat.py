@@ -139,8 +139,9 @@ class LocalModel:
         elif not begun and (fixed := self._fixed_answer(turn)) is not None:
             reply = _reply(fixed)
         elif not begun and says_do_it(turn.request) and turn.shown is not None:
-            purpose = say("purpose", language_of(turn.request), request=turn.request)
-            reply = _reply("", command=turn.shown, purpose=purpose)
+            asked, command = turn.shown
+            purpose = say("purpose", language_of(asked), request=asked)
+            reply = _reply("", command=command, purpose=purpose)
         else:
             reply = await self._command(turn, turn.part)
         if not reply.message.tool_calls:
@@ -163,12 +164,12 @@ class LocalModel:
         """Propose a command for `part`, tell of it, or say why not."""
         language = language_of(turn.request)
         found = await self._writer.propose(turn, part)
-        if asks_how(turn.request):
-            return _reply(told(found.command, turn.request), usage=found.usage)
         if found.harmful:
             said = [answer(turn)] if turn.done or turn.failed else []
             said.append(say("harmful", language, command=found.command))
             return _reply("\n\n".join(said), usage=found.usage, done=False)
+        if asks_how(turn.request):
+            return _reply(told(found.command, turn.request), usage=found.usage)
         if found.repeated:
             return _reply(answer(turn), usage=found.usage, done=False)
         purpose = say("purpose", language, request=part)

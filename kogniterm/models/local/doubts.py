@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from kogniterm.models.local.bank import Example
+from kogniterm.models.local.conversation import asks_how
 from kogniterm.models.local.language import plain
 
 _NAME = re.compile(r"[\w~/-]*\.?[\w-]+(?:[./][\w-]+)+/?|(?<![\w.])\.[a-z]\w*|[\w-]+/(?!\w)")
@@ -104,7 +105,7 @@ def needless_harm(request: str, command: str) -> bool:
     """
     if _SWEEPS.search(command):
         return True
-    if _QUESTION.match(plain(request)) and _CHANGES.search(command):
+    if _QUESTION.match(plain(request)) and not asks_how(request) and _CHANGES.search(command):
         return True
     if not _DESTROYS.search(command):
         return False

@@ -56,7 +56,8 @@ class TurnSoFar:
     """A turn: the person's words, data piped in, its parts, and the commands up to now.
 
     `previous` is the turn before it, as (request, command), when the words go on from there
-    ("and in the tests folder?"). `shown` is the command that the turn before only told of.
+    ("and in the tests folder?"). `shown` is the command that the turn before only told of,
+    with what had been asked.
     """
 
     request: str
@@ -65,7 +66,7 @@ class TurnSoFar:
     done: tuple[Ran, ...]
     failed: tuple[Ran, ...]
     previous: tuple[str, str] | None = None
-    shown: str | None = None
+    shown: tuple[str, str] | None = None
 
     @property
     def part(self) -> str | None:
@@ -120,14 +121,16 @@ def told(command: str, request: str) -> str:
     return f"{say('would', language)}\n\n```sh\n{command}\n```\n\n{say('do_it', language)}"
 
 
-def _shown(messages: Sequence[BaseMessage]) -> str | None:
-    """The command that the last answer told of without running it."""
-    answers = [str(message.text) for message in messages[-1:] if message.type == "ai"]
-    for text in answers:
-        found = _TOLD.match(text)
-        if found and any(text.startswith(SENTENCES["would"][name]) for name in LANGUAGES):
-            return found.group(1)
-    return None
+def _shown(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
+    """What was asked and the command that the last answer told of without running it."""
+    asked = [message for message in messages if message.type == "human"]
+    if not asked or messages[-1].type != "ai":
+        return None
+    text = str(messages[-1].text)
+    found = _TOLD.match(text)
+    if found is None or not any(text.startswith(SENTENCES["would"][name]) for name in LANGUAGES):
+        return None
+    return words_of_person(str(asked[-1].text)), found.group(1)
 
 
 def commands_run(messages: Sequence[BaseMessage]) -> list[Ran]:

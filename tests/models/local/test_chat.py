@@ -101,7 +101,10 @@ async def test_command_that_was_told_is_proposed_when_asked_for(unloaded: LocalM
     question = HumanMessage("how do I see hidden files?")
     shown = AIMessage(told("ls -a", "how do I see hidden files?"))
     reply = await ask(unloaded, question, shown, HumanMessage("do it"))
-    assert reply.message.tool_calls[0]["args"]["command"] == "ls -a"
+    assert reply.message.tool_calls[0]["args"] == {
+        "command": "ls -a",
+        "purpose": "For your request: “how do I see hidden files?”",
+    }
     reply = await ask(unloaded, HumanMessage("hello"), AIMessage("Hello."), HumanMessage("do it"))
     assert "no command of the last answer" in str(reply.message.text)
 

@@ -39,6 +39,7 @@ def test_harm_nobody_asked_for_is_noticed(request_text: str, command: str) -> No
         ("delete the .tmp files", "rm -- *.tmp"),
         ("get rid of old logs", "find . -name '*.log' -mtime +30 -delete"),
         ("borra la carpeta x", "rm -r x"),
+        ("how do I make run.sh executable?", "chmod +x run.sh"),
         ("replace a with b in x.txt", "sed -i 's/a/b/g' x.txt"),
         ("which files are in move?", "ls mv; sort -i x"),
         ("delete everything in here", "rm -rf ./* && rm -r ../old"),
