@@ -78,6 +78,7 @@ def prompt_layout(front: PromptFront) -> Parts:
     menu = CompletionsMenu(max_height=MENU_ROWS, scroll_offset=1)
     root = HSplit(
         [
+            _shown(Window(height=1), lambda: _gap(front)),
             _shown(Window(FormattedTextControl(lambda: _live(front)), dont_extend_height=True),
                    lambda: bool(_live_lines(front))),
             _shown(question, lambda: front.question_open),
@@ -119,6 +120,12 @@ def _room(front: PromptFront) -> int:
 
 def _live_lines(front: PromptFront) -> list[str]:
     return front.live_lines(_columns() - 1, _room(front))
+
+
+def _gap(front: PromptFront) -> bool:
+    """Whether an empty line sets the prompt off: where a sent line will have one above it, so
+    that sending it moves nothing."""
+    return not (front.after_blank or front.question_open or _live_lines(front))
 
 
 def _live(front: PromptFront) -> StyleAndTextTuples:

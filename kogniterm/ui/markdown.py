@@ -12,6 +12,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from kogniterm.ui.clean import clean
+from kogniterm.ui.code_style import code_style
 from kogniterm.ui.theme import Theme
 
 
@@ -31,7 +32,11 @@ class _Code(CodeBlock):
         code = str(self.text).rstrip()
         yield Padding(
             Syntax(
-                code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default"
+                code,
+                self.lexer_name,
+                theme=code_style(self.theme),
+                word_wrap=True,
+                background_color="default",
             ),
             (0, 0, 0, 2),
         )

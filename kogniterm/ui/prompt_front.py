@@ -91,6 +91,7 @@ class TerminalFront(PromptFront):
                 color=preferences.color,
             )
         )
+        self.after_blank = True
 
     def exit(self, status: int) -> None:
         """Leave. An answer that is still on its way must not meet the shell."""

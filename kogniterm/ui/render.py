@@ -137,7 +137,8 @@ class ScreenSink:
         """The live region: at most `rows` lines of at most `columns` cells."""
         if not self.running and self.frame is None:
             return []
-        status = [self._status.line(self.painter, columns)] if self.running else []
+        timed = self.frame is None
+        status = [self._status.line(self.painter, columns, timed=timed)] if self.running else []
         room = rows - len(status)
         plan: list[str] = []
         if self.plan is not None and self.running and room >= 6:

@@ -54,15 +54,16 @@ class Status:
         """Seconds since the turn began."""
         return self._clock() - self._started
 
-    def line(self, painter: Painter, width: int) -> str:
-        """The line as drawn now."""
+    def line(self, painter: Painter, width: int, *, timed: bool = True) -> str:
+        """The line as drawn now; without its time where that stands elsewhere."""
         text = Text()
         frames = SPINNER if painter.unicode else ASCII_SPINNER
         frame = frames[int(self._clock() / _FRAME_SECONDS) % len(frames)]
         text.append(f"{frame} ", "accent")
         if self.retry is None:
-            text.append(f"{self.activity} ", "")
-            text.append(duration(self._clock() - self._since), "muted")
+            text.append(self.activity)
+            if timed:
+                text.append(f" {duration(self._clock() - self._since)}", "muted")
         else:
             text.append(self._retry_text(self.retry), "warn")
         used = self.usage.input + self.usage.output

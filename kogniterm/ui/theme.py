@@ -42,7 +42,7 @@ _PLAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Styles by role, in rich's words. `code` names the pygments style of code blocks."""
+    """Styles by role, in rich's words. `code` names the style of code blocks."""
 
     name: str
     styles: dict[str, str]
@@ -62,8 +62,8 @@ _THEMES = {
     theme.name: theme
     for theme in (
         _theme("dark", _DARK, "ansi_dark", (64, 224, 255), (200, 120, 255)),
-        _theme("light", _LIGHT, "ansi_light", (0, 90, 200), (150, 30, 160)),
-        _theme("auto", _EITHER, "ansi_dark", (0, 160, 200), (160, 80, 200)),
+        _theme("light", _LIGHT, "light", (0, 90, 200), (150, 30, 160)),
+        _theme("auto", _EITHER, "either", (0, 160, 200), (160, 80, 200)),
         _theme("plain", _PLAIN, "bw", (0, 0, 0), (0, 0, 0)),
     )
 }

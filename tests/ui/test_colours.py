@@ -1,0 +1,132 @@
+"""The same screens in a dark and in a light terminal, colours included.
+
+A golden file holds what tmux has on its screen, each change of style in brackets:
+`UPDATE_SCREENS=1 pytest tests/ui/test_colours.py` writes them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+
+import pyte
+import pytest
+
+from tests.ui.test_screens import DATA, PATIENCE_SECONDS, Tmux
+
+UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
+ROWS, COLUMNS = 44, 80
+SCRIPT = """\
+replies:
+  - run: rm -r draft
+    purpose: Remove the draft folder
+  - |
+    # What was done
+
+    The folder **draft** is gone; `notes.txt` stays. See [the guide](https://example.org).
+
+    - one thing
+    - another *thing*
+
+    > Nothing else was touched.
+
+    ```python
+    def greet(name: str) -> str:
+        return f"Hello, {name}!"  # a comment
+    ```
+
+    | file | words |
+    |---|---|
+    | notes.txt | 5 |
+"""
+
+pytestmark = [
+    pytest.mark.tmux,
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
+]
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Tmux]]:
+    opened: list[Tmux] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def painted(terminal: Tmux) -> str:
+    """The screen with its styles, however this tmux words them."""
+    screen = pyte.Screen(COLUMNS, ROWS)
+    screen.set_mode(pyte.modes.LNM)
+    pyte.Stream(screen).feed(terminal._tmux("capture-pane", "-e", "-p").rstrip("\n"))
+    lines = [_line(screen.buffer[row]) for row in range(ROWS)]
+    text = "\n".join(lines).rstrip("\n").replace(terminal.home.name, "kt-home") + "\n"
+    text = re.sub(r"· (\[/\]\[[^]]*\])?[0-9a-f]{8}\b", "· 00000000", text)
+    return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
+
+
+def _line(cells: dict[int, pyte.screens.Char]) -> str:
+    written = "".join(cells[column].data for column in range(COLUMNS)).rstrip()
+    parts, last = [], ""
+    for column in range(len(written)):
+        style = _style(cells[column])
+        if style != last:
+            parts.append(f"[{style}]" if style else "[/]")
+            last = style
+        parts.append(cells[column].data)
+    return "".join(parts)
+
+
+def _style(cell: pyte.screens.Char) -> str:
+    names = [
+        cell.fg if cell.fg != "default" else "",
+        "on " + cell.bg if cell.bg != "default" else "",
+    ]
+    flags = ("bold", "italics", "underscore", "reverse")
+    return " ".join(filter(None, [*names, *(flag for flag in flags if getattr(cell, flag))]))
+
+
+def same(terminal: Tmux, name: str, words: str) -> str:
+    """Wait until the screen equals the golden one called `name`; returns it."""
+    file = DATA / f"{name}.styled.txt"
+    terminal.until(words)
+    if UPDATE:
+        terminal.settled()
+        file.write_text(painted(terminal), encoding="utf-8")
+    golden = file.read_text(encoding="utf-8")
+    end = time.monotonic() + PATIENCE_SECONDS
+    while (text := painted(terminal)) != golden and time.monotonic() < end:
+        time.sleep(0.05)
+    assert text == golden
+    return text
+
+
+@pytest.mark.parametrize(("theme", "colorfgbg"), [("dark", "15;0"), ("light", "0;15")])
+def test_each_background_has_its_colours(terminals: list[Tmux], theme: str, colorfgbg: str) -> None:
+    terminal = Tmux(
+        COLUMNS, ROWS, "--no-sandbox", "--memory", "off", "--model", "scripted:colours.yaml",
+        COLORFGBG=colorfgbg,
+    )  # fmt: skip
+    terminals.append(terminal)
+    (terminal.project / "colours.yaml").write_text(SCRIPT)
+    terminal.until("scripted:")
+    terminal.keys("Tidy up", "Enter")
+    same(terminal, f"{theme}-question", "[y] approve")
+    terminal.keys("y")
+    same(terminal, f"{theme}-answer", "tokens in")
+
+
+def test_the_two_differ_and_the_light_one_has_nothing_bright() -> None:
+    def styles(name: str) -> set[str]:
+        text = (DATA / f"{name}.styled.txt").read_text(encoding="utf-8")
+        return {word for style in re.findall(r"\[([a-z0-9 ]+)\]", text) for word in style.split()}
+
+    dark = styles("dark-question") | styles("dark-answer")
+    light = styles("light-question") | styles("light-answer")
+    assert "cyan" in dark
+    assert "blue" in light
+    # Yellow and cyan cannot be read on white.
+    assert not {"brown", "cyan", "white", "brightbrown", "brightcyan", "brightwhite"} & light
