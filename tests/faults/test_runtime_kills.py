@@ -196,6 +196,7 @@ def test_no_kill_at_any_point_repeats_or_loses_anything(forge: Forge, tmp_path: 
     assert session.wrong == []
     assert missed == []
     assert session.told > len(EVERY_POINT)
+    assert session.unknown > 0  # `after-intent` falls between an intent and its outcome
 
 
 def test_no_kill_at_a_random_moment_repeats_or_loses_anything(forge: Forge, tmp_path: Path) -> None:
@@ -215,8 +216,7 @@ def test_no_kill_at_a_random_moment_repeats_or_loses_anything(forge: Forge, tmp_
         session.check(started)
     settle(session)
     assert session.wrong == []
-    assert killed > RANDOM_KILLS * 2 // 3
-    assert session.unknown > 0  # some kills fell between an intent and its outcome
+    assert killed  # how many meet a program that still runs is the machine's affair
 
 
 def is_over(started: Started) -> bool:
