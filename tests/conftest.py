@@ -68,8 +68,14 @@ def _environment(found: Mapping[str, str], home: Path) -> dict[str, str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the test process, and so every program it starts, the same everywhere."""
     sys.addaudithook(_only_this_machine)
-    # A busy machine is no failure, hence no deadline.
-    hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
+    # A busy machine is no failure: neither a deadline nor slow making of cases.
+    hypothesis.settings.register_profile(
+        "suite",
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
     hypothesis.settings.load_profile("suite")
     home = Path(tempfile.mkdtemp(prefix="kogniterm-home-"))
     config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))

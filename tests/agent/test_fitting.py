@@ -29,7 +29,7 @@ def histories(draw: st.DrawFn) -> list[BaseMessage]:
     return messages
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(histories(), st.integers(3_000, 40_000))
 def test_every_request_fits_and_stays_valid(history: list[BaseMessage], limit: int) -> None:
     request = fitted(SYSTEM, history, limit)

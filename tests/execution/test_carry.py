@@ -38,7 +38,8 @@ def octal(value: bytes) -> str:
 
 @given(st.lists(ANY_BYTES, min_size=1, max_size=4), st.sampled_from(["-x", "-a", "-A", "--", "-r"]))
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_value_survives(executor: CommandExecutor, values: list[bytes], flag: str) -> None:
     name = f"v{next(NAMES)}"

@@ -26,7 +26,7 @@ def test_clipping_counts_what_it_leaves_out(text: str, limit: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=4000), max_size=40))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_the_file_holds_every_byte(tmp_path_factory: object, chunks: list[bytes]) -> None:
     folder: Path = tmp_path_factory.mktemp("out")  # type: ignore[attr-defined]  # pytest's own
     keeper = OutputKeeper(folder / "f", OutputLimits(), (40, 120))

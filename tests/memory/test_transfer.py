@@ -128,7 +128,10 @@ def sealed(lines: list[str]) -> list[str]:
     return [*lines, json.dumps({"type": "end", "sha256": digest})]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     st.lists(
         st.builds(
