@@ -138,6 +138,13 @@ class SessionContext:
                 session_id=self.session_id,
             )
 
+    def record_plan(self, task: str, steps: str, *, ok: bool, note: str = "") -> None:
+        """Keep how a plan ended, good or bad, unless nothing may be written."""
+        if self.mode == "full":
+            self.memory.learnings.record_plan(
+                task, steps, ok=ok, note=note, session_id=self.session_id
+            )
+
     def last_recalled(self) -> recall.MemoryContext:
         """What of memory went into the last turn: what `/why` shows."""
         return self._last

@@ -20,6 +20,9 @@ from kogniterm.protocols import Clock
 MOST_KEPT = 500
 """Lessons per project; the oldest go first, those that went well before those that failed."""
 
+PLAN = "plan: "
+"""How the shape of a plan begins; the rest are its steps."""
+
 _SUBCOMMANDS = re.compile(
     r"git|docker|podman|kubectl|helm|npm|pnpm|yarn|pip|pipx|uv|cargo|go|make|apt|apt-get|dnf|brew|"
     r"systemctl|poetry|python[\d.]*|node|npx|terraform|ansible|gh|conda"
@@ -59,9 +62,30 @@ class Learnings:
 
         Of `note`, which may be the command's output, only the line that tells the error is kept.
         """
+        self._keep(
+            task, command_shape(command), ok, exit_code, seconds, error_line(note), session_id
+        )
+
+    def record_plan(
+        self, task: str, steps: str, *, ok: bool, note: str = "", session_id: str = ""
+    ) -> None:
+        """Keep how a plan for `task` ended: its steps in one line, and what went wrong."""
+        note = "" if is_order(note) else note
+        self._keep(task, f"{PLAN}{steps}", ok, None, 0.0, note, session_id)
+
+    def _keep(
+        self,
+        task: str,
+        shape: str,
+        ok: bool,
+        exit_code: int | None,
+        seconds: float,
+        note: str,
+        session_id: str,
+    ) -> None:
         task = _short(self._redact(task), 300)
-        shape = _short(self._redact(command_shape(command)), 200)
-        note = _short(self._redact(error_line(note)), 200)
+        shape = _short(self._redact(shape), 400 if shape.startswith(PLAN) else 200)
+        note = _short(self._redact(note), 200)
         with self._sql.transaction():
             touched = self._sql.run(
                 "UPDATE outcomes SET times = times + 1, created = ?, seconds = ?, note = ? "

@@ -230,7 +230,7 @@ def _lesson_line(lesson: Lesson) -> str:
 
 def _lesson_used(lesson: Lesson) -> Used:
     why = Text("a similar task ended this way")
-    return Used(f"l{lesson.id}", lesson.task, why, 1.0)
+    return Used(f"l{lesson.id}", f"{lesson.task}: {lesson.shape}", why, 1.0)
 
 
 def _quoted(text: str) -> str:

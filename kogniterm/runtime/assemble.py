@@ -224,7 +224,7 @@ def _memory(
     reader = None if model.info.one_command or model.info.provider == "scripted" else model
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
     examples = _examples(settings, paths, state)
-    return MemoryDesk(context, journal, Path(state.folder), clock, examples)
+    return MemoryDesk(context, journal, Path(state.folder), clock, examples, seen=state.seq)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -15,6 +15,7 @@ from kogniterm.memory.project import scan
 from kogniterm.memory.records import Message
 from kogniterm.protocols import Clock
 from kogniterm.runtime.examples import ExampleDesk
+from kogniterm.runtime.plan_lesson import plan_lesson
 from kogniterm.sessions.journal import Journal
 from kogniterm.sessions.records import InputReceived, TurnEnded
 from kogniterm.types import CommandResult, UserInput
@@ -32,7 +33,10 @@ CLOSING_SECONDS = 8.0
 
 @dataclass(slots=True)
 class MemoryDesk:
-    """What a session does with memory. Failures are logged: memory must not stop a turn."""
+    """What a session does with memory. Failures are logged: memory must not stop a turn.
+
+    `seen` is the last record of the turns before.
+    """
 
     context: SessionContext
     journal: Journal
@@ -40,6 +44,7 @@ class MemoryDesk:
     clock: Clock
     examples: ExampleDesk | None = None
     task: str = ""
+    seen: int = 0
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
 
     def recall(self, user_input: UserInput) -> str:
@@ -69,11 +74,23 @@ class MemoryDesk:
 
     def turn_ended(self, answer: str) -> None:
         """Learn from the turn on a task of its own, off the answer path."""
+        self._learn_plan()
         if self.examples is not None:
             self.examples.turn_ended(self.journal)
         task = asyncio.ensure_future(self._learn(answer, ending=False))
         self._learning.add(task)
         task.add_done_callback(self._learning.discard)
+
+    def _learn_plan(self) -> None:
+        """Keep how the turn's plan ended, for similar tasks."""
+        first, self.seen = self.seen + 1, self.journal.state.seq
+        lesson = plan_lesson(self.journal.records(first))
+        if lesson is None:
+            return
+        with self._quietly("the outcome of the plan could not be kept"):
+            self.context.record_plan(
+                self.task or lesson.goal, lesson.steps, ok=lesson.ok, note=lesson.note
+            )
 
     async def finish(self) -> None:
         """Let what is being learnt end, learn the rest, within a bounded time."""

@@ -55,6 +55,58 @@ async def test_a_secret_never_becomes_an_example(make_flow: MakeFlow, tmp_path: 
     assert learned(tmp_path) == []
 
 
+# --- what plans teach -------------------------------------------------------------------------
+
+SHIP = """
+replies:
+  - plan: {goal: Ship it, steps: [{id: s1, what: Build the shop}, {id: s2, what: Upload it}]}
+  - run: 'true'
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - plan:
+      goal: Ship it
+      reason: "no network (token %s)"
+      steps: [{id: s3, what: Copy it to a stick}]
+  - run: 'exit 3'
+  - calls: [{tool: complete_step, arguments: {step: s3, status: failed, note: the stick is full}}]
+  - text: It did not work.
+"""
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def recalled(flow: Flow) -> str:
+    return "\n".join(text for text in flow.shown if "<memory" in text)
+
+
+async def test_how_a_plan_ended_is_offered_when_a_similar_task_comes(make_flow: MakeFlow) -> None:
+    flow = make_flow(SHIP % SECRET)
+    assert (await flow.run("ship the shop")).exit_code == 1
+    await flow.session.finish()  # type: ignore[union-attr]
+    flow.close()
+    later = make_flow()
+    await later.run("please ship the shop again")
+    told = recalled(later)
+    assert "plan: Build the shop › Copy it to a stick (failed)" in told
+    assert "changed because no network" in told
+    assert "Copy it to a stick failed: the stick is full" in told
+    assert SECRET not in told
+    desk = later.session.memory  # type: ignore[union-attr]
+    assert desk is not None
+    assert any("plan: Build the shop" in used.text for used, _fact in desk.context.why())
+
+
+@pytest.mark.parametrize("memory", ["off", "session"])
+async def test_plans_teach_nothing_where_nothing_may_be_kept(
+    make_flow: MakeFlow, memory: str
+) -> None:
+    flow = make_flow(SHIP % "x", memory=memory)
+    await flow.run("ship the shop")
+    await flow.session.finish()  # type: ignore[union-attr]
+    flow.close()
+    later = make_flow()
+    await later.run("please ship the shop again")
+    assert "plan:" not in recalled(later)
+
+
 # --- models without tool calls ---------------------------------------------------------------
 
 TEXT = """
