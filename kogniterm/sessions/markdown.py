@@ -91,7 +91,7 @@ def _of_agent(update: NodeUpdate) -> Iterator[str]:
         text = content_of(message).strip()
         if message.type == "human" and text:
             yield f"*A sub-agent is told:*\n\n{_quoted(text)}\n\n"
-        elif text and (message.type != "ai" or getattr(message, "tool_calls", ())):
+        elif text and (message.type != "ai" or getattr(message, "tool_calls", False)):
             yield text + "\n\n"
 
 

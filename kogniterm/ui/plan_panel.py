@@ -92,6 +92,7 @@ def _details(step: PlanStep) -> Iterator[Text]:
         (_("expected"), step.expect),
         (_("uses"), ", ".join(step.inputs)),
         (_("tools"), ", ".join(step.tools)),
+        (_("sub-agent"), step.delegate or ""),
         (_("check"), check_text(step.check) if step.check is not None else ""),
         (_("else"), step.fallback),
     ):

@@ -159,6 +159,37 @@ replies:
     assert answer.text == "It is blue."
 
 
+ACTING = """
+name: r
+nodes:
+  - {id: make, agent: Make a note., tools: run}
+  - {id: see, command: cat note}
+"""
+MAKING = """
+replies:
+  - {when: {last_contains: Make a note.}, run: echo kept >note}
+  - {when: {last_contains: "[exit 0]"}, text: Made.}
+  - {when: {last_contains: refused}, run: echo otherwise >note}
+  - {when: {last_contains: "[exit 0]"}, text: Made otherwise.}
+"""
+
+
+async def test_a_sub_agent_node_acts_through_the_same_approval(make_flow: MakeFlow) -> None:
+    flow = make_flow(MAKING, decisions=[yes, yes])
+    assert (await cook(flow, ACTING)).text == "kept"
+    assert [e.request.agent_task for e in flow.of(events.ActionProposed)] == ["Make a note.", ""]
+    assert flow.session is not None
+    assert flow.session.state.agents == {}
+    assert flow.shown[1:3] == ["", "Made."]
+
+
+async def test_a_refusal_in_a_sub_agent_node_is_not_the_end_of_the_recipe(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(MAKING, decisions=[no("not so"), yes, yes])
+    assert (await cook(flow, ACTING)).text == "otherwise"
+
+
 async def test_budgets_hold(make_flow: MakeFlow) -> None:
     flow = make_flow(max_commands=1)
     recipe = "{name: r, nodes: [{id: a, command: 'true'}, {id: b, command: touch x}]}"
