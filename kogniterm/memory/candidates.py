@@ -60,13 +60,15 @@ _WISH = re.compile(
 )
 _ORDER = re.compile(
     r"^\W*(?:please\s+)?(?:ignore|disregard|forget|run|execute|always|never|you (?:must|should|are|"
-    r"will)|do not|don't|make sure|act as|from now on|system\s*:|ignora|olvida|ejecuta|siempre|"
-    r"nunca|debes|tienes que|a partir de ahora)\b",
+    r"will)|do not|don't|make sure|act as|from now on|system\s*:|install|delete|approve|disable|"
+    r"ignora|olvida|ejecuta|siempre|nunca|debes|tienes que|a partir de ahora|instala|borra|"
+    r"aprueba|desactiva|act[uú]a como|aseg[uú]rate|no (?:pidas|preguntes|ejecutes))\b",
     re.IGNORECASE,
 )
 _PASSING = re.compile(
-    r"\b(?:right now|at the moment|just now|today|tonight|this (?:minute|morning|afternoon)|"
-    r"ahora mismo|en este momento|hoy|esta (?:mañana|tarde|noche))\b",
+    r"\b(?:right now|at the moment|just now|for now|today|tonight|"
+    r"this (?:minute|morning|afternoon)|ahora mismo|en este momento|por ahora|de momento|hoy|"
+    r"esta (?:mañana|tarde|noche))\b",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
@@ -163,13 +165,14 @@ def check(
     confidence = _number(raw.get("confidence"))
     if confidence < CONFIDENCE_FLOOR:
         return Rejection(text, Text("it is a guess"))
-    if _ORDER.search(text):
+    explicit = explicit_wish(own_words(message)) is not None
+    if _ORDER.search(text) and not explicit:
         return Rejection(text, Text("it is an instruction, not a statement"))
     if raw.get("transient") is True or _PASSING.search(text):
         return Rejection(text, Text("it will not matter later"))
     category = str(raw.get("category", ""))
     relation = str(raw.get("relation", ""))
-    source: Source = "explicit" if explicit_wish(own_words(message)) else "inferred"
+    source: Source = "explicit" if explicit else "inferred"
     known = raw.get("known")
     return Proposal(
         Candidate(
@@ -206,8 +209,7 @@ def _source(quote: str, persons: Sequence[Message]) -> Message | None:
 def _rests_on(text: str, quote: str) -> bool:
     """Whether text and quote share a telling word, or one that answers for it."""
     said = set(words.terms(quote))
-    related = words.related_stems()
-    return any(term in said or related.get(term, frozenset()) & said for term in words.terms(text))
+    return any(term in said or words.answering(term) & said for term in words.terms(text))
 
 
 def _names(value: object) -> tuple[str, ...]:

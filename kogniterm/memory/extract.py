@@ -70,15 +70,20 @@ class Extractor:
         return await self._with_model(self._model, notes, messages, new)
 
     def _without_model(self, notes: SessionNotes, new: Sequence[Message]) -> Extraction:
-        changes: list[Change] = []
         with self._memory.repository.transaction():
-            for message in new:
-                wish = candidates.explicit_wish(candidates.own_words(message))
-                if message.role == "person" and wish:
-                    known = told.same_as(wish, self._told(notes, [message]), quotes=False)
-                    changes.append(self._remember_wish(wish, notes.session_id, message, known))
+            changes = self._wishes(notes, new)
             self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
         return Extraction(tuple(changes))
+
+    def _wishes(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Change]:
+        """Store what the person asked in so many words to remember, as they said it."""
+        changes: list[Change] = []
+        for message in messages:
+            wish = candidates.explicit_wish(candidates.own_words(message))
+            if message.role == "person" and wish:
+                known = told.same_as(wish, self._told(notes, [message]), quotes=False)
+                changes.append(self._remember_wish(wish, notes.session_id, message, known))
+        return changes
 
     def _remember_wish(
         self, wish: str, session_id: str, message: Message, known: Fact | None
@@ -118,6 +123,13 @@ class Extractor:
         stored = self._told(notes, persons)
         with self._memory.repository.transaction():
             changes = self._store(proposals, known, stored)
+            # A wish is the person's to make, whatever the model thinks of it.
+            heard = {
+                proposal.candidate.origin.seq
+                for proposal, change in zip(proposals, changes, strict=True)
+                if change.kind != "rejected"
+            }
+            changes += self._wishes(notes, [one for one in persons if one.seq not in heard])
             named = notes.with_names(reading.entities, reading.intents)
             self._memory.sessions.save(replace(named, cursor=_last(notes, new)))
         rejected = [one for one in checked if isinstance(one, Rejection)]

@@ -141,6 +141,15 @@ def translated_stems(spoken: Language) -> Mapping[str, frozenset[str]]:
     return {one: frozenset(others - {one}) for one, others in found.items()}
 
 
+def answering(stem: str) -> frozenset[str]:
+    """Stems that may stand for `stem`: related words and words of the other language."""
+    translated = (
+        translated_stems("en").get(stem, frozenset()),
+        translated_stems("es").get(stem, frozenset()),
+    )
+    return related_stems().get(stem, frozenset()).union(*translated)
+
+
 def _sides(line: list[str]) -> tuple[list[str], list[str]]:
     bar = line.index("|")
     return line[:bar], line[bar + 1 :]
