@@ -200,7 +200,7 @@ def _names_bash_runs(command: str, folder: Path) -> set[str]:
     script.write_text(hook + command)
     subprocess.run(
         [_BASH or "bash", "--norc", str(script)], cwd=folder, env={"PATH": str(folder / "none")},
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
     )  # fmt: skip
     return set(log.read_text().split())
 

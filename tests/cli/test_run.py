@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kogniterm.execution.processes import process_state
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
@@ -21,6 +22,12 @@ replies:
   - text: It said greetings-42.
 """
 AUTO = ("--auto-approve", "--no-sandbox", "--plan", "never")
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    state = process_state(pid)
+    return state is not None and state.state not in "ZX"
 
 
 def result_of(stdout: str) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def test_a_signal_ends_the_command_and_the_run(
     started.send(number)
     assert started.wait() == status, started.err.read_text()
     assert result_of(started.out.read_text())["stop"] == "interrupted"
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not alive(pid))
     assert "Traceback" not in started.err.read_text()
 
 

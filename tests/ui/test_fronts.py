@@ -181,7 +181,7 @@ def test_the_file_index_answers_at_once_and_lists_behind() -> None:
     calls: list[int] = []
 
     def listing() -> list[str]:
-        listed.wait(10)
+        listed.wait(PATIENCE_SECONDS)
         calls.append(1)
         return ["a.py"]
 
@@ -189,11 +189,11 @@ def test_the_file_index_answers_at_once_and_lists_behind() -> None:
     assert index() == []
     assert index() == []
     listed.set()
-    assert arrived.wait(10)
+    assert arrived.wait(PATIENCE_SECONDS)
     assert index() == ["a.py"]
     assert len(calls) == 1
     arrived.clear()
     now[0] += 60
     assert index() == ["a.py"]
-    assert arrived.wait(10)
+    assert arrived.wait(PATIENCE_SECONDS)
     assert len(calls) == 2

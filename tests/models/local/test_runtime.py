@@ -108,6 +108,6 @@ def test_killed_session_leaves_no_worker(library: Path, tmp_path: Path) -> None:
     try:
         gone = select.poll()
         gone.register(worker, select.POLLIN)
-        assert gone.poll(30_000)
+        assert gone.poll(60_000)
     finally:
         os.close(worker)
