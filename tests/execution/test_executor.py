@@ -83,9 +83,9 @@ def executor(tmp_path: Path) -> Iterator[CommandExecutor]:
 
 
 def test_timeout_keeps_the_partial_truth(executor: CommandExecutor) -> None:
-    result = executor.run("a=1; cd /usr; echo before; sleep 600; echo after", timeout=0.5)
+    result = executor.run("a=1; cd /usr; echo before; sleep 600; echo after", timeout=2)
     assert (result.ended, result.exit_code, result.text) == ("timeout", None, "before")
-    assert result.duration >= 0.5
+    assert result.duration >= 2
     assert "sleep" in result.notes[0]
     assert executor.run("echo $a $PWD").text == "1 /usr"
 
@@ -115,12 +115,12 @@ def test_a_full_screen_program_that_is_ended_shows_its_last_screen(
     command = (
         "trap 'printf \"\\033[?1049l\"; exit' TERM; printf '\\033[?1049h\\033[2;3Hmenu'; sleep 600"
     )
-    result = executor.run(command, timeout=0.5)
+    result = executor.run(command, timeout=2)
     assert "  menu" in result.text
 
 
 def test_what_it_waited_for_is_told_at_the_timeout(executor: CommandExecutor) -> None:
-    result = executor.run("read x", timeout=1.6)
+    result = executor.run("read x", timeout=4)
     assert result.ended == "timeout"
     assert result.waiting is not None
     assert result.waiting.kind == "terminal"
