@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kogniterm.errors import UsageError
+from kogniterm.types import DelegateKind
 
 NAME = r"^[a-z][a-z0-9_-]{0,39}$"
 ID = r"^[a-z][a-z0-9_]{0,23}$"
@@ -97,8 +98,8 @@ class Node(_Model):
     purpose: str = ""
     arguments: dict[str, Any] = Field(default_factory=dict)
     may_fail: bool = False
-    tools: list[str] | Literal["read", "search"] | None = None
-    tokens: int = Field(default=40_000, gt=0, le=400_000)
+    tools: list[str] | DelegateKind | None = None
+    tokens: int | None = Field(default=None, gt=0, le=400_000)
     parameters: dict[str, Input] = Field(default_factory=dict)
     next: str | None = None
     then: str | None = None

@@ -51,8 +51,8 @@ class RecipePorts(Protocol):
     async def ask(self, messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]) -> Reply:
         """Ask the session's model."""
 
-    async def agent(self, task: str, tools: str, tokens: int) -> NodeResult:
-        """Let a sub-agent find something out."""
+    async def agent(self, task: str, tools: str, tokens: int | None) -> NodeResult:
+        """Let a sub-agent do a task; without `tokens` its budget is that of its kind."""
 
 
 class RecipeState(TypedDict, total=False):

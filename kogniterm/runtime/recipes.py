@@ -157,10 +157,12 @@ class SessionRecipePorts:
         self.session.record(NodeRan(NodeUpdate("recipe", usage=reply.usage)))
         return reply
 
-    async def agent(self, task: str, tools: str, tokens: int) -> NodeResult:
+    async def agent(self, task: str, tools: str, tokens: int | None) -> NodeResult:
         """Let a sub-agent do a task, as if a model had handed it over."""
         self._may_continue()
-        arguments = {"task": task, "tools": tools, "tokens": tokens}
+        arguments: dict[str, Any] = {"task": task, "tools": tools}
+        if tokens is not None:
+            arguments["tokens"] = tokens
         wish, key, session = parse_task(arguments), _call_id(), self.session
         call = {"name": DELEGATE.name, "args": arguments, "id": key, "type": "tool_call"}
         session.record(NodeRan(NodeUpdate("recipe", (AIMessage("", tool_calls=[call]),))))
