@@ -282,9 +282,9 @@ async def test_silence_beyond_the_deadline_ends_the_call_and_the_connection(
     pieces: int, open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:
     fake_gemini.hang(pieces, *TEXTS)
-    with pytest.raises(ModelTimeoutError, match=r"within 0\.3 s"):
-        await ask(open_gemini(deadline=0.3))
-    assert await asyncio.to_thread(fake_gemini.gone.wait, 10)
+    with pytest.raises(ModelTimeoutError, match=r"within 2 s"):
+        await ask(open_gemini(deadline=2))
+    assert await asyncio.to_thread(fake_gemini.gone.wait, 60)
 
 
 async def test_the_deadline_covers_a_trickle_too(
@@ -293,15 +293,16 @@ async def test_the_deadline_covers_a_trickle_too(
     """Each piece comes in time, the reply never ends: a read timeout alone would not notice."""
     fake_gemini.trickle(event(candidate([{"text": "."}])), every=0.05)
     with pytest.raises(ModelTimeoutError):
-        await ask(open_gemini(deadline=0.4, idle=0.3))
+        await ask(open_gemini(deadline=2.5, idle=2))
 
 
 async def test_silence_beyond_idle_is_asked_again(
     open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:
     fake_gemini.hang(1, *TEXTS)
-    fake_gemini.say("ok")
-    heard = await ask(open_gemini(idle=0.2))
+    for _ in range(3):  # a busy machine may be silent for as long
+        fake_gemini.say("ok")
+    heard = await ask(open_gemini(idle=0.5))
     assert "silent" in str(heard.retries[0].reason)
     assert heard.message.text == "ok"
 

@@ -274,18 +274,25 @@ async def test_leaving_the_stream_closes_the_connection(
     stream = open_one(provider).stream(request("go"))
     await anext(stream)
     await stream.aclose()
-    assert await asyncio.to_thread(fake_gemini.gone.wait, 10)
+    assert await asyncio.to_thread(fake_gemini.gone.wait, 60)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_silence_ends_at_the_deadline_and_is_asked_again_before(
+async def test_silence_beyond_idle_is_asked_again(
     provider: str, open_one: Opener, fake_gemini: FakeGemini
 ) -> None:
-    model = open_one(provider, idle=0.2)
+    model = open_one(provider, idle=0.5)
     fake_gemini.raw(ending="hang")
-    fake_gemini.raw(*spoken(provider, "ok"))
+    for _ in range(3):  # a busy machine may be silent for as long
+        fake_gemini.raw(*spoken(provider, "ok"))
     heard = await ask(model)
     assert "silent" in str(heard.retries[0].reason)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_silence_beyond_the_deadline_ends_the_call(
+    provider: str, open_one: Opener, fake_gemini: FakeGemini
+) -> None:
     late = open_one(provider, deadline=0.2)
     late.preload()
     fake_gemini.raw(ending="hang")
