@@ -165,7 +165,7 @@ async def test_cancelling_in_mid_stream_reaches_the_server(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await asyncio.to_thread(fake_gemini.gone.wait, 10)
+    assert await asyncio.to_thread(fake_gemini.gone.wait, 60)
 
 
 async def test_leaving_the_stream_closes_the_connection(
@@ -175,7 +175,7 @@ async def test_leaving_the_stream_closes_the_connection(
     stream = open_gemini().stream(request("go"))
     await anext(stream)
     await stream.aclose()
-    assert await asyncio.to_thread(fake_gemini.gone.wait, 10)
+    assert await asyncio.to_thread(fake_gemini.gone.wait, 60)
 
 
 async def test_the_server_is_told_the_deadline_not_the_longest_silence(
