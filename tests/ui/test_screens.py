@@ -61,7 +61,7 @@ class Tmux:
         text = "\n".join(lines).strip("\n") + "\n"
         text = re.sub(r"· [0-9a-f]{8} ·", "· 00000000 ·", text)
         text = re.sub(r"\(\d+-\d+, exit", "(0-0, exit", text)
-        return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
+        return without_figures(text)
 
     def until(self, words: str, *, at_the_end: bool = False) -> str:
         """Wait until `words` are there, below everything else if so wanted; the capture."""
@@ -109,6 +109,12 @@ class Tmux:
             timeout=30,
         )
         return done.stdout
+
+
+def without_figures(text: str) -> str:
+    """`text` without times, and without tokens: they count every word of prompts and tools."""
+    text = re.sub(r"\b\d+([.,]\d)?k\b|\b\d+(?= tokens)", lambda found: re.sub(r"\d", "0", found[0]), text)
+    return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
 
 
 @pytest.fixture
