@@ -113,7 +113,9 @@ class Tmux:
 
 def without_figures(text: str) -> str:
     """`text` without times, and without tokens: they count every word of prompts and tools."""
-    text = re.sub(r"\b\d+([.,]\d)?k\b|\b\d+(?= tokens)", lambda found: re.sub(r"\d", "0", found[0]), text)
+    text = re.sub(
+        r"\b\d+([.,]\d)?k\b|\b\d+(?= tokens)", lambda found: re.sub(r"\d", "0", found[0]), text
+    )
     return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
 
 
