@@ -257,14 +257,10 @@ class PromptFront:
         """Write what is finished above the prompt, as part of the frame that follows."""
         if not self._pending:
             return
-        output = self.app.output
-        held = isinstance(output, HeldOutput)
-        if isinstance(output, HeldOutput):
-            output.held = True
+        if isinstance(self.app.output, HeldOutput):
+            self.app.output.hold()
         self.app.renderer.erase()
         self.write_pending()
-        if held and isinstance(output, HeldOutput):
-            output.held = False
 
     def write_pending(self) -> None:
         """Write what is finished where the cursor stands; nothing else may be drawn there."""
@@ -273,6 +269,8 @@ class PromptFront:
         self.app.output.flush()
 
     def _after_render(self, app: Application[int]) -> None:
+        if isinstance(app.output, HeldOutput):
+            app.output.release()
         if app.loop is not None:
             self._drawn = app.loop.time()
         if self._on_ready is not None:

@@ -24,9 +24,25 @@ __all__ = ["FilteredInput", "HeldOutput", "discard_output", "drop_typed_ahead", 
 
 
 class HeldOutput(Vt100_Output):
-    """A VT100 output whose flushes can be held back."""
+    """A VT100 output whose flushes can be held back, so that a frame is one write.
+
+    What was held is wrapped in the marks of a synchronized update (DEC private mode 2026):
+    terminals that know them show the frame at once, the others ignore them.
+    """
 
     held = False
+
+    def hold(self) -> None:
+        """A frame begins."""
+        self.held = True
+        self.write_raw("\x1b[?2026h")
+
+    def release(self) -> None:
+        """The frame is whole, if one was begun."""
+        if self.held:
+            self.held = False
+            self.write_raw("\x1b[?2026l")
+            self.flush()
 
     def flush(self) -> None:
         """Write what is buffered, unless held; to nowhere once the terminal is gone."""

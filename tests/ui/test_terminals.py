@@ -1,0 +1,120 @@
+"""What really goes over the line: screen readers, dumb terminals, no colour, a window that is
+resized or told to stop in the middle of an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.fake_gemini import FakeGemini
+from tests.ui.pty_peer import PtyPeer, peer
+
+OPTIONS = ("--no-sandbox", "--memory", "off")
+SCRIPT = """\
+replies:
+  - when: {last_contains: tidy}
+    run: "echo one; echo two"
+    purpose: Look
+  - text: |
+      # Done
+
+      All is **well**, says `echo`.
+"""
+COLOURS = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
+GEMINI = {"GOOGLE_API_KEY": "a-key", "KOGNITERM_MODEL": "google_genai:gemini-2.5-flash"}
+PARAGRAPHS = [f"Paragraph {n} is long enough to be wrapped at forty columns.\n\n" for n in range(6)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "demo.yaml").write_text(SCRIPT)
+    return tmp_path
+
+
+@pytest.fixture
+def gemini() -> Iterator[FakeGemini]:
+    with FakeGemini() as fake:
+        yield fake
+
+
+def tidied(
+    folder: Path, *, approve: str, environment: Mapping[str, str], columns: int = 80
+) -> PtyPeer:
+    """A session that ran one command and answered; ended."""
+    with peer(
+        folder, *OPTIONS, "--model", "scripted:demo.yaml", environment=environment, columns=columns
+    ) as terminal:
+        terminal.until("scripted:")
+        terminal.send("tidy\r")
+        terminal.until("[y] approve" if approve == "y" else "Your decision")
+        terminal.send(approve)
+        terminal.until("tokens in")
+        terminal.until("All is")
+        terminal.send("\x04")
+        assert terminal.ended() == 0
+        return terminal
+
+
+@pytest.mark.parametrize(
+    "environment", [{"KOGNITERM_SCREEN_READER": "true"}, {"TERM": "dumb"}, {"TERM": "unknown"}]
+)
+def test_plain_lines_hold_no_control_sequence_at_all(
+    folder: Path, environment: dict[str, str]
+) -> None:
+    terminal = tidied(folder, approve="y\r", environment=environment)
+    # Nothing is redrawn and nothing spins: a reader reads every line once, in order. The bell
+    # that calls for an answer is the one control there is.
+    assert b"\x1b" not in terminal.raw
+    lines = terminal.raw.replace(b"\a", b"").replace(b"\r\n", b"\n")
+    assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", lines)
+    text = lines.decode()
+    places = [text.index(words) for words in ("> tidy", "Run this", "$ echo", "exit 0", "All is")]
+    assert places == sorted(places)
+    assert text.count("All is well") == 1
+    assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", text)
+
+
+def test_no_color_keeps_bold_and_drops_colours(folder: Path) -> None:
+    terminal = tidied(folder, approve="y", environment={"NO_COLOR": "1"})
+    assert not COLOURS.search(terminal.raw)
+    assert b"\x1b[1m" in terminal.raw or b"\x1b[0;1m" in terminal.raw
+    with_colour = tidied(folder, approve="y", environment={})
+    assert COLOURS.search(with_colour.raw)
+
+
+def test_the_scrollback_is_left_alone(folder: Path) -> None:
+    terminal = tidied(folder, approve="y", environment={}, columns=60)
+    # Neither the other screen nor a cleared one: what was there before stays.
+    for sequence in (b"\x1b[?1049h", b"\x1b[?47h", b"\x1b[2J", b"\x1b[3J", b"\x1bc"):
+        assert sequence not in terminal.raw
+    assert all(len(line) <= 60 for line in terminal.shown)
+    # Every frame that is begun is ended.
+    assert terminal.raw.count(b"\x1b[?2026h") == terminal.raw.count(b"\x1b[?2026l") > 0
+    # The cursor and the terminal's modes are given back.
+    assert terminal.raw.rfind(b"\x1b[?25h") > terminal.raw.rfind(b"\x1b[?25l")
+    assert terminal.raw.rfind(b"\x1b[?2004l") > terminal.raw.rfind(b"\x1b[?2004h")
+
+
+def test_a_window_resized_while_an_answer_streams(folder: Path, gemini: FakeGemini) -> None:
+    gemini.hang(4, *PARAGRAPHS)
+    environment = {**GEMINI, "GOOGLE_GEMINI_BASE_URL": gemini.url}
+    with peer(folder, *OPTIONS, environment=environment) as terminal:
+        terminal.until("google_genai:gemini-2.5-flash ·")
+        terminal.send("go\r")
+        terminal.until("Paragraph 3")
+        terminal.resize(30, 40)
+        # Drawn anew for forty columns: the toolbar is cut to them.
+        terminal.until(lambda: terminal.shown[-1] == " google_genai:gemini-2.5-flash · manual")
+        terminal.send("\x03")
+        terminal.until("The turn was stopped.")
+        # What was written stays written, once; what was typed comes back.
+        terminal.until("› go")
+        words = " ".join(terminal.text.split())
+        for number in range(4):
+            assert words.count(f"Paragraph {number} is long enough") == 1
+        terminal.send("\x03\x04")
+        assert terminal.ended() == 0
+        assert gemini.gone.wait(60)
