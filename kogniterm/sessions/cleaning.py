@@ -63,6 +63,8 @@ class Cleaner:
                 # What was said with an image tells what the image shows.
                 return [_FORGOTTEN_IMAGE if is_image(block) else block for block in cleaned]
             return cleaned
+        if isinstance(value, dict) and value.keys() == {codec.BYTES}:
+            return self._bytes(value)
         if isinstance(value, dict):
             called = "args" in value or "tool_call_id" in value
             return {
@@ -71,12 +73,18 @@ class Cleaner:
             }
         return value
 
+    def _bytes(self, tagged: dict[str, Any]) -> dict[str, Any]:
+        content = codec.from_plain(tagged).decode("utf-8", "surrogateescape")
+        return codec.to_plain(self.text(content).encode("utf-8", "surrogateescape"))  # type: ignore[no-any-return]  # bytes give a tag
+
     def _key(self, key: str) -> str:
-        return key if key in _names() else self.text(key)
+        return key if key in _names() or key.startswith("__") else self.text(key)
 
 
 def _is_programs(key: str, value: Any, called: bool) -> bool:
     """Whether the value under `key` was chosen by the program; `called`: in a tool call."""
+    if key == "usage_metadata":
+        return True
     if not isinstance(value, str):
         return False
     if key in _PROGRAM_WORDS or key == "id" or key.endswith("_id") or (called and key == "name"):

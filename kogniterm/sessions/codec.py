@@ -43,8 +43,8 @@ KINDS: dict[str, type[RecordBody]] = {
 """The names of the kinds as they are stored. They are part of the format and never change."""
 
 _NAMES = {body: name for name, body in KINDS.items()}
-_BYTES, _TEXT, _AS_IS = "__bytes__", "__text__", "__as_is__"
-_TAGS = {_BYTES, _TEXT, _AS_IS}
+BYTES, _TEXT, _AS_IS = "__bytes__", "__text__", "__as_is__"
+_TAGS = {BYTES, _TEXT, _AS_IS}
 
 
 def kind_of(body: RecordBody) -> str:
@@ -130,7 +130,7 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted((to_plain(item) for item in value), key=dumps)
     if isinstance(value, bytes):
-        return {_BYTES: base64.b64encode(value).decode("ascii")}
+        return {BYTES: base64.b64encode(value).decode("ascii")}
     if hasattr(value, "model_dump"):
         return _plain_message(value)
     return str(value)
@@ -228,8 +228,8 @@ def from_plain(value: Any) -> Any:
     """Undo `to_plain` where no type says what is expected: tags become what they stand for."""
     if isinstance(value, dict):
         if len(value) == 1:
-            if _BYTES in value:
-                return base64.b64decode(value[_BYTES])
+            if BYTES in value:
+                return base64.b64decode(value[BYTES])
             if _TEXT in value:
                 return _read_text(value)
             value = value.get(_AS_IS, value)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import unicodedata
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import ToolMessage
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.forget import forget
 from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.records import Outcome
 from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.stored import insert, new_row, stored_records
 from kogniterm.sessions.transfer import export_lines, import_lines
+from tests.sessions.test_codec import BODIES
 from tests.support.conversation import command_turn, write
 
 SECRET = "clave número 7"
@@ -169,6 +175,40 @@ def test_a_word_of_the_format_costs_no_session_its_shape(
     again = store.open(session)
     write(again, command_turn(4))
     again.close()
+
+
+def test_words_in_every_kind_of_record_go_and_the_record_stays(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    journal = store.create(folder="/", model="m")
+    journal.close()
+    session = journal.state.session_id
+    seq, last = journal.state.seq, load_state(store.backend, session)[0].hash
+    kinds = []
+    for body in BODIES:
+        row = new_row(body, seq, 1.0, last)
+        insert(store.backend, session, row)
+        seq, last = row.seq, row.hash
+        kinds.append(row.kind)
+    artifact = {"raw": f"<<{SECRET}>>".encode()}
+    outcome = Outcome("r77", "finished", ToolMessage("x", tool_call_id="c", artifact=artifact))
+    insert(store.backend, session, new_row(outcome, seq, 1.0, last))
+    words = {
+        word
+        for (payload,) in store.backend.execute("SELECT payload FROM records")
+        for word in re.findall(r"[a-z_]{4,}", payload)
+    }
+    forget(store, [SECRET, *sorted(words)])
+    rows = list(stored_records(store.backend, session, first=2))
+    assert [row.kind for row in rows[: len(kinds)]] == kinds
+    for row in rows:
+        row.record()
+    assert verify(store.backend, session).intact
+    assert b"mero 7" not in b"".join(
+        base64.b64decode(found)
+        for row in rows
+        for found in re.findall(r'"__bytes__":"([^"]*)"', row.payload)
+    )
 
 
 def test_a_damaged_record_is_cleaned_as_it_is(store: SessionStore, session: str) -> None:

@@ -13,7 +13,9 @@ from kogniterm.sessions.backend import SqliteBackend
 from kogniterm.sessions.journal import load_state
 from kogniterm.sessions.markdown import markdown
 from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.stored import insert, new_row
 from kogniterm.sessions.transfer import copy_all, differences, export_lines, fork, import_lines
+from tests.sessions.test_codec import BODIES
 from tests.support.conversation import agent_turn, command_turn, write
 
 
@@ -57,6 +59,26 @@ def test_a_sub_agent_at_work_goes_with_its_session(
     assert state.agents == journal.state.agents
     assert len(state.agents["d1"].messages) == 4
     assert state.pending == journal.state.pending
+    other.close()
+
+
+def test_every_kind_of_record_crosses_byte_for_byte(
+    store: SessionStore, other: SessionStore
+) -> None:
+    journal = store.create(folder="/", model="m")
+    journal.close()
+    session, seq = journal.state.session_id, journal.state.seq
+    ((last,),) = store.backend.execute("SELECT hash FROM records")
+    for body in BODIES:
+        row = new_row(body, seq, 0.1 * seq, last)
+        insert(store.backend, session, row)
+        seq, last = row.seq, row.hash
+    lines = list(export_lines(store, session))
+    import_lines(other, lines)
+    assert list(export_lines(other, session)) == lines
+    assert verify(other.backend, session).intact
+    for table in ("SELECT kind, payload, hash, salt FROM records ORDER BY seq",):
+        assert other.backend.execute(table) == store.backend.execute(table)
     other.close()
 
 
@@ -117,6 +139,22 @@ def test_a_fork_starts_from_a_copy_and_names_its_parent(store: SessionStore, ses
     write(journal, command_turn(3, "Another way"))
     journal.close()
     assert store.find(session).turns == 3
+    assert verify(store.backend, session).intact
+
+
+def test_a_fork_at_each_turn_is_the_session_as_it_was_then(
+    store: SessionStore, session: str
+) -> None:
+    parent, _ = load_state(store.backend, session)
+    for turn in range(4):
+        branch = fork(store, session, turn=turn)
+        state, damaged = load_state(store.backend, branch.id)
+        assert damaged == ()
+        assert tuple(state.messages) == tuple(parent.messages)[: 4 * turn]
+        assert (state.turn, branch.turns) == (turn, turn)
+        assert verify(store.backend, branch.id).intact
+        again = fork(store, branch.id)
+        assert tuple(load_state(store.backend, again.id)[0].messages) == tuple(state.messages)
     assert verify(store.backend, session).intact
 
 
