@@ -30,7 +30,7 @@ from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.examples import ExampleDesk
 from kogniterm.runtime.history_desk import HistoryDesk
 from kogniterm.runtime.instructions import system_message, tell
-from kogniterm.runtime.limits import Limits
+from kogniterm.runtime.limits import Budget, Limits
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.person import person
 from kogniterm.runtime.plans import PlanDesk
@@ -117,7 +117,7 @@ def assemble(
         ),
         system=system_message(journal),
         clock=clock,
-        limits=limits_of(settings),
+        budget=Budget(limits_of(settings)),
         env_hash=_environment_hash(given.environ),
         command_timeout=settings.command_timeout or None,
         open_model=open_model,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kogniterm.types import (
@@ -72,6 +73,13 @@ class ModelAnswered:
     purpose: str
     usage: Usage
     total: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUsed:
+    """How far the turn's budgets are used: (used, limit) by name, of those that have a limit."""
+
+    budgets: Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +211,7 @@ Event = (
     | ThoughtDelta
     | ModelRetried
     | ModelAnswered
+    | BudgetUsed
     | PlanProposed
     | PlanReviewed
     | PlanChanged

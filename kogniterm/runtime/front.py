@@ -34,6 +34,7 @@ def relay(item: ModelEvent | ToolCalled | str, sink: EventSink, count: TurnCount
     if isinstance(item, str):
         count.begin_call(item)
         sink(events.ModelCalled(item, count.steps))
+        sink(events.BudgetUsed(count.budget.shown()))
     elif isinstance(item, TextDelta):
         sink(events.AnswerDelta(item.text))
     elif isinstance(item, ThoughtDelta):
@@ -43,5 +44,6 @@ def relay(item: ModelEvent | ToolCalled | str, sink: EventSink, count: TurnCount
     elif isinstance(item, Reply):
         count.add_usage(item.usage)
         sink(events.ModelAnswered(count.purpose, item.usage, count.usage))
+        sink(events.BudgetUsed(count.budget.shown()))
     else:
         sink(events.ToolRan(item.name, item.arguments, item.observation, item.failed, item.agent))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from kogniterm.types import Text
 
@@ -19,6 +20,42 @@ class Limits:
     output_bytes: int | None = None
 
 
+NOTHING: Mapping[str, float] = dict.fromkeys((field.name for field in fields(Limits)), 0)
+ACTING = ("seconds", "commands", "output_bytes")
+"""The budgets that what is already proposed may use up."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """A session's limits, which may change at any time, and what its turn has spent so far.
+
+    `spent` is given by the turn that runs, or ran last.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    spent: Callable[[], Mapping[str, float]] = lambda: NOTHING
+
+    def over(self) -> Text | None:
+        """Which budget is used up, or None."""
+        return exceeded(self.limits, self.spent())
+
+    def over_acting(self) -> Text | None:
+        """Which budget forbids another command, or None."""
+        used = {**NOTHING, **{name: self.spent()[name] for name in ACTING}}
+        return exceeded(replace(self.limits, steps=None, tokens=None, dollars=None), used)
+
+    def left(self, name: str) -> float | None:
+        """What is left of one budget; None when it has no limit."""
+        limit: float | None = getattr(self.limits, name)
+        return max(limit - self.spent()[name], 0) if limit is not None else None
+
+    def shown(self) -> Mapping[str, tuple[float, float]]:
+        """(used, limit) of every budget that has a limit."""
+        used = self.spent()
+        limits = {field.name: getattr(self.limits, field.name) for field in fields(Limits)}
+        return {name: (used[name], most) for name, most in limits.items() if most is not None}
+
+
 _OVER = {
     "steps": "The budget of {limit} model calls is used up.",
     "seconds": "The time budget of {limit} s is used up.",
@@ -29,7 +66,7 @@ _OVER = {
 }
 
 
-def exceeded(limits: Limits, used: dict[str, float]) -> Text | None:
+def exceeded(limits: Limits, used: Mapping[str, float]) -> Text | None:
     """Which budget is used up, or None. `used` has the names of `Limits`' fields."""
     for name, template in _OVER.items():
         limit = getattr(limits, name)

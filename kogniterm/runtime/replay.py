@@ -27,7 +27,7 @@ from kogniterm.protocols import Clock, EventSink, Executor, Model, Tool
 from kogniterm.runtime.attachments import Attached
 from kogniterm.runtime.compact import compacted
 from kogniterm.runtime.front import Front
-from kogniterm.runtime.limits import Limits
+from kogniterm.runtime.limits import Budget
 from kogniterm.runtime.plans import PlanDesk, plan_context, plan_from_text
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
@@ -159,7 +159,7 @@ class ReplaySession:
     policy: PolicyDesk
     plan_mode: PlanMode = "auto"
     plans: PlanDesk = field(default_factory=PlanDesk)
-    limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     clock: Clock = field(default_factory=NoTime)
     env_hash: str = ""
     command_timeout: float | None = None

@@ -25,12 +25,16 @@ async def run_command(
     session: SessionPorts, request: ActionRequest, command: str, front: Front
 ) -> tuple[CommandResult, bool]:
     """The result, and whether the turn was cancelled meanwhile (the command was then ended)."""
-    watcher = LoopSink(asyncio.get_running_loop(), front.sink, request.id)
+    loop, budget = asyncio.get_running_loop(), session.budget
+    watcher = LoopSink(
+        loop, front.sink, request.id, budget.left("output_bytes"), session.executor.stop
+    )
+    limits = [session.command_timeout, budget.left("seconds")]
     run = partial(
         session.executor.run,
         session.reveal(command),
         env=NO_PAGERS,
-        timeout=session.command_timeout,
+        timeout=min((one for one in limits if one is not None), default=None),
         sink=watcher,
         terminal=front.terminal,
     )
@@ -94,9 +98,21 @@ async def until_done(task: asyncio.Future[CommandResult], stopping: CommandStop)
 
 
 class LoopSink:
-    """Carries output from the executor's thread to the loop, bounded and in few large pieces."""
+    """Carries output from the executor's thread to the loop, bounded and in few large pieces.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sink: EventSink, request_id: str) -> None:
+    A command that has written `most` bytes is ended by `stop`.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sink: EventSink,
+        request_id: str,
+        most: float | None = None,
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._left = most
+        self._stop = stop
         self._loop = loop
         self._sink = sink
         self._request_id = request_id
@@ -107,6 +123,11 @@ class LoopSink:
 
     def output(self, data: bytes) -> None:
         """Called on the executor's thread."""
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left <= 0:
+                self._left = None
+                self._loop.call_soon_threadsafe(self._stop)
         with self._lock:
             self._waiting += data
             excess = len(self._waiting) - MAX_WAITING_BYTES

@@ -29,7 +29,7 @@ from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.compact import compact, has_room
 from kogniterm.runtime.front import Front, Recover
 from kogniterm.runtime.instructions import system_message
-from kogniterm.runtime.limits import Limits, unknown_price
+from kogniterm.runtime.limits import Budget, unknown_price
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.own_command import run_own_command
 from kogniterm.runtime.plans import PlanDesk
@@ -76,7 +76,7 @@ class LiveSession:
     undo: UndoDesk
     system: SystemMessage
     clock: Clock
-    limits: Limits
+    budget: Budget
     env_hash: str
     command_timeout: float | None
     open_model: OpenModels
@@ -161,7 +161,7 @@ class LiveSession:
         """
         if self.plans.only and self.model.one_command:
             raise UsageError("The model {model} is too small to plan.", model=self.model.name)
-        if self.limits.dollars is not None and self.price(Usage()) is None:
+        if self.budget.limits.dollars is not None and self.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         self.asker.ask_now = ask
         await self.open_model.close(but=self.chat_model)  # those left for another one
@@ -236,10 +236,6 @@ class LiveSession:
         """Change when plans are made."""
         self.plan_mode = mode
         self.record(Note.PLAN_MODE.record(mode))
-
-    def use_limits(self, limits: Limits) -> None:
-        """Change the budgets, of the running turn's next model call on too."""
-        self.limits = limits
 
     def offered_tools(self) -> tuple[ToolSpec, ...]:
         """The tools the model may call."""

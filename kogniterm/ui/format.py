@@ -35,3 +35,14 @@ def size(count: int) -> str:
         if value < 999.95:
             return f"{value:.1f} {unit}"
     return f"{value / 1000:.1f} TB"
+
+
+def amount(name: str, value: float) -> str:
+    """So much of a budget, in its unit: 12, 3.4k, 12 s, $0.0123, 50.0 MB."""
+    if name == "seconds":
+        return duration(value)
+    if name == "dollars":
+        return f"${value:.4f}" if value < 1 else f"${value:.2f}"
+    if name == "output_bytes":
+        return size(int(value))
+    return tokens(int(value))

@@ -172,6 +172,13 @@ def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
     return lines
 
 
+def refusal(by: str, reason: str, painter: Painter) -> Text:
+    """The line for a plan that is not worked on."""
+    words = _("You rejected the plan") if by == "person" else _("The plan was refused")
+    line = Text.assemble((f"{painter.symbol('failed')} ", "bad"), (words, "bad"))
+    return line.append(f": {one_line(reason)}" if reason else "", "muted")
+
+
 def same_steps(previous: Plan, plan: Plan) -> bool:
     """Whether only the states differ."""
     return [(s.id, s.what) for _n, s in walk(previous)] == [(s.id, s.what) for _n, s in walk(plan)]

@@ -156,6 +156,7 @@ class ScreenSink:
             ev.ThoughtDelta: self._thought_delta,
             ev.ModelRetried: self._model_retried,
             ev.ModelAnswered: self._model_answered,
+            ev.BudgetUsed: self._budget_used,
             ev.PlanReviewed: self._plan_reviewed,
             ev.PlanChanged: self._plan_changed,
             ev.ToolRan: self._tool_ran,
@@ -219,14 +220,12 @@ class ScreenSink:
         self._status.retry = None
         self.surface.refresh()
 
+    def _budget_used(self, event: ev.BudgetUsed) -> None:
+        self._status.budgets = event.budgets
+
     def _plan_reviewed(self, event: ev.PlanReviewed) -> None:
-        if event.kind != "reject":
-            return
-        words = _("You rejected the plan") if event.by == "person" else _("The plan was refused")
-        line = Text.assemble((f"{self.painter.symbol('failed')} ", "bad"), (words, "bad"))
-        if event.reason:
-            line.append(f": {one_line(event.reason)}", "muted")
-        self.write(line)
+        if event.kind == "reject":
+            self.write(plan_panel.refusal(event.by, event.reason, self.painter))
 
     def _plan_changed(self, event: ev.PlanChanged) -> None:
         previous, self.plan = self.plan or event.previous, event.plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -10,11 +10,13 @@ from rich.text import Text
 from kogniterm.types import Text as Message
 from kogniterm.types import Usage
 from kogniterm.ui.clean import one_line
-from kogniterm.ui.format import duration, tokens
+from kogniterm.ui.format import amount, duration, tokens
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import ASCII_SPINNER, SPINNER, Painter
 
 _FRAME_SECONDS = 0.125
+NEARLY = 0.8
+"""The share of a budget from which it stands out."""
 
 
 @dataclass(slots=True)
@@ -38,12 +40,14 @@ class Status:
         self.retry: Retry | None = None
         self.usage = Usage()
         self.hint = ""
+        self.budgets: Mapping[str, tuple[float, float]] = {}
 
     def start(self) -> None:
         """A turn begins."""
         self._started = self._since = self._clock()
         self.retry, self.hint = None, ""
         self.usage = Usage()
+        self.budgets = {}
 
     def now(self, activity: str) -> None:
         """Something else is happening; the elapsed time starts again."""
@@ -67,12 +71,37 @@ class Status:
         else:
             text.append(self._retry_text(self.retry), "warn")
         used = self.usage.input + self.usage.output
-        if used:
+        if used and "tokens" not in self.budgets:
             text.append(f" · {_('{count} tokens').format(count=tokens(used))}", "muted")
+        for name, words in self._budget_words():
+            text.append(f" · {words}", "warn" if self._nearly(name) else "muted")
         if self.hint:
             text.append(f" · {self.hint}", "muted")
         text.truncate(width, overflow="ellipsis")
         return painter.lines(text, width)[0]
+
+    def _budget_words(self) -> Iterator[tuple[str, str]]:
+        """The budgets that have a limit, time first because it runs by itself."""
+        shown = {
+            "seconds": "{used}",
+            "steps": _("step {used}"),
+            "tokens": _("{used} tokens"),
+            "dollars": "{used}",
+            "commands": _("{used} commands"),
+            "output_bytes": _("{used} output"),
+        }
+        for name, words in shown.items():
+            if name in self.budgets:
+                used, limit = self._of(name)
+                yield name, words.format(used=f"{amount(name, used)}/{amount(name, limit)}")
+
+    def _of(self, name: str) -> tuple[float, float]:
+        used, limit = self.budgets[name]
+        return (self.turn_seconds if name == "seconds" else used), limit
+
+    def _nearly(self, name: str) -> bool:
+        used, limit = self._of(name)
+        return used >= NEARLY * limit
 
     def _retry_text(self, retry: Retry) -> str:
         left = max(retry.due - self._clock(), 0)

@@ -47,6 +47,8 @@ def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) ->
         line.append(f"{painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
         reason = translate(answer.reason) if answer.reason else stop_text(answer.stop)
         line.append(f"{one_line(reason, 400)}\n", "warn" if sign == "warn" else "bad")
+    if answer.stop == "budget":
+        line.append(_("What is done is kept: raise the budget and say to go on.") + "\n", "muted")
     line.append(usage_text(usage, seconds), "muted")
     return line
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -134,11 +135,20 @@ async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> N
 async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: echo 1}, {run: echo 2}, {run: echo 3}, {text: Done.}]")
     repl = Commanded(flow.open())
-    assert "no limit" in await repl.type("/budget tokens off")
-    assert "at most 2" in await repl.type("/budget commands 2")
+    shown = await repl.type("/budget tokens off")
+    assert re.search(r"tokens +0 +none +0\n", shown)
+    for line in ("/budget output_bytes 50MB", "/budget seconds 15min", "/budget tokens 1.5k"):
+        await repl.type(line)
+    assert flow.session is not None
+    limits = flow.session.budget.limits
+    assert (limits.output_bytes, limits.seconds, limits.tokens) == (50_000_000, 900, 1500)
+    await repl.type("/budget tokens off")
+    assert re.search(r"commands +0 +2 +0\n", await repl.type("/budget commands 2"))
     answer = await flow.run()
     assert answer.stop == "budget"
-    for line in ("/budget commands -1", "/budget commands nan", "/budget dollars inf"):
+    assert re.search(r"commands +2 +2 +2\n", await repl.type("/budget"))
+    for line in ("/budget commands -1", "/budget commands nan", "/budget dollars inf",
+                 "/budget seconds 3 weeks", "/budget steps 0.4"):  # fmt: skip
         with pytest.raises(UsageError, match="above 0"):
             await repl.type(line)
     with pytest.raises(UsageError, match="none of"):

@@ -1,9 +1,10 @@
-"""/budget and /cost: what a turn may use up, and what the session has."""
+"""/budget and /cost: what a turn may use up, what it has, and what the session has."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,62 +13,71 @@ from kogniterm.types import Text
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.commands.shown import first_word, write_table
 from kogniterm.ui.context import ReplContext
+from kogniterm.ui.format import amount
 from kogniterm.ui.locale import _
 
-UNITS: Mapping[str, Callable[[str], float]] = {
-    "steps": int,
-    "seconds": float,
-    "tokens": int,
-    "dollars": float,
-    "commands": int,
-    "output_bytes": int,
+WHOLE = frozenset({"steps", "tokens", "commands", "output_bytes"})
+COUNTS: Mapping[str, float] = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
+BYTES: Mapping[str, float] = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9}
+TIMES: Mapping[str, float] = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+UNITS: Mapping[str, Mapping[str, float]] = {
+    "steps": COUNTS,
+    "seconds": TIMES,
+    "tokens": COUNTS,
+    "dollars": {"": 1},
+    "commands": COUNTS,
+    "output_bytes": BYTES,
 }
+"""The budgets, and what may stand behind their numbers: 200k, 15min, 50MB."""
 OFF = "off"
+_AMOUNT = re.compile(r"\$?(\d+(?:[.,]\d+)?)\s*([a-zA-Z]*)")
 
 
 def budget(context: ReplContext, argument: str) -> None:
     """/budget [NAME VALUE|off]."""
     name, value = first_word(argument)
-    session = context.session
+    held = context.session.budget
     if name:
         if name not in UNITS:
             raise UsageError("{value} is none of: {allowed}.", value=name, allowed=", ".join(UNITS))
         changed: dict[str, Any] = {name: _amount(name, value)}
-        session.use_limits(replace(session.limits, **changed))
-    write_table(
-        context,
-        [(one, _shown(getattr(session.limits, one)), _used(context, one)) for one in UNITS],
-        ("accent", "", "muted"),
+        held.limits = replace(held.limits, **changed)
+    turn, session = held.spent(), _session_spent(context)
+    rows = [(_("budget"), _("this turn"), _("limit of a turn"), _("session"))]
+    for one in UNITS:
+        limit = getattr(held.limits, one)
+        most = amount(one, limit) if limit is not None else _("none")
+        rows.append((one, amount(one, turn[one]), most, amount(one, session[one])))
+    write_table(context, rows, ("accent", "", "", "muted"))
+    context.say(
+        Text("/budget NAME VALUE sets the limit of a turn (200k, 15min, 50MB), off lifts it.")
     )
-    context.say(Text("Each limit holds for one turn; /budget NAME VALUE sets it, off lifts it."))
+
+
+def _session_spent(context: ReplContext) -> Mapping[str, float]:
+    from kogniterm.runtime.spent import session_spent
+
+    spent, usage = session_spent(context.session.journal.records())
+    return {**spent, "dollars": context.session.price(usage) or 0.0}
 
 
 def _amount(name: str, value: str) -> float | None:
     if value == OFF:
         return None
-    try:
-        amount = UNITS[name](value)
-    except ValueError:
-        amount = -1
-    if amount <= 0 or not math.isfinite(amount):
+    found = _AMOUNT.fullmatch(value.strip())
+    factor = UNITS[name].get(found[2].lower()) if found is not None else None
+    if found is None or factor is None:
+        units = ", ".join(unit for unit in UNITS[name] if unit)
+        raise UsageError("Give a number above 0, or off. Units: {units}.", units=units or "-")
+    number = float(found[1].replace(",", ".")) * factor
+    if number <= 0 or not math.isfinite(number) or (name in WHOLE and number < 1):
         raise UsageError("Give a number above 0, or off.")
-    return amount
+    return int(number) if name in WHOLE else number
 
 
-def _shown(limit: float | None) -> str:
-    return _("no limit") if limit is None else _("at most {limit}").format(limit=f"{limit:g}")
-
-
-def _used(context: ReplContext, name: str) -> str:
-    """What the whole session has used, where it is counted."""
-    usage = context.session.usage
-    dollars = context.session.price(usage)
-    used = {
-        "steps": str(usage.calls),
-        "tokens": str(usage.input + usage.output),
-        "dollars": f"{dollars:.4f}" if dollars is not None else "",
-    }.get(name)
-    return _("the session has used {amount}").format(amount=used) if used else ""
+def _choices(context: ReplContext) -> Iterable[str]:
+    yield from UNITS
+    yield from (f"{name} {OFF}" for name in UNITS)
 
 
 def cost(context: ReplContext, argument: str) -> None:
@@ -105,7 +115,7 @@ BUDGET = (
         Text("show or set what a turn may use up"),
         budget,
         "[NAME VALUE|off]",
-        choices=lambda context: UNITS,
+        choices=_choices,
     ),
     Command("cost", Text("show the tokens this session has used, and their price"), cost),
 )

@@ -1,0 +1,80 @@
+"""Budgets hold whatever eats them: calls, commands, time, output; and can be raised on the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kogniterm.runtime import events
+from kogniterm.runtime.spent import session_spent
+from kogniterm.types import ActionRequest, Decision
+from tests.flows.conftest import MakeFlow, yes
+
+GO_ON = "replies: [{run: 'echo 1'}, {run: 'echo 2'}, {run: 'echo 3'}, {text: Done.}]"
+
+
+async def test_no_command_runs_beyond_the_budget_of_commands(make_flow: MakeFlow) -> None:
+    script = "replies: [{calls: [{run: echo 1}, {run: echo 2}, {run: touch three}]}, {text: no}]"
+    flow = make_flow(script, max_commands=2)
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("budget", 4)
+    assert len(flow.results) == 2
+    assert not (flow.folder / "three").exists()
+    assert "a budget is used up" in flow.shown[-1]
+    assert (await make_flow().run("go on")).exit_code == 0
+
+
+async def test_a_command_ends_with_the_time_of_its_turn(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: sleep 987}, {text: no}]", max_seconds=0.5)
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("budget", 4)
+    assert [result.ended for result in flow.results] == ["timeout"]
+    assert flow.session.state.pending == ()  # type: ignore[union-attr]
+
+
+async def test_a_model_that_does_not_answer_ends_with_the_time_of_its_turn(
+    make_flow: MakeFlow,
+) -> None:
+    script = "delays: true\nreplies: [{run: 'true'}, {text: Late., delay: 987}]"
+    flow = make_flow(script, max_seconds=2)
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("budget", 4)
+    assert "time budget" in str(answer.reason)
+
+
+async def test_a_flood_of_output_is_ended(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: 'yes'}, {text: no}]", max_output_mb=0.2)
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("budget", 4)
+    assert [result.ended for result in flow.results] == ["stopped"]
+
+
+async def test_a_budget_can_be_raised_while_the_turn_runs(make_flow: MakeFlow) -> None:
+    def raise_it(request: ActionRequest) -> Decision:
+        assert flow.session is not None
+        flow.session.budget.limits = replace(flow.session.budget.limits, steps=9)
+        return yes(request)
+
+    flow = make_flow(GO_ON, decisions=[yes, raise_it, yes], max_steps=2)
+    assert (await flow.run()).text == "Done."
+
+
+async def test_how_far_the_budgets_are_used_is_told(make_flow: MakeFlow) -> None:
+    flow = make_flow(GO_ON, max_steps=9, max_tokens=100_000)
+    answer = await flow.run()
+    last = flow.of(events.BudgetUsed)[-1].budgets
+    assert last["steps"] == (4, 9)
+    assert last["tokens"] == (answer.usage.input + answer.usage.output, 100_000)
+    assert set(last) == {"steps", "tokens"}
+
+
+async def test_a_session_adds_up_its_turns(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: 'echo 1'}, {text: a}, {run: 'echo 22'}, {text: b}]")
+    first, second = await flow.run(), await flow.run("again")
+    assert flow.session is not None
+    spent, usage = session_spent(flow.session.journal.records())
+    assert usage == first.usage + second.usage
+    assert (spent["steps"], spent["commands"]) == (4, 2)
+    assert spent["output_bytes"] == sum(result.output_bytes for result in flow.results)
+    assert spent["seconds"] >= 0
+    turn = flow.session.budget.spent()
+    assert (turn["steps"], turn["commands"]) == (2, 1)
