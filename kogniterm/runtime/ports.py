@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.protocols import Clock, Executor, Model, Tool
-from kogniterm.runtime.limits import Limits, exceeded
+from kogniterm.runtime.limits import Budget
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import RecordBody
 from kogniterm.types import (
@@ -42,7 +42,7 @@ class TurnCount:
     are the model's questions that nobody was there to answer.
     """
 
-    limits: Limits
+    budget: Budget
     clock: Clock
     price: Callable[[Usage], float | None]
     steps: int = 0
@@ -60,6 +60,7 @@ class TurnCount:
 
     def __post_init__(self) -> None:
         self.began = self.clock.monotonic()
+        self.budget.spent = self.spent
 
     def begin_call(self, purpose: str) -> None:
         """A model call begins."""
@@ -76,25 +77,26 @@ class TurnCount:
         self.commands += 1
         self.output_bytes += result.output_bytes
 
+    def spent(self) -> Mapping[str, float]:
+        """What the turn has used so far, by the names of `Limits`' fields."""
+        return {
+            "steps": self.steps,
+            "seconds": self.clock.monotonic() - self.began,
+            "tokens": self.usage.input + self.usage.output,
+            "dollars": self.dollars,
+            "commands": self.commands,
+            "output_bytes": self.output_bytes,
+        }
+
     def may_continue(self) -> Text | None:
         """Why the turn must stop before its next model call, or None."""
-        return exceeded(
-            self.limits,
-            {
-                "steps": self.steps,
-                "seconds": self.clock.monotonic() - self.began,
-                "tokens": self.usage.input + self.usage.output,
-                "dollars": self.dollars,
-                "commands": self.commands,
-                "output_bytes": self.output_bytes,
-            },
-        )
+        return self.budget.over()
 
 
 class SessionPorts(Protocol):
     """A session as its turns see it: pure rules and effects, each behind one name."""
 
-    limits: Limits
+    budget: Budget
     clock: Clock
     chat_model: Model
     plan_mode: PlanMode

@@ -51,6 +51,7 @@ from kogniterm.types import (
     NodeUpdate,
     PlanMode,
     RiskReport,
+    Text,
     UserInput,
     Verdict,
 )
@@ -64,7 +65,7 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
     message `LEFT_OPEN` at a question, the turn stays open: a resume asks it again.
     """
     before = None if session.plans.given is not None else session.state.plan
-    count = TurnCount(session.limits, session.clock, session.price, plan_before=before)
+    count = TurnCount(session.budget, session.clock, session.price, plan_before=before)
     try:
         await recover(session, front, count)
         if user_input is not None:
@@ -72,9 +73,8 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
         elif not session.state.open_turn:
             return nothing_open(front, count)
         while True:
-            if session.state.pending:
-                await settle(session, front, count)
-            end = await _think(session, front, count)
+            over = await settle(session, front, count) if session.state.pending else None
+            end = _out_of_budget(session, over) if over else await _think(session, front, count)
             if session.plans.only and session.state.plan != count.plan_before:
                 cancel_open(session, "only the plan was wanted")
                 answer = planned(session.state, count)
@@ -127,6 +127,23 @@ async def _think(session: SessionPorts, front: Front, count: TurnCount) -> NodeU
     Returns the last node's update, which holds the answer or why the turn must stop.
     """
     await session.make_room(front, count)
+    try:
+        async with asyncio.timeout(session.budget.left("seconds")) as time_left:
+            return await _graph(session, front, count)
+    except TimeoutError:
+        over = session.budget.over()
+        if not time_left.expired() or over is None:
+            raise
+        return _out_of_budget(session, over)
+
+
+def _out_of_budget(session: SessionPorts, over: Text) -> NodeUpdate:
+    """A budget ended the turn while it acted or thought: nothing more is done."""
+    cancel_open(session, "a budget is used up")
+    return NodeUpdate("decide_action", failure=over)
+
+
+async def _graph(session: SessionPorts, front: Front, count: TurnCount) -> NodeUpdate | None:
     state, last = session.state, None
     async for item in think(state.messages, state.plan, session.think_context(count)):
         if isinstance(item, NodeUpdate):
@@ -154,17 +171,20 @@ def _left_for_room(end: NodeUpdate | None) -> bool:
     return end is not None and end.node == "execute_tool"
 
 
-async def settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
+async def settle(session: SessionPorts, front: Front, count: TurnCount) -> Text | None:
     """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it, of
-    the one that asked: a sub-agent may go another way."""
+    the one that asked: a sub-agent may go another way. Returns which budget forbids to go on."""
     for request in session.state.pending:
         if request not in session.state.pending:
             continue
         if request.tool == MAKE_PLAN.name:
             if not await review_plan(session, request, front, count):
                 cancel_open(session, "the plan was changed")
-                return
+                return None
             continue
+        over = session.budget.over_acting()
+        if over is not None:
+            return over
         report, verdict = _judge(session, request, front)
         decision, report = await _decide(session, request, report, verdict, front, count)
         if decision.kind == "reject":
@@ -174,8 +194,9 @@ async def settle(session: SessionPorts, front: Front, count: TurnCount) -> None:
                 cancel_agent(session, request.agent, "an earlier action was refused")
                 continue
             cancel_open(session, "an earlier action was refused")
-            return
+            return None
         await _act(session, request, decision, report, front, count)
+    return None
 
 
 def _judge(
