@@ -62,6 +62,8 @@ def _part(body: RecordBody) -> Iterator[str]:
             yield f"*{decision.kind} by {decision.by}{reason}*\n\n"
         case Intent(command=command):
             yield _fenced(command, "sh")
+        case Outcome(plan=Plan() as plan, result=None):
+            yield _plan(plan)
         case Outcome(result=result, message=message, status=status):
             text = result.text if result is not None else content_of(message)
             if text.strip():
