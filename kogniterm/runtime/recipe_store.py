@@ -11,7 +11,7 @@ from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.agent.recipe import NAME, Recipe, read_recipe, recipe_text
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.sessions.records import NodeRan, Outcome, Record, Requested
-from kogniterm.types import Plan
+from kogniterm.types import Plan, Text
 
 MAX_BYTES = 500_000
 
@@ -41,7 +41,7 @@ class RecipeStore:
             raise UsageError(
                 "There is no recipe {name}; there are: {names}.",
                 name=name,
-                names=", ".join(self.names()) or "none",
+                names=", ".join(self.names()) or Text("none"),
             )
         return read_file(path)
 
@@ -151,6 +151,8 @@ def _worked(records: Iterable[Record]) -> tuple[Plan | None, list[Requested]]:
         elif isinstance(body, Requested):
             asked[body.request.id] = body
         elif isinstance(body, Outcome):
+            if body.plan is not None and _is_another(body.plan, plan):
+                done = []
             plan = body.plan or plan
             request = asked.get(body.request_id)
             if request is not None and _succeeded(body, request):
