@@ -82,12 +82,13 @@ def _clean_session(
     try:
         # Looked at anew: whoever had it open until now may have written.
         rows = _holding(store, info.id, cleaner)
-        with store.backend.transaction(durable=True):
-            digests = {
-                str(row.seq): _replace(store, info.id, row, payload) for row, payload in rows
-            }
+        digests = {str(one.row.seq): codec.payload_digest(one.salt, one.payload) for one in rows}
+        # First the record that accounts for it: a crash in between leaves the words in place,
+        # to be forgotten again, and never a change that nothing explains.
         journal.append(Noted(FORGOTTEN, {"records": digests}), durable=True)
         with store.backend.transaction(durable=True):
+            for one in rows:
+                one.replace(store, info.id)
             store.backend.execute("DELETE FROM turn_texts WHERE session_id = ?", (info.id,))
             store.backend.execute(
                 "UPDATE sessions SET indexed_seq = 0, title = '' WHERE id = ?", (info.id,)
@@ -98,28 +99,32 @@ def _clean_session(
     finally:
         if live is None:
             journal.close()
-    return tuple(row.seq for row, _ in rows)
+    return tuple(one.row.seq for one in rows)
 
 
-def _holding(
-    store: SessionStore, session_id: str, cleaner: Cleaner
-) -> list[tuple[StoredRecord, str]]:
+@dataclass(frozen=True, slots=True)
+class _Cleaned:
+    """A record that held the words, and what takes the place of its content."""
+
+    row: StoredRecord
+    payload: str
+    salt: str
+
+    def replace(self, store: SessionStore, session_id: str) -> None:
+        store.backend.execute(
+            "UPDATE records SET payload = ?, salt = ?, amended = ? "
+            "WHERE session_id = ? AND seq = ?",
+            (self.payload, self.salt, self.row.digest(), session_id, self.row.seq),
+        )
+
+
+def _holding(store: SessionStore, session_id: str, cleaner: Cleaner) -> list[_Cleaned]:
     """The records that hold the words, each with its payload without them."""
     return [
-        (row, payload)
+        _Cleaned(row, payload, secrets.token_hex(8))
         for row in stored_records(store.backend, session_id)
         if (payload := cleaner.payload(row.payload)) != row.payload
     ]
-
-
-def _replace(store: SessionStore, session_id: str, row: StoredRecord, payload: str) -> str:
-    """Put `payload` in the place of the row's; its digest."""
-    salt = secrets.token_hex(8)
-    store.backend.execute(
-        "UPDATE records SET payload = ?, salt = ?, amended = ? WHERE session_id = ? AND seq = ?",
-        (payload, salt, row.digest(), session_id, row.seq),
-    )
-    return codec.payload_digest(salt, payload)
 
 
 def _clean_draft(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:

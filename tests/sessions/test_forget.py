@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import ToolMessage
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import StorageFullError, UsageError
 from kogniterm.sessions.audit import verify
+from kogniterm.sessions.faults import armed
 from kogniterm.sessions.forget import forget
 from kogniterm.sessions.journal import load_state
 from kogniterm.sessions.records import Outcome
@@ -175,6 +176,22 @@ def test_a_word_of_the_format_costs_no_session_its_shape(
     again = store.open(session)
     write(again, command_turn(4))
     again.close()
+
+
+@pytest.mark.parametrize("point", ["before-note", "written-note", "after-note"])
+def test_a_forgetting_that_was_cut_short_can_be_done_again(
+    store: SessionStore, session: str, point: str
+) -> None:
+    failing = SessionStore(store.backend, version="1.0", fault=armed(f"full:{point}"))
+    with pytest.raises(StorageFullError):
+        forget(failing, [SECRET])
+    assert verify(store.backend, session).intact
+    assert load_state(store.backend, session)[0].messages[0].content == f"Use {SECRET} please"
+    assert forget(store, [SECRET]).records[session]
+    checked = verify(store.backend, session)
+    assert checked.intact
+    assert checked.forgotten
+    assert store.search("clave") == []
 
 
 def test_words_in_every_kind_of_record_go_and_the_record_stays(
