@@ -7,6 +7,7 @@ from langchain_core.messages import BaseMessage
 from kogniterm.agent import messages
 from kogniterm.agent.subagent import deeds
 from kogniterm.runtime.ports import SessionPorts
+from kogniterm.sessions.recording import STOPPED
 from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.types import NodeUpdate
 
@@ -34,7 +35,7 @@ def cancel_agent(session: SessionPorts, agent: str, why: str) -> None:
     history = session.state.agents[agent].messages
     rest = tuple(messages.cancel_messages(history, f"[not run: {why}]"))
     if rest:
-        session.record(NodeRan(NodeUpdate(NODE, rest, agent=agent)))
+        session.record(NodeRan(NodeUpdate(STOPPED, rest, agent=agent)))
 
 
 def _cancel_pending(session: SessionPorts, agent: str, why: str) -> None:

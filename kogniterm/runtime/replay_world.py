@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kogniterm.errors import ExecutionError, KognitermError, ModelError, ToolError
 from kogniterm.protocols import Executor, OutputSink, Terminal, Tool
 from kogniterm.runtime.front import Wish
-from kogniterm.sessions.recording import THINKING, Answered, TurnTape
+from kogniterm.sessions.recording import STOPPED, Answered, TurnTape
 from kogniterm.sessions.records import Compacted, Intent, NodeRan, Outcome, RecordBody
 from kogniterm.types import (
     Answer,
@@ -59,7 +59,7 @@ class Player:
         """The replay has written `body`."""
         self._outcomes += isinstance(body, Outcome)
         if isinstance(body, NodeRan) and body.update.agent:
-            self._agent_nodes += body.update.node in THINKING
+            self._agent_nodes += body.update.node != STOPPED
 
     @property
     def last_observation(self) -> str:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 THINKING = ("create_plan", "decide_action")
+STOPPED = "stopped"
+"""The node of messages that answer a sub-agent's open calls from outside."""
+
 UNUSABLE = "(Your reply could not be used:"
 """How the note begins that stands in the journal for a reply without any text."""
 
@@ -82,7 +85,7 @@ class TurnTape:
 
     `voices` are by agent, with the main one under the empty name. `ended` is None when a crash
     ended the turn for good. `inside` and `proposed` are by tool; sub-agents at work side by side
-    ask for them in any order. `agent_nodes` counts what sub-agents thought.
+    ask for them in any order. `agent_nodes` counts the nodes that ran of sub-agents.
     """
 
     given: InputReceived
@@ -168,6 +171,7 @@ def _take_node(turn: TurnTape, body: NodeRan) -> None:
         turn.plan = update.plan  # a plan the person gave with the input
         return
     voice = turn.voices[update.agent]
+    turn.agent_nodes += bool(update.agent) and update.node != STOPPED
     if update.node in THINKING:
         _take_thought(turn, voice, update)
         return
@@ -197,9 +201,7 @@ def _take_thought(turn: TurnTape, voice: Voice, update: NodeUpdate) -> None:
     if voice.replies:
         voice.replies[-1] = (voice.replies[-1][0], update.usage)
     voice.stop = update.failure
-    if update.agent:
-        turn.agent_nodes += 1
-    else:
+    if not update.agent:
         turn.said.append(said)
 
 

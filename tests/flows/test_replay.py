@@ -209,6 +209,30 @@ replies:
     assert (status, report["divergence"], report["turns"]) == (0, None, 2)
 
 
+async def test_a_stop_while_one_still_thinks_and_another_has_ended_plays_the_same(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    script = """
+delays: true
+replies:
+  - calls:
+      - {tool: delegate, arguments: {task: Think long}}
+      - {tool: delegate, arguments: {task: Think short}}
+  - {when: {last_contains: Think}, calls: [{tool: find_files, arguments: {glob: a}}], repeat: 2}
+  - {when: {any_contains: Think short}, text: Thought.}
+  - {when: {any_contains: Think long}, text: Never said., delay: 600}
+"""
+    flow = make_flow(script)
+    task = asyncio.ensure_future(flow.run())
+    await flow.until(lambda _: len(flow.of(events.ModelAnswered)) >= 4)
+    await flow.until(lambda _: len(flow.of(events.ModelCalled)) >= 5)
+    task.cancel()
+    assert (await task).stop == "interrupted"
+    flow.close()
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"], report["turns"]) == (0, None, 1)
+
+
 @pytest.mark.parametrize("point", ["after-intent:2", "before-decision:2", "after-node:3"])
 async def test_a_kill_in_a_sub_agent_is_played_as_the_kill_it_was(
     make_flow: MakeFlow, forge: Forge, point: str

@@ -70,7 +70,7 @@ replies:
   - calls: [{tool: delegate, arguments: {task: Dig, tokens: 500}}]
   - when: {last_contains: Dig}
     text: A first finding.
-    calls: [{tool: find_files, arguments: {pattern: '*'}}]
+    calls: [{tool: find_files, arguments: {glob: '*'}}]
     usage: {input: 600, output: 10}
   - {when: {tool: delegate}, text: It ran out.}
 """
@@ -84,7 +84,7 @@ async def test_it_counts_towards_the_budget_of_the_turn(make_flow: MakeFlow) -> 
     script = """
 replies:
   - calls: [{tool: delegate, arguments: {task: Dig}}]
-  - {calls: [{tool: find_files, arguments: {pattern: '*'}}], repeat: forever}
+  - {calls: [{tool: find_files, arguments: {glob: '*'}}], repeat: forever}
 """
     flow = make_flow(script, max_steps=3)
     answer = await flow.run()
