@@ -100,8 +100,9 @@ def _put(context: ReplContext, changed: Plan) -> None:
     from kogniterm.runtime.plans import put
     from kogniterm.ui.plan_panel import whole
 
+    before = context.session.plan
     put(context.session, changed, lambda _event: None)
-    context.write(whole(changed, context.painter))
+    context.write(whole(context.session.plan or changed, context.painter, before))
 
 
 async def _edit(context: ReplContext) -> None:

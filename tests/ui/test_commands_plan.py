@@ -1,0 +1,128 @@
+"""/plan: see it, change it, write one, work on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kogniterm.errors import UsageError
+from kogniterm.ui.commands.plan import EMPTY
+from tests.flows.conftest import MakeFlow, make_flow
+from tests.ui.commanded import Commanded
+
+__all__ = ["make_flow"]
+
+PLAN = """
+replies:
+  - plan:
+      goal: Make it
+      steps:
+        - {what: Create, why: somebody must, check: {kind: file, value: made}}
+        - {what: Look, inputs: [steps.s1.output]}
+        - Tell
+  - text: not now
+  - text: really not now
+  - run: touch made
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - text: Half of it.
+  - text: Half of it, I said.
+"""
+
+
+class Editing(Commanded):
+    """A REPL whose person has an editor: each text is what they save next."""
+
+    def __init__(self, session: Any, *saves: str | None) -> None:
+        super().__init__(session)
+        self.saves = list(saves)
+        self.opened: list[str] = []
+        self.mistakes: list[str] = []
+
+    async def edit_text(self, text: str) -> str | None:
+        self.opened.append(text)
+        return self.saves.pop(0)
+
+    async def choose(self, title: str, body: Sequence[str], options: Any) -> str:
+        self.mistakes += body
+        return "e"
+
+
+async def test_a_plan_is_shown_with_all_it_says(make_flow: MakeFlow) -> None:
+    flow = make_flow(PLAN)
+    await flow.run()
+    shown = await Editing(flow.session).type("/plan")
+    for words in ("Make it", "▸ ○ 1. Create", "why: somebody must", "uses: steps.s1.output",
+                  "check: the file made is there", "Plans: auto.", "A plan waits"):  # fmt: skip
+        assert words in shown
+
+
+async def test_steps_are_dropped_moved_and_added(make_flow: MakeFlow) -> None:
+    flow = make_flow(PLAN)
+    await flow.run()
+    repl = Editing(flow.session)
+    assert "Plan, revision 2" in await repl.type("/plan drop s3")
+    await repl.type("/plan add Say so")
+    await repl.type("/plan move s3 1")
+    assert flow.session is not None
+    plan = flow.session.plan
+    assert plan is not None
+    assert [step.what for step in plan.steps] == ["Say so", "Create", "Look"]
+    assert flow.shown[-1].startswith("(The person changed the plan")
+    for line, part in (("/plan drop s1", "refers to s1"), ("/plan move s1", "by number"),
+                       ("/plan drop s9", "it has"), ("/plan hope", "none of")):  # fmt: skip
+        with pytest.raises(UsageError, match=part):
+            await repl.type(line)
+
+
+async def test_a_plan_is_edited_until_it_can_be_used(make_flow: MakeFlow) -> None:
+    flow = make_flow(PLAN)
+    await flow.run()
+    bad = "{goal: g, steps: [{id: s1, what: a, tools: [hammer]}]}"
+    repl = Editing(flow.session, bad, bad.replace("hammer", "read_file"))
+    await repl.type("/plan edit")
+    assert "what: Create" in repl.opened[0]
+    assert repl.opened[1].startswith("# KogniTerm:\n#   s1 needs the tool 'hammer'")
+    assert "s1 needs the tool 'hammer', which does not exist" in repl.mistakes
+    assert flow.session is not None
+    assert flow.session.plan is not None
+    assert flow.session.plan.steps[0].tools == ("read_file",)
+
+
+async def test_a_person_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        PLAN.partition("  - run")[0].partition("  - plan")[0] + PLAN[PLAN.index("  - run") :]
+    )
+    written = "goal: Mine\nsteps: [{id: s1, what: Create, check: {kind: file, value: made}}]\n"
+    repl = Editing(flow.open(), written)
+    with pytest.raises(UsageError, match="no plan"):
+        await repl.type("/plan approve")
+    await repl.type("/plan edit")
+    assert repl.opened == [EMPTY]
+    await repl.type("/plan approve")
+    (work,) = repl.inputs
+    answer = await flow.run(work)
+    assert answer.exit_code == 0
+    assert answer.verified[0].startswith("s1 Create: test -e made (")
+    with pytest.raises(UsageError, match="No step of the plan is open"):
+        await repl.type("/plan approve")
+
+
+async def test_when_plans_are_made_and_asked_about_is_set(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    repl = Editing(flow.open())
+    assert "Plans: never." in await repl.type("/plan never")
+    assert "without asking" in await repl.type("/plan approve never")
+    assert flow.session is not None
+    assert (flow.session.plan_mode, flow.session.plans.approval) == ("never", "never")
+    with pytest.raises(UsageError, match="none of"):
+        await repl.type("/plan approve maybe")
+
+
+async def test_ids_are_completed(make_flow: MakeFlow) -> None:
+    flow = make_flow(PLAN)
+    await flow.run()
+    repl = Editing(flow.session)
+    choices = list(repl.registry.find("plan").choices(repl))  # type: ignore[misc, arg-type]
+    assert {"edit", "approve never", "always", "drop s2", "move s3"} <= set(choices)
