@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kogniterm.cli import verbs
-from kogniterm.cli.completion import places
+from kogniterm.cli.completion_places import places
 from kogniterm.cli.completion_scripts import SCRIPTS
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import GENERAL, SESSION, Option

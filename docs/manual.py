@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kogniterm.cli import verbs
-from kogniterm.cli.completion import Flag, Place, places
+from kogniterm.cli.completion_places import Flag, Place, places
 from kogniterm.cli.main import DESCRIPTION
 from kogniterm.cli.options import GENERAL, SESSION, Option
 from kogniterm.ui.commands.basic import basic_registry

@@ -8,7 +8,7 @@ dangerous. Time is given by the caller.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -40,6 +40,17 @@ _VERBS = frozenset(
     """
     )
 )
+KIND_WORDS: Mapping[EffectKind, Text] = {
+    "read": Text("reading files"),
+    "write": Text("writing files"),
+    "overwrite": Text("overwriting files"),
+    "delete": Text("deleting files"),
+    "network": Text("using the network"),
+    "privilege": Text("using other privileges"),
+    "execute": Text("running code"),
+    "secret": Text("reading secrets"),
+    "process": Text("acting on processes"),
+}
 _EFFECTS_OFFERED: tuple[EffectKind, ...] = ("network", "write", "overwrite", "read")
 
 
@@ -71,7 +82,7 @@ class Lease:
             return Text("exactly this command: {command}", {"command": self.command})
         if self.kind == "program":
             return Text("{program} with the same options", {"program": " ".join(self.programs[0])})
-        return Text("commands whose effects are: {kinds}", {"kinds": ", ".join(sorted(self.kinds))})
+        return _kinds_text(self.kinds)
 
     def mismatch(self, report: RiskReport, *, folder: str, now: float) -> Text | None:
         """Why it does not cover `report` in `folder` at `now`; None when it does."""
@@ -94,7 +105,8 @@ class Lease:
             if effect.kind == "read" and not effect.outside:
                 continue
             if effect.kind not in self.kinds:
-                return Text("the command also has the effect {kind}", {"kind": effect.kind})
+                words = KIND_WORDS[effect.kind]
+                return Text("the command also has the effect: {kind}", {"kind": words})
             if effect.kind == "network" and effect.target not in self.hosts:
                 return Text("the command talks to {host}", {"host": effect.target})
             if effect.outside and not self.outside:
@@ -160,10 +172,7 @@ def offers(report: RiskReport) -> tuple[Offer, ...]:
         found.append(Offer("program", Text("{program} with these options", {"program": words})))
     kinds = _worrying(report.effects)
     if kinds and kinds <= set(_EFFECTS_OFFERED) and all(leasable(argv) for argv in asking):
-        listed = ", ".join(sorted(kinds))
-        found.append(
-            Offer("effect", Text("commands whose effects are: {kinds}", {"kinds": listed}))
-        )
+        found.append(Offer("effect", _kinds_text(kinds)))
     return tuple(found)
 
 
@@ -200,3 +209,8 @@ def explain(
     """Each lease that does not cover the command, with the reason."""
     pairs = ((lease, lease.mismatch(report, folder=folder, now=now)) for lease in leases)
     return tuple((lease, why) for lease, why in pairs if why is not None)
+
+
+def _kinds_text(kinds: Iterable[EffectKind]) -> Text:
+    words = tuple(KIND_WORDS[kind] for kind in sorted(kinds))
+    return Text("commands whose effects are: {kinds}", {"kinds": words})

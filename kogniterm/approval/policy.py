@@ -154,9 +154,10 @@ class Unattended:
     ) -> Decision:
         """Reject `request`."""
         del report
-        why = " ".join(str(reason) for reason in verdict.reasons[:3])
-        reason = f"Nobody is there to approve this, so it was not run. {why}".strip()
-        return Decision("reject", request.command, by="unattended", reason=reason)
+        nobody = Text("Nobody is there to approve this, so it was not run.")
+        reasons = (nobody, *verdict.reasons[:3])
+        reason = " ".join(map(str, reasons))
+        return Decision("reject", request.command, "unattended", reason, reasons)
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> None:
         """Nobody looks at plans here."""

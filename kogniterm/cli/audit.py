@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING
 
 from kogniterm.cli import stores
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.types import Text
+from kogniterm.ui.approval_words import (
+    decider_text,
+    decision_text,
+    label_text,
+    outcome_text,
+)
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -101,6 +108,7 @@ def _plain(entry: AuditEntry) -> dict[str, object]:
         "ended": stores.iso(entry.ended),
         "risks": [str(risk) for risk in entry.risks],
         "reasons": [str(reason) for reason in entry.reasons],
+        "decision_reasons": [str(reason) for reason in entry.decision_reasons],
     }
 
 
@@ -122,20 +130,24 @@ def _story(entry: AuditEntry) -> list[str]:
     if entry.cwd:
         lines.append("    " + _("in {folder}").format(folder=entry.cwd))
     if entry.verdict:
-        reasons = "; ".join(translate(reason) for reason in (*entry.risks, *entry.reasons))
-        verdict = f"{entry.label} → {entry.verdict}"
+        said = (translate(reason).rstrip(". ") for reason in (*entry.risks, *entry.reasons))
+        reasons = "; ".join(dict.fromkeys(said))
+        verdict = f"{label_text(entry.label)} → {decision_text(entry.verdict)}"
         lines.append(f"    {verdict}" + (f": {reasons}" if reasons else ""))
     if entry.decision:
-        why = f": {entry.decision_reason}" if entry.decision_reason else ""
+        why = entry.decision_reason
+        if entry.decision_reasons:
+            why = translate(Text("{why}", {"why": entry.decision_reasons}))
+        who = decider_text(entry.decided_by)
         lines.append(
             "    "
-            + _("{decision} by {who}").format(decision=entry.decision, who=entry.decided_by)
-            + why
+            + _("{decision} by {who}").format(decision=decision_text(entry.decision), who=who)
+            + (f": {why}" if why else "")
         )
     if entry.status:
         code = (
             "" if entry.exit_code is None else " " + _("exit {code}").format(code=entry.exit_code)
         )
         digest = f"  sha256 {entry.output_digest[:16]}…" if entry.output_digest else ""
-        lines.append(f"    {entry.status}{code}{digest}")
+        lines.append(f"    {outcome_text(entry.status)}{code}{digest}")
     return [*lines, ""]

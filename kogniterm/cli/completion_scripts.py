@@ -8,7 +8,84 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kogniterm.cli.completion import Flag, Kind, Place
+from kogniterm.cli.completion_places import Flag, Kind, Place
+
+_BASH_HEAD = """\
+# Completion for kogniterm in bash. Made by: kogniterm completion bash
+_kogniterm_offer() {
+    local left=${cur%"${cur##*:}"}
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")
+    COMPREPLY=("${COMPREPLY[@]#"$left"}")
+}
+_kogniterm_names() {
+    case $1 in
+        file) compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        folder) compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+        *) local names
+            names=$(kogniterm completion --list "$1" 2>/dev/null | cut -f1)
+            _kogniterm_offer "$names" ;;
+    esac
+}
+_kogniterm() {
+    local at= i words=() said= kind= flags= cur prev
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        if ((i)) && [[ ${COMP_WORDS[i]} == :* || ${words[-1]} == *: ]]; then
+            words[-1]+=${COMP_WORDS[i]}
+        else
+            words+=("${COMP_WORDS[i]}")
+        fi
+    done
+    cur=${words[-1]} prev=${words[-2]}
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        case ${words[i]} in
+"""
+_BASH_TAIL = """\
+    esac
+    if [[ $cur == -* ]]; then
+        _kogniterm_offer "$flags"
+    elif [[ -n $said ]]; then
+        _kogniterm_offer "$said"
+    elif [[ -n $kind ]]; then
+        _kogniterm_names "$kind"
+    fi
+}
+complete -F _kogniterm kogniterm
+"""
+_ZSH_HEAD = """\
+#compdef kogniterm
+# Completion for kogniterm in zsh. Made by: kogniterm completion zsh
+_kogniterm_names() {
+    local -a items
+    local line
+    case $1 in
+        file) _files; return ;;
+        folder) _files -/; return ;;
+    esac
+    for line in ${(f)"$(kogniterm completion --list $1 2>/dev/null)"}; do
+        items+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+    done
+    _describe $1 items
+}
+_kogniterm() {
+    local at= i kind=
+    local -a items flags
+    for ((i = 2; i < CURRENT; i++)); do
+        case $words[i] in
+"""
+_ZSH_TAIL = """\
+    esac
+    if [[ $words[CURRENT] == -* ]]; then
+        _describe option flags
+    elif (( $#items )); then
+        _describe command items
+    elif [[ -n $kind ]]; then
+        _kogniterm_names $kind
+    fi
+}
+_kogniterm "$@"
+"""
 
 
 def bash(found: Sequence[Place]) -> str:
@@ -17,35 +94,6 @@ def bash(found: Sequence[Place]) -> str:
     A colon breaks words in bash, and model names have one: the words are put together again.
     """
     lines = [
-        "# Completion for kogniterm in bash. Made by: kogniterm completion bash",
-        "_kogniterm_offer() {",
-        '    local left=${cur%"${cur##*:}"}',
-        '    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")',
-        '    COMPREPLY=("${COMPREPLY[@]#"$left"}")',
-        "}",
-        "_kogniterm_names() {",
-        "    case $1 in",
-        "        file) compopt -o filenames 2>/dev/null",
-        '            mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;',
-        "        folder) compopt -o filenames 2>/dev/null",
-        '            mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;',
-        "        *) local names",
-        '            names=$(kogniterm completion --list "$1" 2>/dev/null | cut -f1)',
-        '            _kogniterm_offer "$names" ;;',
-        "    esac",
-        "}",
-        "_kogniterm() {",
-        "    local at= i words=() said= kind= flags= cur prev",
-        "    for ((i = 0; i <= COMP_CWORD; i++)); do",
-        "        if ((i)) && [[ ${COMP_WORDS[i]} == :* || ${words[-1]} == *: ]]; then",
-        "            words[-1]+=${COMP_WORDS[i]}",
-        "        else",
-        '            words+=("${COMP_WORDS[i]}")',
-        "        fi",
-        "    done",
-        "    cur=${words[-1]} prev=${words[-2]}",
-        "    for ((i = 1; i < ${#words[@]} - 1; i++)); do",
-        "        case ${words[i]} in",
         f"            {_valued(found)}) ((i++)); continue ;;",
         "        esac",
         '        case "$at/${words[i]}" in',
@@ -70,43 +118,12 @@ def bash(found: Sequence[Place]) -> str:
         said = f"said={_quoted(list(place.words))} " if place.words else ""
         kind = f"kind={place.kind} " if place.kind else ""
         lines.append(f"        {place.path or _quoted([])}) {said}{kind}flags={flags} ;;")
-    lines += [
-        "    esac",
-        "    if [[ $cur == -* ]]; then",
-        '        _kogniterm_offer "$flags"',
-        "    elif [[ -n $said ]]; then",
-        '        _kogniterm_offer "$said"',
-        "    elif [[ -n $kind ]]; then",
-        '        _kogniterm_names "$kind"',
-        "    fi",
-        "}",
-        "complete -F _kogniterm kogniterm",
-    ]
-    return "\n".join(lines) + "\n"
+    return _BASH_HEAD + "\n".join(lines) + "\n" + _BASH_TAIL
 
 
 def zsh(found: Sequence[Place]) -> str:
     """For zsh, as an autoloaded function of `compinit`."""
     lines = [
-        "#compdef kogniterm",
-        "# Completion for kogniterm in zsh. Made by: kogniterm completion zsh",
-        "_kogniterm_names() {",
-        "    local -a items",
-        "    local line",
-        "    case $1 in",
-        "        file) _files; return ;;",
-        "        folder) _files -/; return ;;",
-        "    esac",
-        '    for line in ${(f)"$(kogniterm completion --list $1 2>/dev/null)"}; do',
-        "        items+=(\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\")",
-        "    done",
-        "    _describe $1 items",
-        "}",
-        "_kogniterm() {",
-        "    local at= i kind=",
-        "    local -a items flags",
-        "    for ((i = 2; i < CURRENT; i++)); do",
-        "        case $words[i] in",
         f"            {_valued(found)}) ((i++)); continue ;;",
         "        esac",
         "        case $at/$words[i] in",
@@ -133,19 +150,7 @@ def zsh(found: Sequence[Place]) -> str:
             f"        {place.path or _quoted([])}) kind={place.kind} items=({words}) "
             f"flags=({flags}) ;;"
         )
-    lines += [
-        "    esac",
-        "    if [[ $words[CURRENT] == -* ]]; then",
-        "        _describe option flags",
-        "    elif (( $#items )); then",
-        "        _describe command items",
-        "    elif [[ -n $kind ]]; then",
-        "        _kogniterm_names $kind",
-        "    fi",
-        "}",
-        '_kogniterm "$@"',
-    ]
-    return "\n".join(lines) + "\n"
+    return _ZSH_HEAD + "\n".join(lines) + "\n" + _ZSH_TAIL
 
 
 def fish(found: Sequence[Place]) -> str:

@@ -39,7 +39,8 @@ class TextSink:
                 self._ended(event)
             case events.ActionDecided() if event.decision.kind == "reject":
                 self._line(_("refused: {command}").format(command=render(event.request.command)))
-                self._line(f"  {render(event.decision.reason)}")
+                why = event.decision.reason and translate(event.decision.why)
+                self._line(f"  {render(why)}")
             case events.AgentStarted():
                 self._line(_("sub-agent: {task}").format(task=render(event.task)))
             case events.ToolRan():

@@ -33,20 +33,22 @@ class Difference:
 def check(command: str, *, folder: str, rules: RuleSet, mode: ApprovalMode) -> list[str]:
     """Lines that explain the verdict on `command`, rule by rule."""
     from kogniterm.approval import classify, render, warnings
+    from kogniterm.ui.approval_words import decision_text, effect_text, label_text
     from kogniterm.ui.locale import _, translate
 
     report = classify(command, cwd=folder)
     verdict = _verdict(command, folder, rules, mode)
     lines = [render(command), ""]
-    lines.append(_("Risk: {label}").format(label=report.label))
+    lines.append(_("Risk: {label}").format(label=label_text(report.label)))
     lines.extend(f"  - {translate(reason)}" for reason in (*report.reasons, *warnings(command)))
-    for effect in report.effects:
-        where = " " + _("(outside the workspace)") if effect.outside else ""
-        lines.append(f"  * {effect.kind}: {render(effect.target)}{where}")
-    lines.append(_("Verdict in {mode} mode: {kind}").format(mode=mode, kind=verdict.kind))
+    lines.extend(f"  * {effect_text(effect)}" for effect in report.effects)
+    kind = decision_text(verdict.kind)
+    lines.append(_("Verdict in {mode} mode: {kind}").format(mode=mode, kind=kind))
     for entry in verdict.trace:
         sign = "=>" if entry.matched else "  "
-        lines.append(f"  {sign} [{entry.decision}] {entry.origin}: {translate(entry.reason)}")
+        lines.append(
+            f"  {sign} [{decision_text(entry.decision)}] {entry.origin}: {translate(entry.reason)}"
+        )
     return lines
 
 

@@ -51,7 +51,7 @@ class TurnCount:
     commands: int = 0
     output_bytes: int = 0
     dollars: float = 0.0
-    refused: list[str] = field(default_factory=list)
+    refused: list[Text | str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
     held: set[str] = field(default_factory=set)

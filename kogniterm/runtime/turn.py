@@ -188,7 +188,7 @@ async def settle(session: SessionPorts, front: Front, count: TurnCount) -> Text 
         report, verdict = _judge(session, request, front)
         decision, report = await _decide(session, request, report, verdict, front, count)
         if decision.kind == "reject":
-            count.refused.append(decision.reason or request.command)
+            count.refused.append(decision.why)
             _observe(session, request, "refused", messages.refusal_message(request, decision))
             if request.agent:
                 cancel_agent(session, request.agent, "an earlier action was refused")
@@ -224,8 +224,8 @@ async def _decide(
     proposed = request
     while True:
         if verdict.kind == "deny":
-            reason = "; ".join(str(text) for text in verdict.reasons)
-            decision = Decision("reject", request.command, "policy", reason)
+            decision = Decision("reject", request.command, "policy", reasons=verdict.reasons)
+            decision = replace(decision, reason=str(decision.why))
         elif verdict.kind == "allow" and request.command not in count.held:
             by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
             decision = Decision("approve", request.command, by)

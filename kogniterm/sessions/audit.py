@@ -143,6 +143,7 @@ class AuditEntry:
     decision: str = ""
     decided_by: str = ""
     decision_reason: str = ""
+    decision_reasons: tuple[Text, ...] = ()
     command: str = ""
     cwd: str = ""
     env_hash: str = ""
@@ -206,19 +207,15 @@ def _extended(entry: AuditEntry, record: Record) -> AuditEntry:
                 env_hash=body.env_hash,
             )
         case Judged(report=report, verdict=verdict):
-            return replace(
-                entry,
-                label=report.label,
-                risks=report.reasons,
-                verdict=verdict.kind,
-                reasons=verdict.reasons,
-            )
+            judged = replace(entry, label=report.label, risks=report.reasons)
+            return replace(judged, verdict=verdict.kind, reasons=verdict.reasons)
         case Decided(decision=decision):
             return replace(
                 entry,
                 decision=decision.kind,
                 decided_by=decision.by,
                 decision_reason=decision.reason,
+                decision_reasons=decision.reasons,
             )
         case Intent() as body:
             if not entry.tool:  # nobody proposed it: a command the person ran themselves

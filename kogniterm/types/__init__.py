@@ -19,6 +19,7 @@ from kogniterm.types.plans import Plan as Plan
 from kogniterm.types.plans import PlanReview as PlanReview
 from kogniterm.types.plans import PlanStep as PlanStep
 from kogniterm.types.plans import StepStatus as StepStatus
+from kogniterm.types.text import Text as Text
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -28,17 +29,6 @@ PlanMode = Literal["auto", "always", "never"]
 PlanApproval = Literal["auto", "always", "never"]
 RiskLabel = Literal["safe_readonly", "workspace_write", "needs_approval", "dangerous"]
 RISK_LABELS: tuple[RiskLabel, ...] = get_args(RiskLabel)
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A sentence for people: English `template` in `str.format` syntax, with its values."""
-
-    template: str
-    values: Mapping[str, object] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.template.format(**self.values) if self.values else self.template
 
 
 def approval_mode(value: str) -> ApprovalMode:
@@ -185,12 +175,21 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The approver's word. `command` holds the bytes approved, which are the bytes that run."""
+    """The approver's word. `command` holds the bytes approved, which are the bytes that run.
+
+    `reason` is in English or in the person's words; `reasons` are sentences that policy gave.
+    """
 
     kind: Literal["approve", "edit", "reject"]
     command: str
     by: str
     reason: str = ""
+    reasons: tuple[Text, ...] = ()
+
+    @property
+    def why(self) -> Text:
+        """The reason for people, who may read another language than the model, or the command."""
+        return Text("{why}", {"why": self.reasons or self.reason or self.command})
 
 
 # --- execution -------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from kogniterm.types import ActionRequest, Decision, Effect, RiskReport, Verdict
+from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types import Text as Message
+from kogniterm.ui.approval_words import decision_text, effect_text, label_text
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.command_text import command_lines
 from kogniterm.ui.diffs import diff, relative, summary, words
@@ -211,37 +212,3 @@ class Question:
 
 def _fact(name: str, value: str) -> Text:
     return Text.assemble((f"{name}: ", "muted"), value)
-
-
-def label_text(label: str) -> str:
-    """A risk label in words."""
-    return {
-        "safe_readonly": _("only reads"),
-        "workspace_write": _("writes in the workspace"),
-        "needs_approval": _("needs approval"),
-        "dangerous": _("dangerous"),
-    }.get(label, label)
-
-
-def decision_text(decision: str) -> str:
-    """A rule's decision in words."""
-    return {"allow": _("allow"), "ask": _("ask"), "deny": _("deny")}.get(decision, decision)
-
-
-def effect_text(effect: Effect) -> str:
-    """One effect in words."""
-    from kogniterm.approval.display import render
-
-    verbs = {
-        "read": _("reads {target}"),
-        "write": _("writes {target}"),
-        "overwrite": _("overwrites {target}"),
-        "delete": _("deletes {target}"),
-        "network": _("uses the network: {target}"),
-        "privilege": _("runs with other privileges: {target}"),
-        "execute": _("runs code: {target}"),
-        "secret": _("may reveal secrets: {target}"),
-        "process": _("acts on processes: {target}"),
-    }
-    text = verbs[effect.kind].format(target=one_line(render(effect.target), 120))
-    return f"{text} {_('(outside the workspace)')}" if effect.outside else text

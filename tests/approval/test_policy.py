@@ -130,8 +130,8 @@ def test_leases_cover_what_was_granted_and_say_why_not() -> None:
     same = classify("npx_tool --fast b", cwd=WORKSPACE)
     assert judge(same, leases=[lease], circumstances=MANUAL).lease_id == "L1"
     for command, why in (
-        ("npx_tool --slow b", "also runs"), ("npx_tool --fast b && rm x", "effect delete"),
-        ("npx_tool --fast b; ./y", "also runs"), ("npx_tool --fast b > ../o", "effect overwrite"),
+        ("npx_tool --slow b", "also runs"), ("npx_tool --fast b && rm x", "effect: deleting files"),
+        ("npx_tool --fast b; ./y", "also runs"), ("npx_tool --fast b > ../o", "effect: overwriting files"),
         ("rm -rf /", "dangerous"),
     ):  # fmt: skip
         found = explain([lease], classify(command, cwd=WORKSPACE), folder=WORKSPACE, now=0)

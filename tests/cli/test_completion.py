@@ -10,7 +10,8 @@ import pexpect
 import pytest
 
 from kogniterm.cli import verbs
-from kogniterm.cli.completion import SHELLS, places
+from kogniterm.cli.completion import SHELLS
+from kogniterm.cli.completion_places import places
 from kogniterm.cli.completion_scripts import SCRIPTS
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 

@@ -53,22 +53,24 @@ async def undo(context: ReplContext, argument: str) -> None:
 def unified(difference: Difference) -> str:
     """A difference as a unified diff, or as one line where there is no text to compare."""
     if difference.before is None and difference.after is None:
-        return f"{difference.change}: {difference.path}"
+        words = {"deleted": _("deleted"), "created": _("created"), "modified": _("changed")}
+        return f"{words.get(difference.change, difference.change)}: {difference.path}"
     lines = difflib.unified_diff(
         (difference.before or "").splitlines(),
         (difference.after or "").splitlines(),
-        fromfile=f"a/{difference.path}",
-        tofile=f"b/{difference.path}",
+        fromfile=difference.path,
+        tofile=difference.path,
         lineterm="",
     )
     return "\n".join(lines)
 
 
 def _show(context: ReplContext, differences: Sequence[Difference]) -> None:
-    from kogniterm.ui.diffs import diff
+    from kogniterm.ui.diffs import diff, relative
 
     for difference in differences:
-        context.write(diff(unified(difference), limit=SHOWN_LINES))
+        shown = relative(unified(difference), context.session.folder)
+        context.write(diff(shown, limit=SHOWN_LINES))
 
 
 CHANGES = (

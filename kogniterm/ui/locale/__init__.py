@@ -70,15 +70,7 @@ def translate(text: Text) -> str:
     A value that is itself a `Text` is translated too. A translation that names a value the
     template does not have falls back to English: a wrong catalogue never hides a message.
     """
-    from kogniterm.types import Text as TextType
-
-    if not text.values:
-        return _(text.template)
-    values = {
-        name: translate(value) if isinstance(value, TextType) else value
-        for name, value in text.values.items()
-    }
     try:
-        return _(text.template).format(**values)
+        return text.said(_, translate)
     except (KeyError, IndexError, ValueError):
-        return text.template.format(**values)
+        return text.said(str, translate)

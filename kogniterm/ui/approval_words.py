@@ -1,0 +1,68 @@
+"""The words for what approval knows: labels, decisions, effects, outcomes. Needs no drawing."""
+
+from __future__ import annotations
+
+from kogniterm.types import Effect
+from kogniterm.ui.clean import one_line
+from kogniterm.ui.locale import _
+
+
+def label_text(label: str) -> str:
+    """A risk label in words."""
+    return {
+        "safe_readonly": _("only reads"),
+        "workspace_write": _("writes in the workspace"),
+        "needs_approval": _("needs approval"),
+        "dangerous": _("dangerous"),
+    }.get(label, label)
+
+
+def decision_text(decision: str) -> str:
+    """A rule's or an approver's decision in words."""
+    return {
+        "allow": _("allow"),
+        "ask": _("ask"),
+        "deny": _("deny"),
+        "approve": _("approved"),
+        "edit": _("changed"),
+        "reject": _("rejected"),
+    }.get(decision, decision)
+
+
+def decider_text(who: str) -> str:
+    """Who decided, in words; a lease is named by its id."""
+    return {
+        "person": _("you"),
+        "policy": _("policy"),
+        "unattended": _("nobody being there"),
+    }.get(who, who)
+
+
+def outcome_text(status: str) -> str:
+    """What became of a request, in words."""
+    return {
+        "finished": _("ran"),
+        "failed": _("failed"),
+        "refused": _("not run: refused"),
+        "cancelled": _("stopped"),
+        "unknown": _("outcome unknown"),
+    }.get(status, status)
+
+
+def effect_text(effect: Effect) -> str:
+    """One effect in words."""
+    from kogniterm.approval.display import render
+
+    verbs = {
+        "read": _("reads {target}"),
+        "write": _("writes {target}"),
+        "overwrite": _("overwrites {target}"),
+        "delete": _("deletes {target}"),
+        "network": _("uses the network: {target}"),
+        "privilege": _("runs with other privileges: {target}"),
+        "execute": _("runs code: {target}"),
+        "secret": _("may reveal secrets: {target}"),
+        "process": _("acts on processes: {target}"),
+    }
+    text = verbs[effect.kind].format(target=one_line(render(effect.target), 120))
+    return f"{text} {_('(outside the workspace)')}" if effect.outside else text
