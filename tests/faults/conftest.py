@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.flows.conftest import make_flow
 from tests.support.databases import (
     backend,
     location,
@@ -11,4 +12,12 @@ from tests.support.databases import (
     store,
 )
 
-__all__ = ["backend", "location", "open_backend", "postgres_server", "postgres_url", "store"]
+__all__ = [
+    "backend",
+    "location",
+    "make_flow",
+    "open_backend",
+    "postgres_server",
+    "postgres_url",
+    "store",
+]
