@@ -62,14 +62,8 @@ def _part(body: RecordBody) -> Iterator[str]:
             yield f"*{decision.kind} by {decision.by}{reason}*\n\n"
         case Intent(command=command):
             yield _fenced(command, "sh")
-        case Outcome(plan=Plan() as plan, result=None):
-            yield _plan(plan)
-        case Outcome(result=result, message=message, status=status):
-            text = result.text if result is not None else content_of(message)
-            if text.strip():
-                yield _fenced(text)
-            code = result.exit_code if result is not None else None
-            yield f"*{status}{'' if code is None else f', exit code {code}'}*\n\n"
+        case Outcome():
+            yield from _outcome(body)
         case Compacted():
             yield "*Earlier messages were summarised for the model here.*\n\n"
         case TurnEnded(stop=stop) if stop != "done":
@@ -95,6 +89,18 @@ def _of_agent(update: NodeUpdate) -> Iterator[str]:
             yield f"*A sub-agent is told:*\n\n{_quoted(text)}\n\n"
         elif text and (message.type != "ai" or getattr(message, "tool_calls", False)):
             yield text + "\n\n"
+
+
+def _outcome(body: Outcome) -> Iterator[str]:
+    if body.plan is not None and body.result is None:
+        yield _plan(body.plan)
+        return
+    result = body.result
+    text = result.text if result is not None else content_of(body.message)
+    if text.strip():
+        yield _fenced(text)
+    code = result.exit_code if result is not None else None
+    yield f"*{body.status}{'' if code is None else f', exit code {code}'}*\n\n"
 
 
 def _plan(plan: Plan) -> str:
