@@ -227,6 +227,24 @@ async def test_a_plan_that_a_kill_left_waiting_is_asked_about_again(
     assert [plan.goal for plan, _before in flow.person.plans] == ["Make it"]
 
 
+async def test_a_session_with_reviewed_plans_plays_the_same(
+    make_flow: MakeFlow, tmp_path: Path, forge: Forge
+) -> None:
+    flow = make_flow(f"replies:{PLAN}{PLAN}{WORK}", decisions=[yes, yes])
+    assert flow.person is not None
+    flow.person.reviews = [
+        reject("not like this"),
+        lambda plan: PlanReview("edit", add(plan, "Say so"), "person"),
+    ]
+    await flow.run()
+    await flow.session.finish()  # type: ignore[union-attr]
+    flow.close()
+    started = forge.start(
+        ["replay", "last", "--json"], environ=flow.environ, folder=flow.folder, scratch=tmp_path
+    )
+    assert (started.wait(), started.err.read_text()) == (0, "")
+
+
 @pytest.fixture(scope="module")
 def forge() -> Iterator[Forge]:
     forge = Forge()
