@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kogniterm.models.replay import RecordingModel
 from kogniterm.runtime import events
 from kogniterm.sessions.records import NodeRan, Outcome
 from tests.flows.conftest import Flow, MakeFlow, no, yes
@@ -354,6 +356,23 @@ async def test_its_history_only_grows_and_is_apart_from_the_main_one(make_flow: 
     assert [message.text for message in again.state.messages] == [
         "Mend it", "I hand it over.", "It greets again.", "Mended.",
     ]  # fmt: skip
+
+
+async def test_each_request_of_an_agent_begins_with_its_one_before(make_flow: MakeFlow) -> None:
+    flow = make_flow(FIX, decisions=[yes, yes])
+    (flow.folder / "greet.sh").write_text("ech hello\n")
+    session, record = flow.open(), flow.folder.parent / "calls.jsonl"
+    session.chat_model = RecordingModel(session.chat_model, record)
+    await flow.run("Mend it")
+    asked = [json.loads(line)["asked"] for line in record.read_text().splitlines()[1:]]
+    by_agent: dict[str, list[list[str]]] = {}
+    for one in asked:
+        by_agent.setdefault(one["asker"], []).append(one["messages"])
+    assert [len(requests) for requests in by_agent.values()] == [2, 3]
+    for requests in by_agent.values():
+        for before, after in pairwise(requests):
+            assert after[: len(before)] == before
+    assert len({(one["asker"], one["tools"]) for one in asked}) == 2
 
 
 # --- after a kill ------------------------------------------------------------------------------
