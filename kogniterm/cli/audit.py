@@ -146,7 +146,7 @@ def _story(entry: AuditEntry) -> list[str]:
         )
     if entry.status:
         code = (
-            "" if entry.exit_code is None else " " + _("exit {code}").format(code=entry.exit_code)
+            "" if entry.exit_code is None else ", " + _("exit {code}").format(code=entry.exit_code)
         )
         digest = f"  sha256 {entry.output_digest[:16]}…" if entry.output_digest else ""
         lines.append(f"    {outcome_text(entry.status)}{code}{digest}")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kogniterm.ui.wiring import Opened
 
 MOST_FILES = 5000
+LAST_RECORDS = 500
+"""How far back the last turn of a resumed session is looked for."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,6 +105,19 @@ def lease_offers(
     return found
 
 
+def last_turn(session: LiveSession) -> tuple[str, str]:
+    """What the person said last in the session, and the answer, if there was one."""
+    from kogniterm.sessions.records import InputReceived, TurnEnded
+
+    said = answer = ""
+    for record in session.journal.records(max(1, session.state.seq - LAST_RECORDS)):
+        if isinstance(record.body, InputReceived):
+            said, answer = record.body.input.text, ""
+        elif isinstance(record.body, TurnEnded):
+            answer = record.body.answer
+    return said, answer
+
+
 def _grant(
     session: LiveSession, report: RiskReport, kind: LeaseKind, limits: dict[str, Any]
 ) -> None:
@@ -144,4 +159,5 @@ class Opener:
                 offers=partial(lease_offers, session),
             ),
             redact=redact,
+            last_turn=last_turn(session) if session_id is not None else ("", ""),
         )

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from kogniterm.ui.render import Finished, ScreenSink
 
 
+LAST_WORDS = 300
+LAST_LINES = 12
+"""How much of the last turn a resumed session shows: characters said, lines answered."""
+
+
 class Desk:
     """The session, the screen, the preferences; `front` is set by who owns the desk."""
 
@@ -233,6 +238,19 @@ class Desk:
             self.say(Text('Try "what takes the most space in this folder?", or /help.'))
         for notice in opened.notices:
             self.say(notice, "warning")
+        self._show_last(*opened.last_turn)
+
+    def _show_last(self, said: str, answer: str) -> None:
+        """Where a resumed session was: what was said last, and the end of its answer."""
+        from kogniterm.ui.clean import clean, one_line
+        from kogniterm.ui.markdown import markdown
+
+        if said:
+            self.say(Text("You said last: {words}", {"words": one_line(said, LAST_WORDS)}))
+        lines = clean(answer).strip().split("\n")
+        if any(lines):
+            more = ["…", ""] if len(lines) > LAST_LINES else []
+            self.write(markdown("\n".join([*more, *lines[-LAST_LINES:]]), self.theme))
 
     def _restyle(self) -> None:
         self.look.redraw()

@@ -20,7 +20,8 @@ class Opened:
     """An open session, and what the person should be told about it once.
 
     `model_reason` says why this model; `hooks` add to questions; `redact` finds secrets that
-    the input history must not keep. `commands` are the person's and the project's own.
+    the input history must not keep. `commands` are the person's and the project's own;
+    `last_turn` is what was said and answered last in a session that is resumed.
     """
 
     session: LiveSession
@@ -30,6 +31,7 @@ class Opened:
     hooks: AskHooks | None = None
     redact: Callable[[str], str] | None = None
     commands: tuple[Command, ...] = ()
+    last_turn: tuple[str, str] = ("", "")
 
 
 OpenSession = Callable[[str | None], Awaitable[Opened]]

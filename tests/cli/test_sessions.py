@@ -121,7 +121,7 @@ def test_export_to_a_folder_that_is_not_there(shell: Shell, session: str) -> Non
 def test_audit_shows_and_proves(shell: Shell, session: str) -> None:
     shown = ran(shell.run("audit", "show", session))
     assert "$ ls | wc -l" in shown
-    assert "approve by policy" in shown
+    assert "approved by policy" in shown
     entries = json.loads(ran(shell.run("audit", "show", session, "--json")))
     assert [entry["exit_code"] for entry in entries] == [0, 0]
     assert "all as they were written" in ran(shell.run("audit", "verify"))

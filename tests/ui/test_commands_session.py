@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.ui.commands.own import session_commands
+from kogniterm.cli.prompt import last_turn
 from kogniterm.errors import UsageError
 from kogniterm.runtime.trust import TrustStore, discover
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.report import read_report
 from kogniterm.types import Decision
-from kogniterm.ui.commands.own import parse
+from kogniterm.ui.commands.own import parse, session_commands
 from tests.flows.conftest import MakeFlow, make_flow, yes
 from tests.ui.commanded import Commanded
 
@@ -295,4 +295,35 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
         live.press("/review main\r")
         await live.until(lambda: bool(session.inputs))
         assert [one.text for one in session.inputs if one] == ["Review main."]
+        await live.leave()
+
+
+async def test_the_last_turn_of_a_session_is_found(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: One.}, {text: Two.}]")
+    session = flow.open()
+    assert last_turn(session) == ("", "")
+    await flow.run("first")
+    await flow.run("second")
+    assert last_turn(session) == ("second", "Two.")
+
+
+async def test_a_resumed_session_shows_where_it_was() -> None:
+    from kogniterm.ui.repl import Opened
+    from tests.ui.screen import keyboard, live_repl
+
+    async def play(*_given: object) -> None:
+        return None
+
+    answer = "\n\n".join(f"line {number}" for number in range(30))
+    with keyboard() as keys:
+        live, _session = live_repl(
+            keys,
+            play,
+            rows=60,
+            opened=lambda played: Opened(played, last_turn=("count\nthem", answer)),  # type: ignore[arg-type]  # face
+        )
+        await live.until("line 29")
+        shown = live.terminal.text
+        assert "You said last: count them" in shown
+        assert "line 3\n" not in shown
         await live.leave()

@@ -97,8 +97,10 @@ def model(context: ReplContext, argument: str) -> None:
         context.say(Text("Model: {name}.", {"name": context.session.model.name}))
         return
     context.say(Text("Model: {name}.", {"name": context.session.model.name}))
+    from rich.text import Text as RichText
+
     for name in _models(context):
-        context.say(Text("  {name}", {"name": name}))
+        context.write(RichText(f"  {name}", "muted"))
 
 
 def mode(context: ReplContext, argument: str) -> None:

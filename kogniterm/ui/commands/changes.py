@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kogniterm.execution.preimages import Difference
 
 SHOWN_LINES = 200
+NOTHING = "/dev/null"
 
 
 def show_changes(context: ReplContext, argument: str) -> None:
@@ -58,8 +59,8 @@ def unified(difference: Difference) -> str:
     lines = difflib.unified_diff(
         (difference.before or "").splitlines(),
         (difference.after or "").splitlines(),
-        fromfile=difference.path,
-        tofile=difference.path,
+        fromfile=NOTHING if difference.change == "created" else difference.path,
+        tofile=NOTHING if difference.change == "deleted" else difference.path,
         lineterm="",
     )
     return "\n".join(lines)
