@@ -24,6 +24,7 @@ from ptyprocess import PtyProcess, PtyProcessError
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -147,13 +148,31 @@ def spawn(request: SpawnRequest) -> tuple[int, int]:
 
     Raises OSError or SpawnError when the program cannot be executed or the folder entered.
     """
+    return open_terminal(
+        lambda: _split(request),
+        (request.report,),
+        (request.rows, request.columns),
+        argv=request.argv,
+        env=request.env,
+    )
+
+
+def open_terminal(
+    prepare: Callable[[], None],
+    kept: tuple[int, ...],
+    size: tuple[int, int],
+    *,
+    argv: list[str] | None = None,
+    env: dict[str, str] | None = None,
+) -> tuple[int, int]:
+    """Fork a session leader on a new terminal; returns (its pid, the terminal's master).
+
+    In the leader everything is closed but the descriptors `kept`, `prepare` is called, and then,
+    if it returns, `argv` executed. Raises OSError or SpawnError for what goes wrong there.
+    """
     try:
         process = PtyProcess.spawn(
-            request.argv,
-            env=request.env,
-            dimensions=(request.rows, request.columns),
-            preexec_fn=lambda: _split(request),
-            pass_fds=(request.report,),
+            argv or ["/bin/sh"], env=env, dimensions=size, preexec_fn=prepare, pass_fds=kept
         )
     except PtyProcessError as error:
         raise SpawnError(str(error)) from error
@@ -172,34 +191,39 @@ def _split(request: SpawnRequest) -> None:
     second supervisor. Raises OSError only: ptyprocess hands that kind back to the parent.
     """
     os.chdir(request.cwd)
-    # From here on a child's end must not run a handler that writes to a closed descriptor.
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.set_inheritable(request.report, False)
     try:
         set_output_processing(0, request.output_processing)
     except termios.error as error:
         raise OSError(*error.args) from error
-    for number in _LEADER_IGNORES:
-        signal.signal(number, signal.SIG_IGN)
-    become_subreaper()
-    with contextlib.suppress(OSError):
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    become_leader()
     if request.outside:
         fcntl.ioctl(0, termios.TIOCNOTTY)
     shell = os.fork()
     if shell:
         try:
-            _lead(shell, request)
+            lead(shell, request.report, request.statuses)
         finally:
             os._exit(1)
     os.setpgid(0, 0)
     if not request.outside:
         os.tcsetpgrp(0, os.getpid())
-    _default_signals()
+    default_signals()
 
 
-def _default_signals() -> None:
+def become_leader() -> None:
+    """Ignore what the terminal sends, adopt orphans below, and die with the supervisor."""
+    # From here on a child's end must not run a handler that writes to a closed descriptor.
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in _LEADER_IGNORES:
+        signal.signal(number, signal.SIG_IGN)
+    become_subreaper()
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def default_signals() -> None:
     """Undo what Python and the leader ignore; a shell hands ignored signals on to its children.
 
     Signals with handlers need nothing: execution resets them.
@@ -209,11 +233,10 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _lead(shell: int, request: SpawnRequest) -> NoReturn:
+def lead(shell: int, report: int, statuses: str) -> NoReturn:
     """Reap everything below the leader and report it; exits when nothing is left."""
-    report = request.report
     noted = 0
-    _close_all_but(0, report)
+    close_all_but(0, report)
     os.chdir("/")
     while True:
         try:
@@ -227,9 +250,9 @@ def _lead(shell: int, request: SpawnRequest) -> NoReturn:
                 fcntl.ioctl(0, termios.TIOCNOTTY)
             os._exit(0 if error.errno == errno.ECHILD else 1)
         kind = SHELL_ENDED if pid == shell else CHILD_ENDED
-        if pid != shell and request.statuses and noted < _MOST_NOTED:
+        if pid != shell and statuses and noted < _MOST_NOTED:
             noted += 1
-            _note(f"{request.statuses}/{pid}", status)
+            _note(f"{statuses}/{pid}", status)
         # Reports of orphans may be lost when nobody reads them; the shell's must not.
         os.set_blocking(report, pid == shell)
         with contextlib.suppress(OSError):
@@ -246,7 +269,8 @@ def _note(path: str, status: int) -> None:
         os.rename(f"{path}.new", path)  # noqa: PTH104 - pathlib is not worth loading here
 
 
-def _close_all_but(*kept: int) -> None:
+def close_all_but(*kept: int) -> None:
+    """Close every descriptor that is not `kept`."""
     low = 0
     for fd in (*sorted(kept), 1 << 16):
         if fd > low:  # an empty range would be taken for an open one

@@ -25,6 +25,7 @@ import sys
 
 from kogniterm.execution import pty, wire
 from kogniterm.execution.processes import end_tree, process_state
+from kogniterm.execution.standby import Standby
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
@@ -86,6 +87,7 @@ class Supervisor:
         self._draining: dict[int, _Command] = {}
         self._orphaned = False
         self._private = ""
+        self._standby: Standby | None = None
 
     def run(self) -> None:
         """Serve until the executor is gone and no kept job is left."""
@@ -97,6 +99,7 @@ class Supervisor:
         self._poll.register(wake_read, select.POLLIN)
         self._poll.register(self._channel, select.POLLIN)
         host = self._watch_host()
+        self._prepare()
         while not self._orphaned or self._commands:
             for fd, _event in self._poll.poll():
                 if fd == wake_read:
@@ -159,7 +162,7 @@ class Supervisor:
         )
         self._private = os.path.dirname(request.statuses)  # noqa: PTH120 - pathlib is slow to load
         try:
-            leader, master = pty.spawn(request)
+            leader, master = self._start(request)
         except (OSError, pty.SpawnError) as error:
             self._answer({"op": "failed", "error": str(error)})
             return
@@ -168,6 +171,21 @@ class Supervisor:
         os.set_blocking(master, False)
         self._commands[leader] = _Command(leader, master)
         self._answer({"op": "spawned", "leader": leader}, (master,))
+        self._prepare()
+
+    def _start(self, request: pty.SpawnRequest) -> tuple[int, int]:
+        standby = None if request.outside else self._standby
+        if standby is not None:
+            self._standby = None
+            with contextlib.suppress(OSError):  # somebody ended it: start afresh
+                return standby.start(request)
+        return pty.spawn(request)
+
+    def _prepare(self) -> None:
+        """Have a leader ready for the next command."""
+        if self._standby is None:
+            with contextlib.suppress(OSError, pty.SpawnError):
+                self._standby = Standby()
 
     def _answer(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with contextlib.suppress(OSError):
@@ -212,6 +230,9 @@ class Supervisor:
         if self._orphaned:
             return
         self._orphaned = True
+        if self._standby is not None:
+            self._standby.discard()
+            self._standby = None
         with contextlib.suppress(KeyError, ValueError):
             self._poll.unregister(self._channel)
         for command in list(self._commands.values()):

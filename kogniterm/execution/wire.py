@@ -23,7 +23,9 @@ def send(channel: socket.socket, message: dict[str, Any], fds: tuple[int, ...] =
     if fds:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
         sent = channel.sendmsg([data], [rights])
-    channel.sendall(data[sent:])
+    # The peer may have read it all and gone: not even nothing can be sent then.
+    if sent < len(data):
+        channel.sendall(data[sent:])
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:

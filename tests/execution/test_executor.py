@@ -205,6 +205,43 @@ def test_killed_supervisor_is_replaced(executor: CommandExecutor) -> None:
     assert executor.run("echo $a").text == "1"
 
 
+def children_of(pid: int) -> list[int]:
+    """What `pid` has started and still runs."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in listed if alive(int(child))]
+
+
+def standing_by(supervisor: int) -> list[int]:
+    """The leader and the shell-to-be that wait for the next command."""
+
+    def alone() -> bool:
+        leaders = children_of(supervisor)
+        return len(leaders) == 1 and bool(children_of(leaders[0]))
+
+    until(alone)
+    (leader,) = children_of(supervisor)
+    return [leader, *children_of(leader)]
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["leader", "shell"])
+def test_who_waits_for_the_next_command_may_be_killed(
+    executor: CommandExecutor, victim: int
+) -> None:
+    supervisor = int(executor.run("awk '{print $4}' /proc/$PPID/stat").text)
+    waiting = standing_by(supervisor)[victim]
+    os.kill(waiting, signal.SIGKILL)
+    until(lambda: not alive(waiting))
+    assert executor.run("echo on").text == "on"
+    assert executor.run("echo further").text == "further"
+
+
+def test_nobody_waits_for_a_closed_executor(tmp_path: Path) -> None:
+    with open_executor(tmp_path) as executor:
+        supervisor = int(executor.run("awk '{print $4}' /proc/$PPID/stat").text)
+        waiting = standing_by(supervisor)
+    assert not any(alive(pid) for pid in waiting)
+
+
 # --- jobs ------------------------------------------------------------------------------------
 
 
