@@ -47,7 +47,8 @@ def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = 
 def calculated_names(inner: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The variables whose value an arithmetic text takes, and those it first gives one."""
     text = re.sub(r"\b(?:0[xX][0-9a-fA-F]+|\d+#\w+)", "0", inner)
-    found: dict[str, bool] = {}
+    # Positional parameters have no names; they may be anything.
+    found: dict[str, bool] = {"@": True} if re.search(r"\$\{?[0-9@*]", text) else {}
     for match in re.finditer(r"([A-Za-z_]\w*)(\s*=(?!=))?", text, re.ASCII):
         found.setdefault(match[1], not match[2])
     used = tuple(name for name, taken in found.items() if taken)

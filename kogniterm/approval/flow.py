@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from kogniterm.approval.naming import names
 from kogniterm.approval.places import (
@@ -58,6 +59,12 @@ def any_of(values: list[Argument]) -> Argument:
     return Argument(
         prefix + HOLE, split=any(v.split for v in values), tainted=tainted, names=names, inner=inner
     )
+
+
+def element(value: Argument) -> Argument:
+    """An element of an array literal, without the subscript it may be written with."""
+    bare = re.sub(r"^\[[^\]]*\]\+?=", "", value.value)
+    return value if bare == value.value else replace(value, value=bare, glob=False)
 
 
 def assigned_names(node: Node) -> dict[str, bool]:

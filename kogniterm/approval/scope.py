@@ -67,8 +67,6 @@ class Scope:
     """Programs earlier in the pipe."""
     links: dict[str, str] = field(default_factory=dict)
     """Links this command makes: a path below one leads elsewhere."""
-    maps: frozenset[str] = frozenset()
-    """Arrays with words for subscripts (declare -A)."""
 
     def branch(self) -> Scope:
         """An independent copy, for what may or may not happen."""
@@ -78,6 +76,12 @@ class Scope:
             functions=dict(self.functions),
             links=dict(self.links),
         )
+
+    def with_arguments(self, value: Argument) -> Scope:
+        """A copy in which every positional parameter is `value`."""
+        inner = self.branch()
+        inner.variables.update(dict.fromkeys([*"@*", *(str(n) for n in range(1, 10))], value))
+        return inner
 
     def place(self, value: str, *, glob: bool = False) -> Place:
         """Where `value` leads from here, through the links this command has made."""

@@ -105,7 +105,10 @@ class WordReader:
             return Assignment(label, (), computes=computes)
         if value.type == "array":
             inner = [c for c in value.children if c.is_named and c.type != "comment"]
-            return Assignment(label, tuple(self.word(c, depth) for c in inner), array=True)
+            for child in inner:
+                computes += _subscript_names(self.slice(child))
+            words = tuple(self.word(child, depth) for child in inner)
+            return Assignment(label, words, array=True, computes=computes)
         return Assignment(label, (self.word(value, depth),), computes=computes)
 
     def redirect(
@@ -116,10 +119,10 @@ class WordReader:
         rest: list[tuple[str, Node]],
         depth: int,
     ) -> Redirect:
-        if node.type == "heredoc_redirect":
-            return self._heredoc(node, words, redirects, rest, depth)
         if _INTO_VARIABLE.search(self.text[max(0, node.start_byte - 200) : node.start_byte]):
             raise UnreadError("a redirection that sets a variable")
+        if node.type == "heredoc_redirect":
+            return self._heredoc(node, words, redirects, rest, depth)
         op = ""
         targets: list[Word] = []
         for child in node.children:
@@ -231,14 +234,15 @@ class WordReader:
         stack = [node]
         while stack:
             current = stack.pop()
+            # The tree takes blanks between two expansions of a string for part of the second.
+            raw = self.slice(current)
+            start = current.start_byte + len(raw) - len(raw.lstrip())
             if current.type in _SPANNED:
                 found = Substitution(self._inside(current, depth), _kind(current), quoted=False)
-                # The tree takes blanks between two expansions of a string for part of the second.
-                blanks = len(self.slice(current)) - len(self.slice(current).lstrip())
-                substitutions[current.start_byte + blanks] = (current.end_byte, found)
+                substitutions[start] = (current.end_byte, found)
                 continue
             if current.type in _EXPANSIONS:
-                expansions[current.start_byte] = current.end_byte
+                expansions[start] = current.end_byte
             stack.extend(current.children)
         return Spans(substitutions, expansions)
 
@@ -292,6 +296,16 @@ class WordReader:
         """Refuse a node with more children than anybody would read."""
         if node.child_count > MAX_CHILDREN:
             raise UnreadError("it has too many parts")
+
+
+def _subscript_names(element: str) -> tuple[str, ...]:
+    """The variables in the subscript of an array's element `[…]=value`; `@` for anything else."""
+    match = re.match(r"\[([^\]]*)\]\+?=", element)
+    if match is None:
+        return ("@",) if element.startswith("[") and "$" in element.partition("]")[0] else ()
+    if "$(" in match[1] or "`" in match[1]:
+        return ("@",)
+    return tuple(re.findall(r"[A-Za-z_]\w*", match[1], re.ASCII))
 
 
 def _kind(node: TreeNode) -> str:

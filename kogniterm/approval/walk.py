@@ -13,6 +13,7 @@ from kogniterm.approval.findings import Findings
 from kogniterm.approval.flow import (
     any_of,
     assigned_names,
+    element,
     goes_to_device,
     piped_items,
     said,
@@ -27,7 +28,7 @@ from kogniterm.approval.programs.builtins import (
 )
 from kogniterm.approval.programs.plain import shows_variables
 from kogniterm.approval.programs.registry import handler, table
-from kogniterm.approval.programs.shells import SHELLS
+from kogniterm.approval.programs.shells import SHELLS, comes_from_network
 from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single
 from kogniterm.approval.shellparse import parse
 from kogniterm.approval.shelltree import (
@@ -176,9 +177,8 @@ class Walk:
             # A later command is judged as if the name still meant the program.
             self._findings.ask("It defines {name}, which later commands may run.", name=node.name)
         scope.functions[node.name] = node
-        inner = scope.branch()
-        inner.variables.update({str(n): TAINTED for n in range(1, 10)})
-        self._call_function(node, inner)
+        # Another command that calls it is asked about, for its name is no program's.
+        self._call_function(node, scope.with_arguments(Argument(HOLE, split=True)))
 
     def _call_function(self, node: Function, scope: Scope) -> None:
         if node.name in self._active:
@@ -207,9 +207,9 @@ class Walk:
                 if part.assigns:
                     scope.variables[part.assigns] = Argument("0")
 
-    def _subscripts(self, array: str, computes: tuple[str, ...], scope: Scope) -> None:
-        """A subscript is an expression, unless the array is a map."""
-        if computes and array not in scope.maps:
+    def _subscripts(self, computes: tuple[str, ...], scope: Scope) -> None:
+        """A subscript is an expression: whether the array is a map only the shell knows."""
+        if computes:
             calculates(self._call("calculation", (), scope), computes)
 
     # --- simple commands ------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class Walk:
                     self._give_up("It could not be read: {why}.", why=part.opaque)
                 for nested in part.inner:
                     self.node(nested.node, scope.branch())
-                self._subscripts(part.subscript, part.computes, scope)
+                self._subscripts(part.computes, scope)
                 self._arithmetic_names(Word("", (part,)), scope)
                 if part.assigns and not part.digits:
                     sets(self._call("expansion", (), scope), part.assigns)
@@ -270,10 +270,10 @@ class Walk:
         call = self._call("assignment", (), scope)
         for assignment in node.assignments:
             values = []
-            self._subscripts(assignment.name, assignment.computes, scope)
+            self._subscripts(assignment.computes, scope)
             for word in assignment.values:
                 self._inside(word, scope)
-                values.append(expand_single(word, scope))
+                values.append(element(expand_single(word, scope)))
             value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
             if not values and not assignment.array:
                 value = Argument("")
@@ -300,6 +300,7 @@ class Walk:
                 body = expand_single(redirect.body, scope)
                 shows_variables(self._call(name, (), scope), body)
                 stdin = body.value
+                self._feeds_shell(name, body, scope)
                 continue
             if redirect.target is None:
                 continue
@@ -307,10 +308,16 @@ class Walk:
             target = expand_single(redirect.target, scope)
             if redirect.op == "<" and len(target.inner) == 1:
                 stdin = said(target.inner[0].node, scope)
+            self._feeds_shell(name, target, scope)
             if redirect.op in {">&", "<&"} and re.fullmatch(r"\d+-?|-", target.value):
                 continue
             self._redirect(redirect.op, target, scope, name)
         return stdin
+
+    def _feeds_shell(self, name: str, source: Argument, scope: Scope) -> None:
+        """What a substitution gives a shell to read, the shell runs."""
+        if name in SHELLS:
+            comes_from_network(self._call(name, (), scope), source)
 
     def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
         call = self._call(name or "redirection", (), scope)
@@ -366,9 +373,7 @@ class Walk:
                 return
             name = base
         if name in scope.functions and "/" not in program.value:
-            inner = scope.branch()
-            inner.variables.update({str(n): TAINTED for n in range(1, 10)})
-            self._call_function(scope.functions[name], inner)
+            self._call_function(scope.functions[name], scope.with_arguments(any_of(list(args[1:]))))
             return
         rules = table().get(name)
         if rules is None:

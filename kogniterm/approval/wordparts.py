@@ -40,8 +40,7 @@ class Unknown:
     """An expansion whose value is not worked out; `opaque` says what could not be read at all.
 
     `digits` is true for arithmetic and lengths, `names` are the variables it looks at,
-    `targets` those that arithmetic only gives a value, `subscript` is the array whose subscript is
-    the value of the variables `computes`.
+    `targets` those that arithmetic only gives a value, `computes` those whose value is a subscript.
     """
 
     quoted: bool
@@ -51,7 +50,6 @@ class Unknown:
     names: tuple[str, ...] = ()
     assigns: str | None = None
     targets: tuple[str, ...] = ()
-    subscript: str = ""
     computes: tuple[str, ...] = ()
 
 

@@ -269,7 +269,6 @@ class WordLexer:
                 digits=match["prefix"] == "#" and not rest,
                 names=names,
                 assigns=match["name"] if rest.lstrip(":").startswith("=") else None,
-                subscript=match["name"],
                 computes=tuple(filter(None, (match["key"], match["braced"]))),
             )
         )

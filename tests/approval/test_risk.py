@@ -247,3 +247,9 @@ def test_a_value_given_later_is_judged_by_itself() -> None:
     assert fills("x=5", filled={"x"}) == frozenset()
     assert fills("unset x", filled={"x", "y"}) == {"y"}
     assert fills("n=$(wc -l < f); name=me") == frozenset()
+
+
+def test_an_argument_of_a_function_is_what_the_call_gives() -> None:
+    add = "add() { echo $(($1 + $2)); }; "
+    assert classify(add + "add 2 3", cwd=WORKSPACE).label == "safe_readonly"
+    assert classify(add + 'add "$(cat f)" 3', cwd=WORKSPACE).label == "needs_approval"

@@ -13,7 +13,7 @@ from kogniterm.approval.options import Rules
 from kogniterm.approval.places import HOLE, is_secret_variable
 from kogniterm.approval.programs.plain import set_by_data
 from kogniterm.approval.programs.wrappers import shows_environment
-from kogniterm.approval.scope import Argument, prints_number, variable
+from kogniterm.approval.scope import Argument, Scope, prints_number, variable
 from kogniterm.approval.variables import hides_tracks, injects, steers
 from kogniterm.approval.wordparts import Substitution
 
@@ -68,8 +68,6 @@ def declare(call: Call, rules: Rules) -> None:
         call.ask(
             "{program} {flags} gives variables a meaning that may run commands.", flags="-" + flags
         )
-    if "A" in flags:
-        call.scope.maps |= set(names)
     for name in names:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             call.ask("{program} sets a variable of an unusual name.")
@@ -162,10 +160,19 @@ def unset(call: Call, rules: Rules) -> None:
     del rules
 
 
+def _reaches_data(name: str, scope: Scope, depth: int = 8) -> bool:
+    """Whether the value of `name` is data, or an expression of a variable whose value is."""
+    value = variable(name, scope)
+    if value.tainted or depth == 0:
+        return True
+    named = set(calculated_names(value.value)[0]) - {name}
+    return any(_reaches_data(other, scope, depth - 1) for other in named)
+
+
 def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()) -> None:
     """Arithmetic: the values of `variables` are expressions, and it may set these and `targets`."""
     variables = tuple(variables)
-    if any(variable(name, call.scope).tainted for name in variables):
+    if any(_reaches_data(name, call.scope) for name in variables):
         call.ask("A calculation with data it reads may run commands.")
     for name in (*variables, *targets):
         if name != "UID":

@@ -233,19 +233,29 @@ _NAMES_PROGRAM = re.compile(
     r"|interactive\.difffilter\Z|include(?:if)?\.|protocol\.|uploadpack\.|sendemail\."
     r"|url\..*insteadof\Z|init\.templatedir\Z|safe\.|remote\..*\.(?:uploadpack|receivepack|vcs)\Z"
 )
-_STARTS = frozenset({("bisect", "run"), ("submodule", "foreach")})
 
 
-def _changes(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
+def _starts(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
+    """Programs that the arguments of a verb make git run, now or later."""
     if verb == "config" and any(_NAMES_PROGRAM.match(o.value) for o in parsed.operands):
         call.danger("It makes git run a program later ({name}).", name=first)
     for value in parsed.values("exec", "x", "upload-pack", "receive-pack"):
         call.starts(value.value)
     for operand in parsed.operands:
-        if verb == "config" or operand.value.startswith("ext::"):
-            _setting(call, operand.value.removeprefix("ext::").replace("% ", " "))
-    if (verb, first) in _STARTS:
-        call.starts(" ".join(operand.value for operand in args[1:]))
+        if operand.value.startswith("ext::"):
+            call.danger("git runs a program to reach {address}.", address=operand.value)
+        elif verb == "config":
+            _setting(call, operand.value)
+    if (verb, first) == ("bisect", "run"):
+        call.inner(args[1:])
+    if (verb, first) == ("submodule", "foreach"):
+        call.starts(" ".join(arg.value for arg in args[1:] if not arg.value.startswith("-")))
+    for value in parsed.values("u") if verb == "clone" else ():
+        call.starts(value.value)
+
+
+def _changes(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
+    _starts(call, verb, parsed, first, args)
     remote = (
         verb in _REMOTE
         or (verb == "remote" and first in {"update", "prune", "show"})

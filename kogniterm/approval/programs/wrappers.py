@@ -203,6 +203,7 @@ def sudo(call: Call, rules: Rules) -> None:
     del rules
 
 
+_LONGEST_INPUT = 2000
 _XARGS = Rules(
     "xargs",
     options={
@@ -238,10 +239,13 @@ def xargs(call: Call, rules: Rules) -> None:
     marks = [value.value for value in parsed.values("I", "replace")] or (
         ["{}"] if parsed.has("i", "replace") else []
     )
+    given = call.stdin if call.stdin is not None and len(call.stdin) < _LONGEST_INPUT else None
     if marks and marks[0]:
+        line = given.strip() if given is not None else ""
+        item = Argument(line) if line and "\n" not in line else item
         inner = tuple(_replaced(arg, marks[0], item) for arg in inner)
-    elif call.stdin is not None and not parsed.options and len(call.stdin) < 2000:
-        inner = (*inner, *(Argument(word) for word in call.stdin.split()))
+    elif given is not None and not parsed.has("d", "delimiter", "0", "null", "E"):
+        inner = (*inner, *(Argument(word) for word in given.split()))
     else:
         inner = (*inner, item)
     if inner[0].value in SHELLS and any(
