@@ -92,6 +92,9 @@ class Tmux:
             ).split(" ")
             if dead == "1" and status.strip():
                 return int(status)
+            if dead == "1":
+                # tmux may have missed the end of its child; it looks again when another ends.
+                self._tmux("run-shell", "true")
             time.sleep(0.05)
         raise AssertionError(f"still running\n{self.capture()}")
 
