@@ -56,7 +56,8 @@ Look at `git diff main...$1` and name what could go wrong.
 ```
 
 Names are small letters, digits, `-` and `_`; built-in names cannot be taken. A project's
-commands are read when a session opens, and only if the folder is trusted as it is then.
+commands are read when a session opens and when `/trust` is given, and only if the folder is
+trusted as it is then.
 """
 
 
