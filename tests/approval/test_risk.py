@@ -253,3 +253,11 @@ def test_an_argument_of_a_function_is_what_the_call_gives() -> None:
     add = "add() { echo $(($1 + $2)); }; "
     assert classify(add + "add 2 3", cwd=WORKSPACE).label == "safe_readonly"
     assert classify(add + 'add "$(cat f)" 3', cwd=WORKSPACE).label == "needs_approval"
+
+
+def test_a_web_of_variables_is_followed_once() -> None:
+    names = "+".join(f"a{{}}_{n}" for n in range(12))
+    web = [f'a{level}_{n}="{names.format(*[level - 1] * 12)}"' for level in range(1, 7)
+           for n in range(12)]  # fmt: skip
+    assert classify("; ".join([*web, "echo $((a6_0))"])).label == "safe_readonly"
+    assert classify("; ".join(["read a0_3 < f", *web, "echo $((a6_0))"])).label == "needs_approval"

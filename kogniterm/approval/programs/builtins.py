@@ -160,19 +160,23 @@ def unset(call: Call, rules: Rules) -> None:
     del rules
 
 
-def _reaches_data(name: str, scope: Scope, depth: int = 8) -> bool:
-    """Whether the value of `name` is data, or an expression of a variable whose value is."""
-    value = variable(name, scope)
-    if value.tainted or depth == 0:
-        return True
-    named = set(calculated_names(value.value)[0]) - {name}
-    return any(_reaches_data(other, scope, depth - 1) for other in named)
+def _reach_data(names: Iterable[str], scope: Scope) -> bool:
+    """Whether a value of `names` is data, or an expression of a variable whose value is."""
+    waiting, seen = list(names), set(names)
+    while waiting:
+        value = variable(waiting.pop(), scope)
+        if value.tainted:
+            return True
+        fresh = set(calculated_names(value.value)[0]) - seen if len(value.value) < 500 else {"@"}
+        seen |= fresh
+        waiting.extend(fresh)
+    return False
 
 
 def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()) -> None:
     """Arithmetic: the values of `variables` are expressions, and it may set these and `targets`."""
     variables = tuple(variables)
-    if any(_reaches_data(name, call.scope) for name in variables):
+    if _reach_data(variables, call.scope):
         call.ask("A calculation with data it reads may run commands.")
     for name in (*variables, *targets):
         if name != "UID":
