@@ -234,14 +234,11 @@ def _with_repository(report: RiskReport, cwd: str) -> RiskReport:
     settings = settings_that_run(_repositories(report, Path(cwd)))
     if not settings:
         return report
-    reasons = tuple(
-        Text(
-            "The repository's own settings make git run another program ({name}).",
-            {"name": approval.render(name)},
-        )
-        for name in settings[:5]
+    reason = Text(
+        "The repository's own settings make git run another program ({name}).",
+        {"name": approval.render(", ".join(settings[:5]))},
     )
-    return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
+    return replace(report, label="needs_approval", reasons=(reason, *report.reasons))
 
 
 def _repositories(report: RiskReport, folder: Path) -> list[Path]:
