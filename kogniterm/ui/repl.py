@@ -279,7 +279,8 @@ class Repl(Desk):
         if answer.stop == "interrupted":
             self.front.restore("\n".join(unheard))
         else:
-            self.turns.queue[:0] = [Work(input=UserInput(text)) for text in unheard]
+            inputs = [UserInput(text, attachments=self._attachments(text)) for text in unheard]
+            self.turns.queue[:0] = [Work(input=given) for given in inputs]
 
     def _attachments(self, line: str) -> tuple[str, ...]:
         """The files and job outputs that `line` names."""
