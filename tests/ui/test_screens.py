@@ -22,6 +22,8 @@ import pytest
 DATA = Path(__file__).resolve().parents[1] / "data" / "screens"
 UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
 PATIENCE_SECONDS = 90
+PROMPT = "· ~/project\n"
+"""The end of the line below the prompt: keys pressed from here on are the prompt's."""
 
 pytestmark = [
     pytest.mark.tmux,
@@ -210,9 +212,10 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
     terminal.until("› !sleep 987\n", at_the_end=True)
     terminal.keys("C-c")
     terminal.until("\n╰ ✗ ended by SIGINT · 0.0 s\n")
+    terminal.until(PROMPT, at_the_end=True)
     terminal.keys("!echo still $((40 + 2)) here", "Enter")
     terminal.until("here\nstill 42 here\n")
-    # Typed ahead, as one does with a shell.
+    terminal.until(PROMPT, at_the_end=True)
     terminal.keys("C-d")
     assert terminal.status() == 0
 
