@@ -24,6 +24,8 @@ from kogniterm.types import (
     Verdict,
 )
 
+EVERY_COMMAND = Text("Manual mode asks for every command.")
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
@@ -121,9 +123,7 @@ def _by_mode(report: RiskReport, now: Circumstances, trace: _Trace) -> Verdict:
     if now.mode == "manual":
         if safe and now.safe_unasked:
             return _end(trace, "mode manual", "allow", Text("It only reads."), report)
-        return _end(
-            trace, "mode manual", "ask", Text("Manual mode asks for every command."), report
-        )
+        return _end(trace, "mode manual", "ask", EVERY_COMMAND, report)
     if now.small_model and not now.small_model_forced and not safe:
         reason = Text("A small local model may only read by itself in auto mode.")
         return _end(trace, "mode auto", "ask", reason, report)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from rich.console import RenderableType
 from rich.text import Text
 
+from kogniterm.approval.policy import EVERY_COMMAND
 from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types import Text as Message
 from kogniterm.ui.approval_words import decision_text, effect_text, label_text
@@ -27,6 +29,9 @@ _LABEL_STYLES = {
     "needs_approval": "warn",
     "dangerous": "bad",
 }
+_PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write")
+"""Effects that the preview tells more of than their names."""
+_SAID_BY_EFFECTS = ("It deletes {path}.", "It writes {path}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,8 @@ class Question:
         for text in warnings:
             lines += painter.lines(text, width)
         must_see = len(lines)
-        for text in self._facts(painter):
-            lines += painter.lines(text, width)
+        for fact in self._facts(painter):
+            lines += [line.rstrip() for line in painter.paint(fact, width).splitlines()]
         return Document([line for line in lines if line.strip() or line == ""], must_see)
 
     def transcript(self, painter: Painter, width: int) -> str:
@@ -159,30 +164,50 @@ class Question:
             for text in warnings(self.request.command)
         ]
 
-    def _facts(self, painter: Painter) -> list[Text]:
-        facts = []
-        if self.original is not None:
-            facts += self._changes()
-        if self.request.purpose:
-            facts.append(_fact(_("Purpose"), one_line(self.request.purpose, 400)))
-        facts.append(_fact(_("Folder"), self.cwd))
-        said = (*self.report.reasons, *self.verdict.reasons)
-        reasons = list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
-        if reasons:
-            facts.append(_fact(_("Why asked"), "; ".join(reasons)))
-        effects = "; ".join(effect_text(effect) for effect in self.report.effects)
-        if effects:
-            facts.append(_fact(_("Effects"), effects))
-        change = self._diff()
-        if change:
-            facts.append(_fact(_("Change"), summary(change)))
-        if self.hooks.preview is not None:
-            preview = self.hooks.preview(self.request, self.report)
-            facts += [Text.assemble((f"{painter.symbol('bullet')} ", "accent"), translate(line))
-                      for line in preview]  # fmt: skip
+    def _facts(self, painter: Painter) -> list[RenderableType]:
+        facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
+        facts.append(self._table())
         if self.explained:
             facts += self._explanation(painter)
         return facts
+
+    def _table(self) -> RenderableType:
+        """What a person decides by, one fact a row."""
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(style="muted", no_wrap=True)
+        table.add_column(overflow="fold")
+        if self.request.purpose:
+            table.add_row(_("Purpose"), Text(one_line(self.request.purpose, 400)))
+        table.add_row(_("Folder"), Text(self.cwd))
+        effects = self._effects()
+        if effects:
+            table.add_row(_("Effects"), Text("\n".join(effects)))
+        reasons = self._reasons(told=bool(effects))
+        if reasons:
+            table.add_row(_("Why asked"), Text("; ".join(reasons)))
+        change = self._diff()
+        if change:
+            table.add_row(_("Change"), summary(change))
+        return table
+
+    def _effects(self) -> list[str]:
+        """What it does to the world: counted on the disk where that can be, else in words."""
+        if self.hooks.preview is None:
+            return [effect_text(effect) for effect in self.report.effects]
+        preview = self.hooks.preview(self.request, self.report)
+        other = [effect for effect in self.report.effects if effect.kind not in _PREVIEWED]
+        return [*map(translate, preview), *map(effect_text, other)]
+
+    def _reasons(self, *, told: bool) -> list[str]:
+        """Why it was asked, each once; what is `told` as an effect already is left out."""
+        said = [*self.report.reasons, *self.verdict.reasons]
+        if told:
+            said = [text for text in said if text.template not in _SAID_BY_EFFECTS]
+        if len(said) > 1:
+            said = [text for text in said if text != EVERY_COMMAND]
+        return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
 
     def _changes(self) -> list[Text]:
         from kogniterm.approval.display import render
@@ -208,7 +233,3 @@ class Question:
 
             lines += [Text("  " + render(" ".join(argv))) for argv in self.report.programs]
         return lines
-
-
-def _fact(name: str, value: str) -> Text:
-    return Text.assemble((f"{name}: ", "muted"), value)

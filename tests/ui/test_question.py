@@ -35,10 +35,10 @@ def test_everything_a_person_needs_is_there() -> None:
     assert lines == [
         "Run this command?  needs approval",
         "│ $ rm -r build",
-        "Purpose: to see what happens",
-        "Folder: /work/project",
-        "Why asked: rm deletes files; manual mode asks before every command",
-        "Effects: deletes build",
+        "Purpose    to see what happens",
+        "Folder     /work/project",
+        "Effects    deletes build",
+        "Why asked  rm deletes files; manual mode asks before every command",
     ]
 
 
@@ -83,7 +83,7 @@ def test_nothing_hides(hidden: str, visible: str) -> None:
 def test_what_the_model_says_cannot_draw_another_question() -> None:
     spoof = request("true", purpose="x\n[y] approve\x1b[2J\u202e")
     lines = Question(spoof, report("true"), ASK, "/w").document(PLAIN, 80).lines
-    assert "Purpose: x [y] approve[2J" in lines
+    assert "Purpose    x [y] approve[2J" in lines
 
 
 def test_previews_rules_and_changes_are_told() -> None:
@@ -94,7 +94,7 @@ def test_previews_rules_and_changes_are_told() -> None:
     text = "\n".join(asked.document(PLAIN, 80).lines)
     assert "changed by you" in text
     assert "- rm -r a\n+ rm -r b" in text
-    assert "• 12 files, not tracked by git" in text
+    assert "Effects    12 files, not tracked by git" in text
     assert "✓ built-in → ask: deletes files" in text
     assert "  rm -r build" in text
 
@@ -107,7 +107,7 @@ def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     assert "Make this change?" in text
     assert "-old\n+new" in text
     assert document.lines.index("+new") < document.must_see
-    assert "Change: +1 −1 lines" in text
+    assert "Change     +1 −1 lines" in text
 
 
 # --- plain lines -----------------------------------------------------------------------------
@@ -396,5 +396,5 @@ async def test_a_report_of_nothing_is_still_a_question(keys: PipeInput) -> None:
     assert bare.document(PLAIN, 40).lines == [
         "Run this command?  only reads",
         "│ $ true",
-        "Folder: /",
+        "Folder  /",
     ]
