@@ -130,10 +130,12 @@ def test_leases_cover_what_was_granted_and_say_why_not() -> None:
     same = classify("npx_tool --fast b", cwd=WORKSPACE)
     assert judge(same, leases=[lease], circumstances=MANUAL).lease_id == "L1"
     for command, why in (
-        ("npx_tool --slow b", "also runs"), ("npx_tool --fast b && rm x", "effect: deleting files"),
-        ("npx_tool --fast b; ./y", "also runs"), ("npx_tool --fast b > ../o", "effect: overwriting files"),
+        ("npx_tool --slow b", "also runs"),
+        ("npx_tool --fast b && rm x", "effect: deleting files"),
+        ("npx_tool --fast b; ./y", "also runs"),
+        ("npx_tool --fast b > ../o", "effect: overwriting files"),
         ("rm -rf /", "dangerous"),
-    ):  # fmt: skip
+    ):
         found = explain([lease], classify(command, cwd=WORKSPACE), folder=WORKSPACE, now=0)
         assert why in str(found[0][1]), command
     assert "used up" in str(explain([lease.taken()], same, folder=WORKSPACE, now=0)[0][1])
