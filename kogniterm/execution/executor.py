@@ -178,7 +178,7 @@ class CommandExecutor:
         duration = time.monotonic() - running.started
         if ending.left_running:
             self._jobs.adopt(command, running, path, detached=ending.ended == "detached")
-            self._launcher.adopt(running.leader, str(path), keeper.file_room)
+            self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
         else:
             running.close()
         notes += running.notes

@@ -114,9 +114,9 @@ class Launcher:
         os.set_blocking(reports, False)
         return Launched(message["leader"], fds[0], reports)
 
-    def adopt(self, leader: int, path: str, room: int) -> None:
+    def adopt(self, leader: int, master: int, path: str, room: int) -> None:
         """Let the supervisor drain the terminal into `path`, at most `room` bytes more."""
-        self._tell({"op": "adopt", "leader": leader, "path": path, "room": room})
+        self._tell({"op": "adopt", "leader": leader, "path": path, "room": room}, (master,))
 
     def keep(self, leader: int) -> None:
         """Let this command outlive the executor."""
@@ -131,11 +131,11 @@ class Launcher:
                     wire.send(self._channel, {"op": "sync"})
                     wire.receive(self._channel)
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with self._lock:
             if self._channel is not None:
                 with contextlib.suppress(OSError):
-                    wire.send(self._channel, message)
+                    wire.send(self._channel, message, fds)
 
     def close(self) -> None:
         """Let the supervisor end every tree but the kept ones; waits until it has."""

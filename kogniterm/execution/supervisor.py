@@ -7,7 +7,7 @@ with -9), ends every tree that was not kept on purpose. It is started as
 library and ptyprocess only.
 
 Requests (`wire` messages): `spawn` with one descriptor (the report pipe) is answered by
-`spawned` with the terminal's master, or by `failed`. `adopt` (drain into a file from now on),
+`spawned` with the terminal's master, or by `failed`. `adopt` (drain this master into a file),
 `keep` (outlive the executor) have no answer; `sync` is answered by `synced` when everything
 written so far by adopted commands is in their files.
 """
@@ -45,6 +45,13 @@ class _Command:
         self.kept = False
         self.sink: int | None = None
         self.room = 0
+
+    def write_to(self, path: str, room: int) -> None:
+        """Append its output to the file `path`, at most `room` bytes more."""
+        self.room = room
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self.sink = os.open(path, flags, 0o600)
 
     def drain(self) -> bool:
         """Move waiting output into the file; False at the end of the terminal."""
@@ -138,7 +145,7 @@ class Supervisor:
             case "spawn":
                 self._spawn(message, fds[0])
             case "adopt":
-                self._adopt(message)
+                self._adopt(message, fds[0])
             case "keep":
                 if message["leader"] in self._commands:
                     self._commands[message["leader"]].kept = True
@@ -191,14 +198,20 @@ class Supervisor:
         with contextlib.suppress(OSError):
             wire.send(self._channel, message, fds)
 
-    def _adopt(self, message: dict[str, Any]) -> None:
+    def _adopt(self, message: dict[str, Any], master: int) -> None:
+        """Write to a file from now on what comes from the terminal `master`.
+
+        The command may have ended on the way here: what it said last then stands in `master`.
+        """
         command = self._commands.get(message["leader"])
         if command is None:
+            late = _Command(message["leader"], master)
+            late.write_to(message["path"], message["room"])
+            late.drain_all()
+            late.close()
             return
-        command.room = message["room"]
-        with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            command.sink = os.open(message["path"], flags, 0o600)
+        os.close(master)
+        command.write_to(message["path"], message["room"])
         self._draining[command.master] = command
         self._poll.register(command.master, select.POLLIN)
 
