@@ -30,13 +30,17 @@ UNATTENDED: Mapping[str, str] = {
     "GCM_INTERACTIVE": "never",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 """Set while nobody is at the keyboard, so that programs neither page, edit nor prompt."""
 
-NO_PAGERS: Mapping[str, str] = {
-    name: value for name, value in UNATTENDED.items() if name.endswith("PAGER")
+PROPOSED: Mapping[str, str] = {
+    name: value
+    for name, value in UNATTENDED.items()
+    if name.endswith("PAGER") or name in ("GIT_OPTIONAL_LOCKS", "PIP_DISABLE_PIP_VERSION_CHECK")
 }
-"""For commands that nobody typed: a repository's own pager setting must not run a program."""
+"""For commands that nobody typed: what only reads must not run a repository's own pager, refresh
+an index, or look for updates."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DROPPED = frozenset(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kogniterm.errors import ExecutionError
-from kogniterm.execution.environment import NO_PAGERS
+from kogniterm.execution.environment import PROPOSED
 from kogniterm.protocols import EventSink
 from kogniterm.runtime import events
 from kogniterm.runtime.front import Front
@@ -33,7 +33,7 @@ async def run_command(
     run = partial(
         session.executor.run,
         session.reveal(command),
-        env=NO_PAGERS,
+        env=PROPOSED,
         timeout=min((one for one in limits if one is not None), default=None),
         sink=watcher,
         terminal=front.terminal,

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kogniterm.approval import classify, fills
+from kogniterm.execution.environment import PROPOSED
 from kogniterm.types import RISK_LABELS
 from tests.approval.corpus import WORKSPACE, commands, smuggled
 
@@ -146,8 +147,7 @@ _WAITS = ("tail -f", "watch", "sleep", "top -d", "yes", "script", "vmstat", "ios
 
 
 def _run(command: str, folder: Path, home: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8",
-                   "GIT_PAGER": "cat", "PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0"}  # fmt: skip
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", **PROPOSED}
     process = subprocess.Popen(
         ["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
