@@ -47,6 +47,8 @@ class TextSink:
                 self._line(f"· {event.name} {render(event.arguments)}")
             case events.ActionEnded():
                 self._line(f"· {event.tool}: {render(event.observation.partition(chr(10))[0])}")
+            case events.ModelLoading(done=False):
+                self._line(_("loading the local model"))
             case events.ModelRetried():
                 self._line(
                     _("retrying in {wait:.0f} s ({attempt} of {of}): {reason}").format(

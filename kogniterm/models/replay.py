@@ -23,6 +23,7 @@ from kogniterm.errors import ModelError, UsageError
 from kogniterm.models.lifetime import close_model, preload
 from kogniterm.protocols import Model
 from kogniterm.types import (
+    Loading,
     ModelEvent,
     ModelInfo,
     ModelRequest,
@@ -86,7 +87,8 @@ class RecordingModel:
         exchange: dict[str, Any] = {"asked": asked(request), "events": events}
         try:
             async for event in self._model.stream(request):
-                events.append(_event_to_json(event))
+                if not isinstance(event, Loading):  # of this machine, not of the exchange
+                    events.append(_event_to_json(event))
                 if isinstance(event, Reply):
                     # Before the event is passed on: the consumer may stop listening here.
                     self._append(exchange)
@@ -282,7 +284,7 @@ def _difference(call: int, old: Mapping[str, Any], new: Mapping[str, Any]) -> Di
     return None
 
 
-def _event_to_json(event: ModelEvent) -> dict[str, Any]:
+def _event_to_json(event: TextDelta | ThoughtDelta | RetryNotice | Reply) -> dict[str, Any]:
     if isinstance(event, TextDelta):
         return {"text": event.text}
     if isinstance(event, ThoughtDelta):

@@ -67,6 +67,13 @@ class ModelRetried:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelLoading:
+    """A model on this machine is being loaded before it can answer; `done`: it has been."""
+
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ModelAnswered:
     """A model call ended; `usage` is of this call alone."""
 
@@ -210,6 +217,7 @@ Event = (
     | AnswerDelta
     | ThoughtDelta
     | ModelRetried
+    | ModelLoading
     | ModelAnswered
     | BudgetUsed
     | PlanProposed

@@ -10,7 +10,15 @@ from kogniterm.protocols import Approver, EventSink, Terminal
 from kogniterm.runtime import events
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.sessions.records import Intent
-from kogniterm.types import ModelEvent, Reply, RetryNotice, TextDelta, ThoughtDelta, ToolCalled
+from kogniterm.types import (
+    Loading,
+    ModelEvent,
+    Reply,
+    RetryNotice,
+    TextDelta,
+    ThoughtDelta,
+    ToolCalled,
+)
 
 Wish = Literal["check", "again", "skip"]
 """What becomes of a command whose outcome is unknown."""
@@ -41,6 +49,8 @@ def relay(item: ModelEvent | ToolCalled | str, sink: EventSink, count: TurnCount
         sink(events.ThoughtDelta(item.text))
     elif isinstance(item, RetryNotice):
         sink(events.ModelRetried(item.attempt, item.of, item.wait, item.reason))
+    elif isinstance(item, Loading):
+        sink(events.ModelLoading(item.done))
     elif isinstance(item, Reply):
         count.add_usage(item.usage)
         sink(events.ModelAnswered(count.purpose, item.usage, count.usage))

@@ -325,7 +325,14 @@ class Reply:
     usage: Usage = Usage()
 
 
-ModelEvent = TextDelta | ThoughtDelta | RetryNotice | Reply
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A model on this machine is being loaded before it can answer; `done`: it has been."""
+
+    done: bool = False
+
+
+ModelEvent = TextDelta | ThoughtDelta | RetryNotice | Loading | Reply
 
 
 # --- what the graph reports ------------------------------------------------------------------

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from kogniterm.ui.clean import clean
 from kogniterm.ui.code_style import code_style
+from kogniterm.ui.paint import Painter
 from kogniterm.ui.theme import Theme
 
 
@@ -76,3 +77,13 @@ def markdown(source: str, theme: Theme) -> Any:
         inline_code_theme=None,
         style="none",
     )
+
+
+def markdown_lines(source: str, painter: Painter, columns: int) -> list[str]:
+    """Markdown as painted lines, without empty ones around it."""
+    lines = painter.lines(markdown(source, painter.theme), columns)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    return lines

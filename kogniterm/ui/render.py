@@ -22,7 +22,7 @@ from kogniterm.ui.attention import Attention
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.frames import CommandFrame
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.markdown import markdown
+from kogniterm.ui.markdown import markdown_lines
 from kogniterm.ui.markdown_stream import MarkdownStream
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.status import Retry, Status
@@ -155,6 +155,7 @@ class ScreenSink:
             ev.AnswerDelta: self._answer_delta,
             ev.ThoughtDelta: self._thought_delta,
             ev.ModelRetried: self._model_retried,
+            ev.ModelLoading: self._model_loading,
             ev.ModelAnswered: self._model_answered,
             ev.BudgetUsed: self._budget_used,
             ev.PlanReviewed: self._plan_reviewed,
@@ -199,6 +200,9 @@ class ScreenSink:
     def _thought_delta(self, event: ev.ThoughtDelta) -> None:
         if self.options.thoughts:
             self.write(Text(one_line(event.text), "muted"))
+
+    def _model_loading(self, event: ev.ModelLoading) -> None:
+        self._status.now(_("Thinking") if event.done else _("Loading the local model"))
 
     def _model_retried(self, event: ev.ModelRetried) -> None:
         self._finish_block()
@@ -366,17 +370,9 @@ class ScreenSink:
 
     def _write_block(self, source: str) -> None:
         """A finished piece of Markdown, with one blank line after it."""
-        lines = self._markdown_lines(source, self._columns())
+        lines = markdown_lines(source, self.painter, self._columns())
         if lines:
             self.surface.commit("\n".join(lines) + "\n\n")
-
-    def _markdown_lines(self, source: str, columns: int) -> list[str]:
-        lines = self.painter.lines(markdown(source, self.painter.theme), columns)
-        while lines and not lines[-1].strip():
-            lines.pop()
-        while lines and not lines[0].strip():
-            lines.pop(0)
-        return lines
 
     def _body(self, columns: int, rows: int) -> list[str]:
         if rows <= 0:
@@ -386,7 +382,7 @@ class ScreenSink:
         source = self._stream.open_tail(rows)
         if not source.strip():
             return []
-        return self._markdown_lines(source, columns)[-rows:]
+        return markdown_lines(source, self.painter, columns)[-rows:]
 
     def _set_running(self, on: bool) -> None:
         self.running = on

@@ -32,7 +32,7 @@ from kogniterm.models.local.language import language_of, say
 from kogniterm.models.local.runtime import Chat, Finished, Prompt, Runtime, chat_text
 from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, told, turn_so_far
 from kogniterm.models.local.weights import find
-from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, TextDelta, Usage
+from kogniterm.types import Loading, ModelEvent, ModelInfo, ModelRequest, Reply, TextDelta, Usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -143,6 +143,8 @@ class LocalModel:
             purpose = say("purpose", language_of(asked), request=asked)
             reply = _reply("", command=command, purpose=purpose)
         else:
+            async for notice in self._loading():
+                yield notice
             reply = await self._command(turn, turn.part)
         if not reply.message.tool_calls:
             yield TextDelta(str(reply.message.text))
@@ -191,6 +193,8 @@ class LocalModel:
         usage = ONE_CALL
         most = MAX_ANSWER_TOKENS if short else MAX_PROSE_TOKENS
         prompt = Prompt(self._fitting(chat, most), most, stop=("\n\n",) if short else ())
+        async for notice in self._loading():
+            yield notice
         async with aclosing(self._runtime.complete(prompt)) as events:
             async for event in events:
                 if isinstance(event, Finished):
@@ -202,6 +206,13 @@ class LocalModel:
                     pieces.append(event)
                     yield TextDelta(event)
         yield _reply(before + "".join(pieces).strip(), usage=usage)
+
+    async def _loading(self) -> AsyncIterator[ModelEvent]:
+        """Tell of the wait before the first request."""
+        if not self._runtime.loaded:
+            yield Loading()
+            await self._runtime.load()
+            yield Loading(done=True)
 
     async def _json(self, request: ModelRequest) -> Reply:
         """A reply whose text satisfies the request's schema."""

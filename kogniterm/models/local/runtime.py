@@ -33,6 +33,8 @@ _START, _END = "<|im_start|>", "<|im_end|>"
 
 Inbox = Callable[[Mapping[str, Any]], None]
 _GONE: Mapping[str, Any] = {"gone": True}
+_LOADING = 0
+"""The number of no request: who waits for the weights. Requests begin at 1."""
 
 
 def chat_text(chat: Chat) -> str:
@@ -110,6 +112,7 @@ class _Process:
     errors: IO[bytes]
     inboxes: dict[int, Inbox] = field(default_factory=dict)
     failed: Mapping[str, Any] | None = None
+    ready: bool = False
     gone: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -128,6 +131,14 @@ class _Process:
                 return
         inbox(_GONE)
 
+    def when_ready(self, tell: Callable[[], None]) -> None:
+        """Call `tell` once the weights are loaded, or never will be."""
+        with self.lock:
+            if not (self.ready or self.gone):
+                self.inboxes[_LOADING] = lambda _message: tell()
+                return
+        tell()
+
     def read(self) -> None:
         """Hand out what the worker says until it ends. Runs on a thread of its own."""
         assert self.popen.stdout is not None
@@ -135,6 +146,12 @@ class _Process:
             message = json.loads(line)
             if "failed" in message:
                 self.failed = message
+            elif "ready" in message:
+                with self.lock:
+                    self.ready = True
+                    loaded = self.inboxes.pop(_LOADING, None)
+                if loaded is not None:
+                    loaded(message)
             elif "id" in message:
                 with self.lock:
                     inbox = self.inboxes.get(message["id"])
@@ -185,6 +202,25 @@ class Runtime:
         """Start loading now; returns at once."""
         with self._lock:
             self._running()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a request is answered without loading first."""
+        process = self._process
+        return process is not None and process.ready and not process.gone
+
+    async def load(self) -> None:
+        """Start if need be and wait until loading is over; a request then says how it went."""
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(over.set)
+
+        with self._lock:
+            process = self._running()
+        process.when_ready(tell)
+        await over.wait()
 
     def close(self) -> None:
         """Stop the worker and free its memory; the next request starts it again."""

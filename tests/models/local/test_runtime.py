@@ -85,6 +85,21 @@ async def test_worker_that_dies_once_is_replaced(library: Path, tmp_path: Path) 
     assert await complete(tmp_path / "any.gguf") == ["x", Finished(False, 3, 1, 0)]
 
 
+async def test_loading_is_waited_for_and_over_whatever_comes_of_it(
+    library: Path, tmp_path: Path
+) -> None:
+    for text, loaded in ((BROKEN_LIBRARY.format(fault="pass"), True), ("raise ImportError", False)):
+        library.write_text(text)
+        runtime = Runtime(tmp_path / "any.gguf", context=256)
+        try:
+            assert not runtime.loaded
+            await runtime.load()
+            await runtime.load()
+            assert runtime.loaded is loaded
+        finally:
+            runtime.close()
+
+
 async def test_refused_request_is_a_reply_error(library: Path, tmp_path: Path) -> None:
     fault = "callback({'error': {'type': 'invalid_request_error', 'message': 'bad grammar'}})"
     library.write_text(BROKEN_LIBRARY.format(fault=fault))
