@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.cli import stores
 from kogniterm.errors import UsageError
-from kogniterm.ui.locale import _, plural
+from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -136,7 +136,7 @@ def _show(store: SessionStore, args: argparse.Namespace) -> None:
         turns = [turn.plain() for turn in outline(store.backend, info.id)]
         stores.write_json({**stores.as_json(info), "content": turns})
         return
-    for part in markdown(store, args.session):
+    for part in markdown(store, args.session, translate):
         sys.stdout.write("\n".join(map(stores.visible, part.split("\n"))))
 
 
@@ -210,7 +210,7 @@ def _export(store: SessionStore, args: argparse.Namespace) -> None:
 
     parts: Iterable[str]
     if args.format == "markdown":
-        parts = markdown(store, args.session)
+        parts = markdown(store, args.session, translate)
     else:
         parts = (line + "\n" for line in export_lines(store, args.session))
     with _target(args.to) as file:

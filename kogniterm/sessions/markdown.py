@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,37 +21,68 @@ from kogniterm.sessions.records import (
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.stored import stored_records
 from kogniterm.sessions.texts import content_of, is_image
-from kogniterm.types import NodeUpdate, Plan, PlanStep
+from kogniterm.types import NodeUpdate, Plan, PlanStep, Text
 
 _MARKS = {"done": "x", "failed": "!", "skipped": "-"}
+_DECIDED = {
+    "edit": Text("Changed by {who}{reason}"),
+    "reject": Text("Rejected by {who}{reason}"),
+}
+_DECIDERS = {"person": Text("the person"), "policy": Text("policy")}
+_ENDED = {
+    "finished": Text("finished{code}"),
+    "failed": Text("failed{code}"),
+    "refused": Text("refused{code}"),
+    "cancelled": Text("stopped{code}"),
+    "unknown": Text("outcome unknown{code}"),
+}
+_STOPPED = {
+    "not_done": Text("The task was not done."),
+    "refused": Text("The turn ended with a refusal."),
+    "budget": Text("A budget ended the turn."),
+    "model_failed": Text("The model failed."),
+    "interrupted": Text("The turn was stopped."),
+    "plan_only": Text("Only the plan was wanted."),
+    "unknown": Text("It is unknown how a command ended."),
+}
+
+Say = Callable[[Text], str]
+"""Puts a sentence into the reader's language."""
 
 
-def markdown(store: SessionStore, reference: str) -> Iterator[str]:
+def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[str]:
     """The parts of the document, each ending with a blank line."""
     info = store.find(reference)
     began = datetime.fromtimestamp(info.created, UTC).strftime("%Y-%m-%d %H:%M UTC")
     yield f"# {_one_line(info.title) or info.id}\n\n"
-    yield f"- Session: `{info.id}`\n- Folder: `{info.folder}`\n"
-    yield f"- Model: `{info.model}`\n- Began: {began}\n\n"
+    facts = (
+        Text("Session: `{id}`", {"id": info.id}),
+        Text("Folder: `{folder}`", {"folder": info.folder}),
+        Text("Model: `{model}`", {"model": info.model}),
+        Text("Began: {time}", {"time": began}),
+    )
+    yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
     for stored in stored_records(store.backend, info.id):
         try:
-            yield from _part(stored.record().body)
+            yield from _part(stored.record().body, say)
         except StorageCorruptError:
-            yield f"*Record {stored.seq} is damaged and was left out.*\n\n"
+            damaged = Text("Record {number} is damaged and was left out.", {"number": stored.seq})
+            yield f"*{say(damaged)}*\n\n"
 
 
-def _part(body: RecordBody) -> Iterator[str]:
+def _part(body: RecordBody, say: Say) -> Iterator[str]:
     match body:
         case InputReceived(turn=turn, input=given, message=message):
-            yield f"## Turn {turn}\n\n{_quoted(given.text)}\n\n"
+            title = say(Text("Turn {number}", {"number": turn}))
+            yield f"## {title}\n\n{_quoted(given.text)}\n\n"
             if given.data:
                 yield _fenced(given.data)
-            yield from _images(message.content)
+            yield from _images(message.content, say)
         case NodeRan(update=update):
             if update.plan is not None:
-                yield _plan(update.plan)
+                yield _plan(update.plan, say)
             if update.agent:
-                yield from _of_agent(update)
+                yield from _of_agent(update, say)
                 return
             for message in update.messages:
                 text = content_of(message).strip()
@@ -59,52 +90,57 @@ def _part(body: RecordBody) -> Iterator[str]:
                     yield text + "\n\n"
         case Decided(decision=decision) if decision.kind != "approve":
             reason = f": {_one_line(decision.reason)}" if decision.reason else ""
-            yield f"*{decision.kind} by {decision.by}{reason}*\n\n"
+            who = _DECIDERS.get(decision.by, decision.by)
+            told = _DECIDED[decision.kind].template
+            yield f"*{say(Text(told, {'who': who, 'reason': reason}))}*\n\n"
         case Intent(command=command):
             yield _fenced(command, "sh")
         case Outcome():
-            yield from _outcome(body)
+            yield from _outcome(body, say)
         case Compacted():
-            yield "*Earlier messages were summarised for the model here.*\n\n"
+            summarised = Text("Earlier messages were summarised for the model here.")
+            yield f"*{say(summarised)}*\n\n"
         case TurnEnded(stop=stop) if stop != "done":
-            yield f"*The turn ended: {stop}.*\n\n"
+            yield f"*{say(_STOPPED[stop])}*\n\n"
         case _:
             return
 
 
-def _images(content: str | list[Any]) -> Iterator[str]:
+def _images(content: str | list[Any], say: Say) -> Iterator[str]:
     """Images are named; the JSON Lines export holds them."""
     for block in content if isinstance(content, list) else ():
         if is_image(block):
             known = block.get("extras", {})
-            size = f"{known.get('width')}x{known.get('height')} pixels"
-            yield f"*Image: {_one_line(str(known.get('name')))}, {size}*\n\n"
+            values = {"name": _one_line(str(known.get("name"))), "width": known.get("width"),
+                      "height": known.get("height")}  # fmt: skip
+            yield f"*{say(Text('Image: {name}, {width}x{height} pixels', values))}*\n\n"
 
 
-def _of_agent(update: NodeUpdate) -> Iterator[str]:
+def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
     """What a sub-agent saw and said; its answer comes again as the result of its task."""
     for message in update.messages:
         text = content_of(message).strip()
         if message.type == "human" and text:
-            yield f"*A sub-agent is told:*\n\n{_quoted(text)}\n\n"
+            yield f"*{say(Text('A sub-agent is told:'))}*\n\n{_quoted(text)}\n\n"
         elif text and (message.type != "ai" or getattr(message, "tool_calls", False)):
             yield text + "\n\n"
 
 
-def _outcome(body: Outcome) -> Iterator[str]:
+def _outcome(body: Outcome, say: Say) -> Iterator[str]:
     if body.plan is not None and body.result is None:
-        yield _plan(body.plan)
+        yield _plan(body.plan, say)
         return
     result = body.result
     text = result.text if result is not None else content_of(body.message)
     if text.strip():
         yield _fenced(text)
     code = result.exit_code if result is not None else None
-    yield f"*{body.status}{'' if code is None else f', exit code {code}'}*\n\n"
+    exited = "" if code is None else Text(", exit code {code}", {"code": code})
+    yield f"*{say(Text(_ENDED[body.status].template, {'code': exited}))}*\n\n"
 
 
-def _plan(plan: Plan) -> str:
-    lines = [f"**Plan: {_one_line(plan.goal)}**", ""]
+def _plan(plan: Plan, say: Say) -> str:
+    lines = [f"**{say(Text('Plan: {goal}', {'goal': _one_line(plan.goal)}))}**", ""]
     for step in plan.steps:
         lines += _steps(step, "")
     return "\n".join(lines) + "\n\n"

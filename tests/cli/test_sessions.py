@@ -55,7 +55,11 @@ def test_list_show_and_search(shell: Shell, session: str) -> None:
     assert json.loads(ran(shell.run("sessions", "list", "--json", "--here", cwd=shell.home))) == []
     shown = ran(shell.run("sessions", "show", session[:5]))
     assert "ls | wc -l" in shown
+    assert "*finished, exit code 0*" in shown
     assert "\x1b" not in shown
+    spanish = ran(shell.run("--lang", "es", "sessions", "show", session[:5]))
+    assert "## Turno 1" in spanish
+    assert "*terminado, código de salida 0*" in spanish
     content = json.loads(ran(shell.run("sessions", "show", "last", "--json")))["content"]
     assert [turn["commands"][0]["exit_code"] for turn in content] == [0, 0]
     (hit,) = json.loads(ran(shell.run("sessions", "search", "parsn", "--json")))

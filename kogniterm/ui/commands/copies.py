@@ -10,6 +10,7 @@ from kogniterm.types import Text
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.commands.shown import first_word
 from kogniterm.ui.context import ReplContext
+from kogniterm.ui.locale import translate
 
 FORMATS = ("md", "jsonl")
 LOG_LINES = 400
@@ -42,7 +43,7 @@ def export(context: ReplContext, argument: str) -> None:
     session = context.session
     store = session.cabinet.store
     parts = (
-        markdown(store, session.id)
+        markdown(store, session.id, translate)
         if kind == "md"
         else (f"{line}\n" for line in export_lines(store, session.id))
     )
