@@ -198,7 +198,7 @@ class Question:
             return [effect_text(effect) for effect in self.report.effects]
         preview = self.hooks.preview(self.request, self.report)
         other = [effect for effect in self.report.effects if effect.kind not in _PREVIEWED]
-        return [*map(translate, preview), *map(effect_text, other)]
+        return [*map(effect_text, other), *map(translate, preview)]
 
     def _reasons(self, *, told: bool) -> list[str]:
         """Why it was asked, each once; what is `told` as an effect already is left out."""
