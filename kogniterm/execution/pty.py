@@ -88,7 +88,7 @@ def take_unread(master: int) -> bytes:
     try:
         modes = termios.tcgetattr(fd)
         echo, by_lines = modes[3] & termios.ECHO, modes[3] & termios.ICANON
-        if by_lines and not echo:
+        if not echo:
             termios.tcflush(fd, termios.TCIFLUSH)
             return b""
         # Only so are lines without an end readable.

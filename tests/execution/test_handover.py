@@ -126,8 +126,17 @@ def test_keys_that_the_command_did_not_read_come_back(
     assert desk.unread == b"ls -l\rhal\x04"
 
 
-def test_keys_typed_with_echo_off_do_not_come_back(executor: CommandExecutor, desk: Desk) -> None:
-    command = "stty -echo; read -p 'Password: ' n; echo thanks"
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "stty -echo; read -p 'Password: ' n",
+        "stty -echo -icanon; printf 'Password: '; dd bs=1 count=4 of=/dev/null 2>&1",
+    ],
+)
+def test_keys_typed_with_echo_off_do_not_come_back(
+    executor: CommandExecutor, desk: Desk, asks: str
+) -> None:
+    command = f"{asks}; echo thanks"
     run = Run(executor, command, terminal=desk, interactive=True)
     desk.wait_for(b"Password: ")
     desk.type(b"one\rhunter2")
