@@ -27,7 +27,7 @@ async def run_command(
     """The result, and whether the turn was cancelled meanwhile (the command was then ended)."""
     loop, budget = asyncio.get_running_loop(), session.budget
     watcher = LoopSink(
-        loop, front.sink, request.id, budget.left("output_bytes"), session.executor.stop
+        loop, front.sink, request.id, budget.left("output_bytes"), session.stopping.wish
     )
     limits = [session.command_timeout, budget.left("seconds")]
     run = partial(
