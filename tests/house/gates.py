@@ -148,7 +148,7 @@ def pure_parts(tree: Tree) -> list[str]:
     return _reaches(tree, PURE, IMPURE)
 
 
-def library_owners(tree: Tree) -> list[str]:
+def package_owners(tree: Tree) -> list[str]:
     """Rule 5: one owner per library."""
     return [
         f"{module.at(item.line)}: {item.root} belongs to {', '.join(OWNERS[item.root])}"
@@ -305,7 +305,7 @@ ALL = (
     unknown_parts,
     agent_cannot_act,
     pure_parts,
-    library_owners,
+    package_owners,
     light_roots,
     no_cycles,
     environment_owner,

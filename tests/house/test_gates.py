@@ -25,9 +25,10 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.agent_cannot_act, "agent/x.py", "from kogniterm import prompts\n"),
     (gates.pure_parts, "approval/x.py", "def f():\n    import os\n"),
     (gates.pure_parts, "types.py", "from langchain_core.messages import AIMessage\n"),
-    (gates.library_owners, "runtime/x.py", "from rich.console import Console\n"),
-    (gates.library_owners, "models/x.py", "import sqlite3\n"),
-    (gates.library_owners, "agent/x.py", "import google.genai\n"),
+    (gates.pure_parts, "types/x.py", "import os\n"),
+    (gates.package_owners, "runtime/x.py", "from rich.console import Console\n"),
+    (gates.package_owners, "models/x.py", "import sqlite3\n"),
+    (gates.package_owners, "agent/x.py", "import google.genai\n"),
     (gates.light_roots, "models/__init__.py", "import langchain_google_genai\n"),
     (gates.light_roots, "cli/main.py", "from kogniterm.runtime import turn\n"),
     (gates.no_cycles, "memory/__init__.py", "from kogniterm.memory import other\n"),
@@ -76,6 +77,7 @@ def test_a_planted_violation_is_found(
     plant(tmp_path)
     assert gate(Tree(tmp_path)) == [], "the planted package starts clean"
     target = tmp_path / "kogniterm" / file
+    target.parent.mkdir(exist_ok=True)
     target.write_text(HEADER + text, encoding="utf-8")
     assert gate(Tree(tmp_path)), f"{gate.__name__} did not see it"
 
