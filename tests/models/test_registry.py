@@ -260,7 +260,7 @@ class Closing:
         self.ends += 1
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        raise NotImplementedError
+        raise AssertionError("opened and closed, never asked")
         yield
 
 
