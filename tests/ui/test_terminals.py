@@ -47,9 +47,11 @@ def tidied(
     with peer(
         folder, *OPTIONS, "--model", "scripted:demo.yaml", environment=environment, columns=columns
     ) as terminal:
-        terminal.until("scripted:")
+        plain = approve != "y"
+        # The toolbar stands with the prompt; in plain lines the prompt is the last thing written.
+        terminal.until((lambda: terminal.shown[-1:] == [">"]) if plain else "scripted:")
         terminal.send("tidy\r")
-        terminal.until("[y] approve" if approve == "y" else "Your decision")
+        terminal.until("Your decision" if plain else "[y] approve")
         terminal.send(approve)
         terminal.until("tokens in")
         terminal.until("All is")
