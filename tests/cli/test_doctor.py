@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from importlib.metadata import metadata
 from typing import Any
 
 from tests.cli.conftest import Shell
@@ -74,3 +75,12 @@ def test_keys_that_others_can_read_are_mentioned(shell: Shell) -> None:
     assert f"chmod 600 {file}" in shell.run("doctor").stdout
     file.chmod(0o600)
     assert "chmod" not in shell.run("doctor").stdout
+
+
+def test_every_extra_is_named_and_those_of_this_environment_are_found(shell: Shell) -> None:
+    extras = set(metadata("kogniterm").get_all("Provides-Extra") or ()) - {"all", "dev"}
+    found = findings(shell.run("doctor", "--json").stdout)
+    # The tests' environment holds every extra.
+    assert {what for what in found if what.startswith("extra ")} == {
+        f"extra {name}: installed" for name in extras
+    }
