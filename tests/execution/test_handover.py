@@ -20,9 +20,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.pty import set_size
 from kogniterm.types import CommandResult
-
-PATIENCE = 60.0
-"""A guard against hanging, not a measure: every wait ends with what it waits for."""
+from tests.support.executing import PATIENCE, until
 
 
 class Desk:
@@ -258,8 +256,7 @@ def test_a_hung_up_terminal_ends_the_command(executor: CommandExecutor) -> None:
 
 def test_taking_over_a_running_command(executor: CommandExecutor, desk: Desk) -> None:
     run = Run(executor, "touch up; read n; echo got $n")
-    while not Path(executor.cwd, "up").exists():
-        time.sleep(0.01)
+    until(Path(executor.cwd, "up").exists)
     executor.take_over(desk)
     desk.wait(lambda _: desk.held)
     desk.type(b"me\r")

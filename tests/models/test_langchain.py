@@ -26,7 +26,7 @@ from kogniterm.models.langchain import LangChainModel
 from kogniterm.models.options import ModelOptions
 from kogniterm.types import ModelInfo, RetryNotice, TextDelta, Usage
 from tests.support.asking import TOOLS, Heard, Pauses, ask, hear, request
-from tests.support.fake_gemini import FakeGemini
+from tests.support.fake_gemini import Answer, FakeGemini
 from tests.support.provider_streams import (
     anthropic_stream,
     ollama_stream,
@@ -281,10 +281,9 @@ async def test_leaving_the_stream_closes_the_connection(
 async def test_silence_beyond_idle_is_asked_again(
     provider: str, open_one: Opener, fake_gemini: FakeGemini
 ) -> None:
-    model = open_one(provider, idle=0.5)
+    model = open_one(provider, idle=0.5, tries=100)  # a busy machine may be silent for as long
     fake_gemini.raw(ending="hang")
-    for _ in range(3):  # a busy machine may be silent for as long
-        fake_gemini.raw(*spoken(provider, "ok"))
+    fake_gemini.answer_with(lambda _: Answer(tuple(spoken(provider, "ok"))))
     heard = await ask(model)
     assert "silent" in str(heard.retries[0].reason)
 
