@@ -31,6 +31,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _TIOCGPTPEER = 0x5441
 """Opens the other end of a pseudo-terminal (Linux 4.13; ioctl_tty(2))."""
+_IUTF8 = 0x4000
+"""Input is UTF-8: erasing takes a whole character (termios(3)); Python has no name for it."""
 _MOST_TYPED = 64 << 10
 SHELL_ENDED = "shell"
 CHILD_ENDED = "child"
@@ -170,9 +172,14 @@ def open_terminal(
     In the leader everything is closed but the descriptors `kept`, `prepare` is called, and then,
     if it returns, `argv` executed. Raises OSError or SpawnError for what goes wrong there.
     """
+
+    def begin() -> None:
+        _erase_whole_characters()
+        prepare()
+
     try:
         process = PtyProcess.spawn(
-            argv or ["/bin/sh"], env=env, dimensions=size, preexec_fn=prepare, pass_fds=kept
+            argv or ["/bin/sh"], env=env, dimensions=size, preexec_fn=begin, pass_fds=kept
         )
     except PtyProcessError as error:
         raise SpawnError(str(error)) from error
@@ -182,6 +189,14 @@ def open_terminal(
     master = os.dup(process.fd)
     process.fileobj.close()
     return int(process.pid), master
+
+
+def _erase_whole_characters() -> None:
+    """Have the terminal on descriptor 0 take what is typed for UTF-8, as terminal emulators do."""
+    with contextlib.suppress(termios.error):
+        modes = termios.tcgetattr(0)
+        modes[0] |= _IUTF8
+        termios.tcsetattr(0, termios.TCSANOW, modes)
 
 
 def _split(request: SpawnRequest) -> None:

@@ -114,6 +114,13 @@ def test_keys_and_output_go_through_and_modes_come_back(
     assert termios.tcgetattr(desk.terminal) == before
 
 
+def test_erasing_takes_a_whole_character(executor: CommandExecutor, desk: Desk) -> None:
+    run = Run(executor, "printf 'Name? '; head -1 | od -An -tx1", terminal=desk, interactive=True)
+    desk.wait_for(b"Name? ")
+    desk.type("ñ\x7fx\r".encode())
+    assert run.result().text.splitlines()[-1].split() == ["78", "0a"]
+
+
 def test_keys_that_the_command_did_not_read_come_back(
     executor: CommandExecutor, desk: Desk
 ) -> None:
