@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -25,6 +26,10 @@ LIVE_ROWS = 8
 QUIET_SECONDS = 5.0
 COMMAND_ROWS = 12
 LIVE_COMMAND_ROWS = 4
+GUTTER = 3
+"""Columns the frame takes from the screen's width."""
+LINE_ROWS = 4
+"""Most rows of one long line in a frame that stays."""
 _MOVES_CURSOR = re.compile(rb"\x1b\[[0-9;?]*[A-HJLMPSTXdfhlr]|\x08")
 
 
@@ -143,8 +148,9 @@ class CommandFrame:
         to the screen itself, beginning with its unfinished last line."""
         self.lent = True
         lines = screen_lines(self.output.tail().rpartition(b"\n")[0])[-max(rows, 1) :]
-        shown = [self._output_line(line, painter, width) for line in lines]
-        return "\n".join([*self.header(painter, width), *shown]) + "\n"
+        # A question's own lines matter to who answers it: a fingerprint, a path, all of it.
+        shown = [row for line in lines for row in self._output_rows(line, painter, width, rows)]
+        return "\n".join([*self.header(painter, width), *shown[-max(rows, 1) :]]) + "\n"
 
     def ended(
         self, result: CommandResult, painter: Painter, fold: int, width: int, number: int
@@ -166,7 +172,8 @@ class CommandFrame:
                 self._gutter(note, painter)
                 note.append(f"{painter.symbol('more')} {folded} · /output {number}", "muted")
                 parts.append(painter.paint(note, width))
-            parts.append(self._output_line(line, painter, width) + "\n")
+            rows = self._output_rows(line, painter, width, LINE_ROWS)
+            parts.extend(f"{row}\n" for row in rows)
         parts.append(painter.paint(self.footer(result, painter), width))
         return self._put("".join(parts))
 
@@ -221,9 +228,29 @@ class CommandFrame:
         text.append(f"{painter.symbol('side')} ", "frame")
 
     def _output_line(self, line: str, painter: Painter, width: int) -> str:
+        return self._row(Text.from_ansi(line.expandtabs(8)), painter, width)
+
+    def _output_rows(self, line: str, painter: Painter, width: int, most: int) -> list[str]:
+        """A line in at most `most` rows. Like a terminal: what was fitted to the screen's width,
+        as tables are, stays one row and loses at most what the frame takes; the rest wraps."""
+        text = Text.from_ansi(line.expandtabs(8))
+        if cell_len(text.plain) <= width:
+            return [self._row(text, painter, width)]
+        ends, at = [], 0
+        for piece in chop_cells(text.plain, max(width - GUTTER - 2, 8))[: most - 1]:
+            at += len(piece)
+            ends.append(at)
+        first, *rest = (piece for piece in text.divide(ends) if piece.plain)
+        sign = "↪ " if painter.unicode else "> "
+        return [
+            self._row(first, painter, width),
+            *(self._row(Text.assemble((sign, "accent"), part), painter, width) for part in rest),
+        ]
+
+    def _row(self, shown: Text, painter: Painter, width: int) -> str:
         text = Text()
         self._gutter(text, painter)
-        text.append_text(Text.from_ansi(line.expandtabs(8)))
+        text.append_text(shown)
         text.truncate(width - 1, overflow="ellipsis")
         return painter.paint(text, width, end="").split("\n", 1)[0]
 

@@ -73,6 +73,25 @@ def test_hostile_output_is_harmless() -> None:
     assert "owned" not in drawn
 
 
+def test_a_line_longer_than_the_screen_wraps_and_a_fitted_one_does_not() -> None:
+    output = b"x" * 30 + b"\n" + b"0123456789" * 6 + b"\n"
+    drawn = frame(output=output).ended(result(output), PLAIN, 16, 30, 1).splitlines()
+    assert drawn[1] == "│ " + "x" * 26 + "…"
+    assert drawn[2:5] == [
+        "│ 0123456789012345678901234",
+        "│ ↪ 5678901234567890123456789",
+        "│ ↪ 0123456789",
+    ]
+
+
+def test_an_endless_line_takes_few_rows() -> None:
+    output = b"y" * 50_000 + b"\n"
+    drawn = frame(output=output).ended(result(output), PLAIN, 16, 60, 1).splitlines()
+    assert [row[:3] for row in drawn[1:5]] == ["│ y", "│ ↪", "│ ↪", "│ ↪"]
+    assert drawn[4].endswith("y…")
+    assert drawn[5].startswith("╰")
+
+
 def test_what_moved_the_cursor_is_shown_as_the_screen_would_show_it() -> None:
     raw = b"first\n\x1b[1A\x1b[2Kreplaced\n"
     drawn = frame(output=raw).ended(result(raw, text="replaced\n"), PLAIN, 16, 60, 1)
@@ -137,6 +156,17 @@ def test_a_command_that_gets_the_keyboard_keeps_what_it_wrote_and_only_ends_late
     made = frame("git add -p", b"--- a/f\n+++ b/f\n+b\nStage this hunk? ")
     assert made.handed_over(PLAIN, 60, 20) == "╭ $ git add -p\n│ --- a/f\n│ +++ b/f\n│ +b\n"
     assert made.ended(result(), PLAIN, 16, 60, 1) == "╰ ✓ exit 0 · 1.2 s\n\n"
+
+
+def test_a_question_is_whole_above_the_keyboard() -> None:
+    made = frame("ssh host", b"The fingerprint is SHA256:" + b"k" * 43 + b"\nGo on? ")
+    assert (
+        "".join(
+            row.removeprefix("│ ").removeprefix("↪ ")
+            for row in made.handed_over(PLAIN, 40, 20).splitlines()[1:]
+        )
+        == "The fingerprint is SHA256:" + "k" * 43
+    )
 
 
 def test_only_what_fits_the_screen_is_kept_above_the_keyboard() -> None:
