@@ -53,6 +53,16 @@ class Paths:
         return self.data / "kogniterm.db"
 
     @property
+    def recipes(self) -> Path:
+        """Folder of the recipes that were kept, one file each."""
+        return self.config / "recipes"
+
+    @property
+    def written_files(self) -> Path:
+        """Which exports, reports and recipes were written, for forgetting to find them."""
+        return self.data / "written.jsonl"
+
+    @property
     def outputs(self) -> Path:
         """Folder of whole command outputs."""
         return self.data / "outputs"

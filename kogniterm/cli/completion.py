@@ -89,7 +89,9 @@ def _models(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 def _recipes(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     from kogniterm.cli import stores
     from kogniterm.runtime.recipe_store import RecipeStore
+    from kogniterm.runtime.written import WrittenFiles
 
-    store = RecipeStore(stores.paths_in_use().config / "recipes")
+    paths = stores.paths_in_use()
+    store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
     for name in store.names():
         yield name, _("recipe")

@@ -89,13 +89,11 @@ def _open(
     """The memory of the person here; with `others`, ready to forget."""
     from kogniterm.approval.redact import redact
     from kogniterm.memory import open_memory
-    from kogniterm.memory.project import project_root
     from kogniterm.memory.vectors import vectors_installed
 
     paths = stores.paths_in_use()
     if project is None:
-        folder = Path(args.project).expanduser() if args.project else Path.cwd()
-        project = str(project_root(folder))
+        project = _project(args)
     return open_memory(
         stores.location_of(args),
         user=stores.person(),
@@ -108,13 +106,19 @@ def _open(
     )
 
 
+def _project(args: argparse.Namespace) -> str:
+    from kogniterm.memory.project import project_root
+
+    return str(project_root(Path(args.project).expanduser() if args.project else Path.cwd()))
+
+
 @contextmanager
 def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
-    """What else may hold forgotten words: the journal and the plain files of the data folder."""
+    """What else may hold forgotten words: the journal, and files here and there."""
     from kogniterm.runtime.forgetting import forgettables
 
     with stores.opened(stores.location_of(args)) as sessions:
-        yield forgettables(stores.paths_in_use(), sessions)
+        yield forgettables(stores.paths_in_use(), sessions, _project(args))
 
 
 def _writable(args: argparse.Namespace) -> None:
@@ -261,7 +265,7 @@ def _forget(args: argparse.Namespace) -> int:
     with _other_stores(args) as others, _open(args, others=others) as memory:
         if args.words:
             wish = memory.forgetter.wished(" ".join(args.words))
-            _ask(args, wish.facts)
+            _ask(args, wish.facts, wish.phrases)
             receipt = memory.forgetter.forget(wish.facts, phrases=wish.phrases)
         else:
             own = [one for one in memory.facts() if one.project == memory.project]
@@ -288,8 +292,11 @@ def _forget_everywhere(args: argparse.Namespace) -> int:
     return shown.write_receipt(shown.merged(receipts), as_json=args.json)
 
 
-def _ask(args: argparse.Namespace, facts: Sequence[Fact]) -> None:
+def _ask(args: argparse.Namespace, facts: Sequence[Fact], phrases: Sequence[str] = ()) -> None:
     """Raises `UsageError` unless the person says yes, seeing what would go."""
+    from kogniterm.memory.forget import terms_of
+    from kogniterm.runtime.forgetting import person_files
+
     if args.yes:
         return
     if not sys.stdin.isatty():
@@ -299,6 +306,9 @@ def _ask(args: argparse.Namespace, facts: Sequence[Fact]) -> None:
     if not facts:
         nowhere = _("No fact matches; it is removed from journals, outputs, history and logs.")
         sys.stderr.write(nowhere + "\n")
+    outside = person_files(stores.paths_in_use(), "").foreseen(terms_of(facts, phrases))
+    for line in shown.outside(outside):
+        sys.stderr.write(line + "\n")
     sys.stderr.write(_("Forget this for good? [y/N] "))
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes", "s", "sí", "si"):
@@ -324,6 +334,7 @@ def _export(args: argparse.Namespace) -> int:
     with storage_errors(target):
         target.touch(mode=0o600)
         target.write_text(text, encoding="utf-8")
+    stores.note_written(target, "export")
     return EXIT_DONE
 
 

@@ -12,7 +12,7 @@ from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact
-    from kogniterm.memory.forget import Receipt
+    from kogniterm.memory.forget import Mention, Receipt
 
 
 def is_faded(fact: Fact, now: float) -> bool:
@@ -98,6 +98,16 @@ def details(fact: Fact, earlier: Sequence[Fact], now: float) -> list[str]:
     return [f"{fact.label}"] + [f"  {name:<{width}}  {value}" for name, value in rows if value]
 
 
+def outside(mentions: Sequence[Mention]) -> list[str]:
+    """What was written for the person and would be cleaned or removed, as lines."""
+    return [
+        stores.visible(
+            _("also written for you: {file}, line {line}").format(file=one.path, line=one.line)
+        )
+        for one in mentions
+    ]
+
+
 def merged(receipts: Sequence[Receipt]) -> Receipt:
     """Several receipts as one: what was found at last counts, for later ones purge further."""
     from kogniterm.memory.forget import Receipt
@@ -110,6 +120,9 @@ def merged(receipts: Sequence[Receipt]) -> Receipt:
         scanned_bytes=max(one.scanned_bytes for one in receipts),
         found=tuple(dict.fromkeys(file for one in receipts for file in one.found)),
         unreachable=last.unreachable,
+        scanned_columns=max(one.scanned_columns for one in receipts),
+        found_columns=last.found_columns,
+        untouched=tuple(dict.fromkeys(line for one in receipts for line in one.untouched)),
     )
 
 
@@ -124,8 +137,15 @@ def write_receipt(receipt: Receipt, *, as_json: bool) -> int:
                     {"place": str(part.place), "records": part.removed} for part in receipt.parts
                 ],
                 "proved": receipt.proved,
-                "scanned": {"files": receipt.scanned_files, "bytes": receipt.scanned_bytes},
-                "found": [str(file) for file in receipt.found],
+                "scanned": {
+                    "files": receipt.scanned_files,
+                    "bytes": receipt.scanned_bytes,
+                    "columns": receipt.scanned_columns,
+                },
+                "found": [*map(str, receipt.found), *receipt.found_columns],
+                "untouched": [
+                    {"file": str(one.path), "line": one.line} for one in receipt.untouched
+                ],
                 "unreachable": [str(text) for text in receipt.unreachable],
             }
         )
@@ -142,9 +162,20 @@ def write_receipt(receipt: Receipt, *, as_json: bool) -> int:
             files=receipt.scanned_files, size=receipt.scanned_bytes
         )
     )
+    if receipt.scanned_columns:
+        searched = _("{count} columns of the server's tables searched.")
+        lines.append(searched.format(count=receipt.scanned_columns))
     stores.write_lines(lines)
-    for file in receipt.found:
+    for file in (*receipt.found, *receipt.found_columns):
         sys.stderr.write(_("still found in {file}").format(file=file) + "\n")
+    if receipt.untouched:
+        stores.write_lines([_("You wrote this yourself, so it was not touched:")])
+        stores.write_lines(
+            [
+                "  - " + _("{file}, line {line}").format(file=one.path, line=one.line)
+                for one in receipt.untouched
+            ]
+        )
     stores.write_lines([_("Out of reach from here:")])
     stores.write_lines([f"  - {translate(text)}" for text in receipt.unreachable])
     return code

@@ -60,8 +60,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked; returns the exit status."""
     from kogniterm.runtime.recipe_store import RecipeStore
+    from kogniterm.runtime.written import WrittenFiles
 
-    store = RecipeStore(stores.paths_in_use().config / "recipes")
+    paths = stores.paths_in_use()
+    store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
     return {"save": _save, "list": _list, "show": _show, "run": _run}[args.action](args, store)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,8 +14,7 @@ from kogniterm.errors import UsageError
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
+    from kogniterm.runtime.written import Kind
     from kogniterm.sessions.store import SessionStore
 
 _REFERENCE = "an id or its beginning, a title, or last"
@@ -213,7 +212,7 @@ def _export(store: SessionStore, args: argparse.Namespace) -> None:
         parts = markdown(store, args.session, translate)
     else:
         parts = (line + "\n" for line in export_lines(store, args.session))
-    with _target(args.to) as file:
+    with _target(args.to, "export") as file:
         file.writelines(parts)
 
 
@@ -229,18 +228,22 @@ def _report(store: SessionStore, args: argparse.Namespace) -> None:
         "python": platform.python_version(),
         "system": platform.platform(),
     }
-    with _target(args.to) as file:
+    with _target(args.to, "report") as file:
         lines = report_lines(store, args.session, redact=redact, about=about)
         file.writelines(line + "\n" for line in lines)
 
 
-def _target(name: str | None) -> AbstractContextManager[TextIO]:
+@contextmanager
+def _target(name: str | None, kind: Kind) -> Iterator[TextIO]:
     """Where to write: a new file of the person's own, or standard output."""
     if name is None or name == "-":
-        return nullcontext(sys.stdout)
+        yield sys.stdout
+        return
     from kogniterm.sessions.files import replaced
 
-    return replaced(Path(name))
+    with replaced(Path(name)) as file:
+        yield file
+    stores.note_written(Path(name), kind)
 
 
 def _import(store: SessionStore, args: argparse.Namespace) -> None:

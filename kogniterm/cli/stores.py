@@ -17,6 +17,7 @@ from kogniterm.ui.locale import translate
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
+    from kogniterm.runtime.written import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
@@ -38,6 +39,13 @@ def location_of(args: argparse.Namespace) -> Path | str:
     """Where the sessions are: the configured PostgreSQL address, or the file."""
     url = settings_of(args).database_url
     return url.get_secret_value() if url is not None else paths_in_use().database
+
+
+def note_written(path: Path, kind: Kind) -> None:
+    """Note that a file was written for the person, for forgetting to find it."""
+    from kogniterm.runtime.written import WrittenFiles
+
+    WrittenFiles(paths_in_use().written_files).add(path, kind)
 
 
 @contextmanager

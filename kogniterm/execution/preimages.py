@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -135,6 +135,26 @@ class PreimageStore:
     def forget(self, session: str) -> None:
         """Remove the pre-images of a session, and contents nobody needs any more."""
         shutil.rmtree(self._folder / session, ignore_errors=True)
+        self._drop_contents()
+
+    def drop(self, names: Callable[[str], bool]) -> int:
+        """Remove the pre-images with a path for which `names` holds; how many there were.
+
+        Their actions cannot be undone any more.
+        """
+        named = [
+            file
+            for file in self._folder.glob("*/*.json")
+            if any(names(path) for path in _paths(_read(file)))
+        ]
+        for file in named:
+            file.unlink()
+        if named:
+            self._drop_contents()
+        return len(named)
+
+    def _drop_contents(self) -> None:
+        """Remove contents nobody needs any more."""
         needed = {
             entry.digest
             for file in self._folder.glob("*/*.json")
@@ -165,7 +185,8 @@ class PreimageStore:
         data = Path(entry.path).read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         blob = self._folder / "contents" / digest
-        if not blob.exists():
+        # One that something was forgotten in is no copy any more.
+        if not blob.exists() or hashlib.sha256(blob.read_bytes()).hexdigest() != digest:
             _write_private(blob, data)
         return Entry(entry.path, "file", entry.mode, digest, len(data))
 
@@ -223,6 +244,11 @@ def _read(file: Path) -> Preimage:
     raw = json.loads(file.read_text(encoding="utf-8"))
     entries = tuple(Entry(**entry) for entry in raw.pop("entries"))
     return Preimage(**{**raw, "entries": entries, "skipped": tuple(raw["skipped"])})
+
+
+def _paths(image: Preimage) -> tuple[str, ...]:
+    links = (entry.digest for entry in image.entries if entry.kind == "link")
+    return (*(entry.path for entry in image.entries), *image.skipped, *links)
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kogniterm import database
-from kogniterm.memory.forget import Purged, spellings
+from kogniterm.memory.forget import Purged
+from kogniterm.memory.proof import is_regular, term_pattern
 from kogniterm.types import Text
 
 FORGOTTEN = b"[forgotten]"
+_LINE_START = re.compile(rb"(\n[+> ]?)")
 
 
 class FilePurge:
@@ -37,16 +38,7 @@ class FilePurge:
     def _files(self) -> Iterator[Path]:
         for path in self._paths:
             candidates = sorted(path.rglob("*")) if path.is_dir() else [path]
-            yield from (one for one in candidates if _is_regular(one))
-
-
-def term_pattern(terms: Sequence[str]) -> re.Pattern[bytes] | None:
-    """Finds any of `terms` in bytes, however it is spelt; None when there are none."""
-    written = dict.fromkeys(one for term in terms for one in spellings(term))
-    if not written:
-        return None
-    longest_first = sorted((one.encode() for one in written), key=len, reverse=True)
-    return re.compile(b"|".join(map(re.escape, longest_first)), re.IGNORECASE)
+            yield from (one for one in candidates if is_regular(one))
 
 
 def _overwrite(file: Path, pattern: re.Pattern[bytes]) -> bool:
@@ -57,20 +49,22 @@ def _overwrite(file: Path, pattern: re.Pattern[bytes]) -> bool:
         with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as content:
             spans = [found.span() for found in pattern.finditer(content)]
             for start, end in spans:
-                content[start:end] = blank(end - start)
+                content[start:end] = blank(content[start:end])
             if spans:
                 content.flush()
                 os.fsync(opened.fileno())
             return bool(spans)
 
 
-def blank(length: int) -> bytes:
-    """What stands for a forgotten text of `length` bytes."""
+def blank(forgotten: bytes) -> bytes:
+    """What stands for `forgotten`: as many bytes, as many lines, in the same encoding."""
+    length = len(forgotten)
+    if b"\0" in forgotten:
+        order = "utf-16-le" if forgotten[1] == 0 else "utf-16-be"
+        return ("-" * (length // 2)).encode(order)
+    if b"\n" in forgotten:
+        # What begins the lines of a file (the + of the prompt history) must go on doing so.
+        lines = _LINE_START.split(forgotten)
+        kept = b"".join(one if at % 2 else b"-" * len(one) for at, one in enumerate(lines))
+        return kept if kept != forgotten else b"-" * length
     return FORGOTTEN.ljust(length) if length >= len(FORGOTTEN) else b"-" * length
-
-
-def _is_regular(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False

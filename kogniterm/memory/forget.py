@@ -7,20 +7,15 @@ the words were still found, and what cannot be reached from here.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import stat
-import string
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kogniterm import database
 from kogniterm.errors import UsageError
 from kogniterm.memory import words
+from kogniterm.memory.proof import like_patterns, scan, scan_server
 from kogniterm.memory.records import Fact
 from kogniterm.memory.repository import FactRepository
 from kogniterm.memory.tombstones import Tombstones
@@ -30,20 +25,30 @@ from kogniterm.types import Text
 SHORTEST_TERM = 4
 """Characters a term must have to be purged elsewhere; shorter ones would tear other texts up."""
 
-_CHUNK = 1 << 20
-_BESIDE = ("-wal", "-shm", "-journal")
 _LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
-_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-"""What SQLite's `lower` does; PostgreSQL's lowers every letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A line of a file, counted from 1, that holds what is to be forgotten."""
+
+    path: Path
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What one store did: how many records it removed or blanked, and what it cannot reach."""
+    """What one store did: how many records it removed or blanked, and what it cannot reach.
+
+    `untouched` stands in files that a person wrote; `files` are those outside of our folders
+    that were cleaned, for the proof to read.
+    """
 
     place: Text
     removed: int
     unreachable: tuple[Text, ...] = ()
+    untouched: tuple[Mention, ...] = ()
+    files: tuple[Path, ...] = ()
 
 
 class Forgettable(Protocol):
@@ -55,7 +60,11 @@ class Forgettable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What forgetting did. `found` are files that still hold one of the terms: no proof then."""
+    """What forgetting did.
+
+    `found` are files, and `found_columns` columns of a server's tables ("facts.text"), that still
+    hold one of the terms: no proof then. `untouched` is what a person wrote themselves.
+    """
 
     facts: tuple[int, ...]
     parts: tuple[Purged, ...]
@@ -63,11 +72,14 @@ class Receipt:
     scanned_bytes: int
     found: tuple[Path, ...]
     unreachable: tuple[Text, ...]
+    untouched: tuple[Mention, ...] = ()
+    scanned_columns: int = 0
+    found_columns: tuple[str, ...] = ()
 
     @property
     def proved(self) -> bool:
-        """Whether every file was read and none holds the terms any more."""
-        return not self.found
+        """Whether all that is ours was read and nothing holds the terms any more."""
+        return not self.found and not self.found_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +172,7 @@ class Forgetter:
     ) -> Receipt:
         """Remove `facts` with everything they superseded, and every trace of `phrases`."""
         doomed = self._with_chain(facts)
-        terms = _terms(doomed, phrases)
+        terms = terms_of(doomed, phrases)
         marks: list[str | bytes] = [*terms, *self._hidden_marks(doomed)]
         now = self._clock.now()
         with self._repository.transaction():
@@ -169,7 +181,10 @@ class Forgetter:
             own = purge_tables(self._repository, terms)
         parts = [own, *(store.purge(terms) for store in self._stores)]
         self._repository.sql.scrub()
-        files, read, found = scan(self._paths, marks)
+        outside = [file for part in parts for file in part.files]
+        files, read, found = scan([*self._paths, *outside], marks)
+        sql = self._repository.sql
+        columns, held = scan_server(sql, marks) if sql.is_postgres else (0, ())
         return Receipt(
             facts=tuple(fact.id for fact in doomed),
             parts=tuple(parts),
@@ -188,6 +203,9 @@ class Forgetter:
                 *_unreachable(self._repository),
                 *(u for p in parts for u in p.unreachable),
             ),
+            untouched=tuple(mention for part in parts for mention in part.untouched),
+            scanned_columns=columns,
+            found_columns=held,
         )
 
     def _with_chain(self, facts: Iterable[Fact]) -> list[Fact]:
@@ -228,13 +246,13 @@ def purge_tables(repository: FactRepository, terms: Sequence[str]) -> Purged:
         scope = "user_id = ?" + (" AND project_id IN ('', ?)" if has_project else "")
         bound = (repository.user, repository.project) if has_project else (repository.user,)
         condition = " OR ".join(f"lower({column}) LIKE ? ESCAPE '!'" for column in columns)
-        for pattern in _patterns(terms):
+        for pattern in like_patterns(terms):
             removed += repository.sql.run(
                 f"DELETE FROM {table} WHERE {scope} AND ({condition})",
                 (*bound, *[pattern] * len(columns)),
             )
     quotes = 0
-    for pattern in _patterns(terms):
+    for pattern in like_patterns(terms):
         quotes += repository.sql.run(
             "UPDATE facts SET quote = '' WHERE user_id = ? AND project_id IN ('', ?) "
             "AND lower(quote) LIKE ? ESCAPE '!'",
@@ -243,94 +261,14 @@ def purge_tables(repository: FactRepository, terms: Sequence[str]) -> Purged:
     return Purged(Text("memory"), removed + quotes)
 
 
-def scan(paths: Iterable[Path], marks: Sequence[str | bytes]) -> tuple[int, int, tuple[Path, ...]]:
-    """Read every regular file at or below `paths`; (files, bytes, files that hold a mark).
-
-    Looks for UTF-8 in any case of ASCII letters, and for the same text escaped as in JSON.
-    """
-    needles = _needles(marks)
-    if not needles:
-        return 0, 0, ()
-    files = read = 0
-    found: list[Path] = []
-    for file in dict.fromkeys(_files(paths)):
-        size, hit = _search_file(file, needles)
-        files += 1
-        read += size
-        if hit:
-            found.append(file)
-    return files, read, tuple(found)
-
-
-def _needles(marks: Sequence[str | bytes]) -> list[bytes]:
-    needles: dict[bytes, None] = {}
-    for mark in marks:
-        written = [mark] if isinstance(mark, bytes) else [one.encode() for one in spellings(mark)]
-        needles.update(dict.fromkeys(one.lower() for one in written))
-    return [needle for needle in needles if needle]
-
-
-def spellings(term: str) -> list[str]:
-    """How `term` may stand in a file: in each case, composed or not, plain or escaped as in JSON.
-
-    Bytes and SQLite fold the case of ASCII letters only, so other letters are spelt out.
-    """
-    found: dict[str, None] = {}
-    for cased in (term, term.lower(), term.upper(), term.capitalize(), term.title()):
-        for form in ("NFC", "NFD"):
-            composed = unicodedata.normalize(form, cased)
-            found[composed] = None
-            found[json.dumps(composed)[1:-1]] = None
-            found[json.dumps(composed, ensure_ascii=False)[1:-1]] = None
-    return [term, *(one for one in found if one != term)]
-
-
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            for folder, _, names in os.walk(path):
-                yield from (
-                    file for name in sorted(names) if _is_regular(file := Path(folder) / name)
-                )
-        elif _is_regular(path):
-            yield path
-            # What SQLite keeps beside its file belongs to it.
-            yield from (
-                beside
-                for ending in _BESIDE
-                if _is_regular(beside := path.with_name(path.name + ending))
-            )
-
-
-def _is_regular(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
-def _search_file(path: Path, needles: Sequence[bytes]) -> tuple[int, bool]:
-    overlap = max(len(needle) for needle in needles) - 1
-    size = 0
-    tail = b""
-    is_database = path.name.endswith((".db", *_BESIDE))
-    with database.raw_bytes(path) if is_database else path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            window = (tail + chunk).lower()
-            if any(needle in window for needle in needles):
-                return size, True
-            tail = window[-overlap:] if overlap else b""
-    return size, False
-
-
 def _spaced(fact: Fact) -> str:
     """Text, quote and keywords as normalised words with spaces around each."""
     every = words.raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
     return f" {' '.join(every)} "
 
 
-def _terms(facts: Sequence[Fact], phrases: Sequence[str]) -> list[str]:
+def terms_of(facts: Sequence[Fact], phrases: Sequence[str] = ()) -> list[str]:
+    """The words that go from every store when `facts` and `phrases` are forgotten."""
     found: dict[str, None] = {}
     for text in (*phrases, *(fact.text for fact in facts), *(fact.origin.quote for fact in facts)):
         if len(text.strip()) >= SHORTEST_TERM:
@@ -338,24 +276,14 @@ def _terms(facts: Sequence[Fact], phrases: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _patterns(terms: Sequence[str]) -> list[str]:
-    patterns: dict[str, None] = {}
-    for term in terms:
-        for written in spellings(term):
-            escaped = written.translate(_ASCII_LOWER)
-            for special in "!%_":
-                escaped = escaped.replace(special, "!" + special)
-            patterns[f"%{escaped}%"] = None
-            patterns[f"%{escaped.lower()}%"] = None
-    return list(patterns)
-
-
 def _unreachable(repository: FactRepository) -> tuple[Text, ...]:
     places = [
         Text("backups and snapshots made before now"),
         Text("what was sent to a model provider"),
-        Text("copies on your clipboard, in your terminal's scrollback, and exports"),
+        Text("copies on your clipboard, in your terminal's scrollback and your shell's history"),
+        Text("files that commands and edits wrote in your projects, and copies you made"),
     ]
     if repository.sql.is_postgres:
         places.append(Text("the PostgreSQL server's write-ahead log, archives and replicas"))
+        places.append(Text("old rows on the server that an open transaction there still sees"))
     return tuple(places)

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, UsageError
-from kogniterm.runtime.forgetting import forgettables
+from kogniterm.runtime.forgetting import forgettables, person_files
 from kogniterm.runtime.trust import TrustStore, trusted_files
+from kogniterm.runtime.written import Kind, WrittenFiles
 
 if TYPE_CHECKING:
     from kogniterm.memory.forget import Forgetter
     from kogniterm.paths import Paths
     from kogniterm.runtime.memory_desk import MemoryDesk
+    from kogniterm.runtime.person_files import PersonFiles
     from kogniterm.sessions.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
 
@@ -61,5 +63,14 @@ class Cabinet:
                 "Memory is off in this session; forget from the shell: kogniterm memory forget …"
             )
         live = {self.journal.state.session_id: self.journal}
-        others = forgettables(self.paths, self.store, live)
-        return memory.context.memory.forgetter.joined(*others)
+        remembered = memory.context.memory
+        others = forgettables(self.paths, self.store, remembered.project, live)
+        return remembered.forgetter.joined(*others)
+
+    def person_files(self) -> PersonFiles:
+        """What was written for the person outside of KogniTerm's own folders."""
+        return person_files(self.paths, self.journal.state.folder)
+
+    def wrote(self, path: Path, kind: Kind) -> None:
+        """Note that a file was written for the person, for forgetting to find it."""
+        WrittenFiles(self.paths.written_files).add(path, kind)

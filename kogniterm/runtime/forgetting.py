@@ -1,22 +1,33 @@
-"""What takes part when something is forgotten: the journal, and the plain files of the state.
+"""What takes part when something is forgotten: the journal, and every file that may hold it.
 
 Memory purges its own tables and proves the result; the other rooms are joined to it here.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import stat
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.memory.files import FilePurge
 from kogniterm.memory.forget import Forgettable, Purged
+from kogniterm.memory.proof import scan, term_pattern
+from kogniterm.runtime.person_files import PROJECT_FILES, PersonFiles
+from kogniterm.runtime.written import WrittenFiles
+from kogniterm.sessions.lease import start_of
 from kogniterm.types import Text
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.sessions.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
+
+_FOLDER = re.compile(r"kogniterm-(\d+)-[a-z0-9_]{8}")
+"""The folder of a process's temporary files: scripts of commands, drafts in an editor."""
 
 
 class JournalPurge:
@@ -42,18 +53,115 @@ class JournalPurge:
         return Purged(Text("the session journal"), records, report.busy)
 
 
+class UndoPurge:
+    """Forgets in the pre-images: one whose files have such names goes whole, contents are cleaned.
+
+    A name with a hole in it would put a file where none was.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Overwrite the terms; raises `StorageError` kinds."""
+        from kogniterm.execution.preimages import PreimageStore
+
+        place = Text("copies kept for undo")
+        pattern = term_pattern(terms)
+        if pattern is None:
+            return Purged(place, 0)
+        cleaned = FilePurge(place, [self._folder / "contents"]).purge(terms).removed
+        dropped = PreimageStore(self._folder).drop(
+            lambda path: pattern.search(os.fsencode(path)) is not None
+        )
+        return Purged(
+            place, cleaned + dropped + FilePurge(place, [self._folder]).purge(terms).removed
+        )
+
+
+class DamagedPurge:
+    """Forgets in damaged databases that were moved aside: overwritten in place, never deleted."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Overwrite the terms where they stand in one piece, and say that more may be there."""
+        aside = sorted(self._database.parent.glob(f"{self._database.name}.damaged-*"))
+        done = FilePurge(Text("damaged databases that were moved aside"), aside).purge(terms)
+        left = tuple(
+            Text(
+                "words that the damage tore apart in {file}; delete it if you need nothing of it",
+                {"file": file},
+            )
+            for file in aside
+            if not file.name.endswith(("-wal", "-shm"))
+        )
+        return Purged(done.place, done.removed, left)
+
+
+class LeftoverPurge:
+    """Forgets in what killed processes left in `folder`, the system's temporary one.
+
+    The scripts of a process that lives are not touched: what runs must stay what was approved.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Overwrite the terms; raises `StorageError` kinds."""
+        mine = [one for one in self._folder.glob("kogniterm-*") if _is_own(one)]
+        left = [one for one in mine if not _is_in_use(one)]
+        done = FilePurge(Text("temporary files"), left).purge(terms)
+        _, _, found = scan([one for one in mine if one not in left], terms)
+        busy = tuple(Text("{file}, of a command that is running", {"file": file}) for file in found)
+        return Purged(done.place, done.removed, busy, files=tuple(left))
+
+
+def _is_own(path: Path) -> bool:
+    try:
+        info = path.lstat()
+    except FileNotFoundError:
+        return False
+    named = _FOLDER.fullmatch(path.name) is not None
+    return named and stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
+
+
+def _is_in_use(path: Path) -> bool:
+    """Whether the process that the folder's name tells of lives."""
+    owner = _FOLDER.fullmatch(path.name)
+    return owner is not None and start_of(int(owner[1])) is not None
+
+
+def person_files(paths: Paths, project: str) -> PersonFiles:
+    """What was written for the person, and what they wrote for KogniTerm, here and everywhere."""
+    own = [paths.config]
+    if project:
+        own += [Path(project) / name for name in PROJECT_FILES]
+    return PersonFiles(WrittenFiles(paths.written_files), own)
+
+
 def forgettables(
     paths: Paths,
     store: SessionStore | None,
+    project: str,
     live: Mapping[str, SessionJournal] | None = None,
 ) -> list[Forgettable]:
     """Everything beside memory's own tables that may hold what is to be forgotten."""
-    files: list[tuple[Text, Path]] = [
-        (Text("command outputs"), paths.outputs),
-        (Text("prompt history"), paths.history_file),
-        (Text("examples for the local model"), paths.learned_examples),
-        (Text("logs"), paths.log_file.parent),
-        (Text("copies kept for undo"), paths.data / "undo"),
+    files: list[tuple[Text, Sequence[Path]]] = [
+        (Text("command outputs"), [paths.outputs]),
+        (Text("prompt history"), [paths.history_file]),
+        (Text("examples for the local model"), [paths.learned_examples]),
+        (Text("logs"), [paths.log_file.parent]),
+        (Text("the register of what was written for you"), [paths.written_files]),
     ]
     journal: list[Forgettable] = [JournalPurge(store, live)] if store is not None else []
-    return [*journal, *(FilePurge(name, [path]) for name, path in files)]
+    return [
+        *journal,
+        UndoPurge(paths.data / "undo"),
+        DamagedPurge(paths.database),
+        LeftoverPurge(Path(tempfile.gettempdir())),
+        person_files(paths, project),  # before the register, which tells what is ours
+        *(FilePurge(name, places) for name, places in files),
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.agent.recipe import NAME, Recipe, read_recipe, recipe_text
 from kogniterm.errors import StorageError, UsageError
+from kogniterm.runtime.written import WrittenFiles
 from kogniterm.sessions.records import NodeRan, Outcome, Record, Requested
 from kogniterm.types import Plan, Text
 
@@ -17,10 +18,11 @@ MAX_BYTES = 500_000
 
 
 class RecipeStore:
-    """The recipes of one person, in a folder of their own."""
+    """The recipes of one person, in a folder of their own; `written` learns what is kept there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, written: WrittenFiles) -> None:
         self._folder = folder
+        self._written = written
 
     def names(self) -> tuple[str, ...]:
         """Every recipe's name, sorted."""
@@ -62,6 +64,7 @@ class RecipeStore:
             raise StorageError(
                 "The recipe {path} cannot be written ({detail}).", path=path, detail=error.strerror
             ) from error
+        self._written.add(path, "recipe")
         return path
 
 

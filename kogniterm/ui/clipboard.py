@@ -7,6 +7,7 @@ alone: what is sent goes into the journal, the file goes away with the REPL.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
@@ -43,7 +44,7 @@ class ClipboardImages:
         if header is None:
             raise UsageError("There is no image on the clipboard.")
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="kogniterm-")
+            self._folder = tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-")
         name = f"clipboard-{len(self._files) + 1}.{header.kind.lower()}"
         self._files[name] = Path(self._folder.name) / name
         self._files[name].write_bytes(data)

@@ -16,7 +16,7 @@ Run = Callable[[Sequence[str]], Awaitable[int]]
 
 async def edited(text: str, editor: Sequence[str], run: Run, name: str = "plan.yaml") -> str | None:
     """`text` as it was saved; None when the editor failed or nothing was changed."""
-    with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
         file = Path(folder) / name
         file.write_text(text, encoding="utf-8")
         if await run([*editor, str(file)]) != 0 or not file.is_file():

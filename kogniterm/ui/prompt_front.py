@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -208,7 +209,7 @@ class TerminalFront(PromptFront):
 
     async def edit_outside(self) -> None:
         """Write the line in the person's editor; what was saved becomes the line."""
-        with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
             file = Path(folder) / "input.md"
             file.write_text(self.buffer.text, encoding="utf-8")
             status = await self._run_program([*self.preferences.editor, str(file)])
@@ -235,7 +236,7 @@ class TerminalFront(PromptFront):
 
     async def show_file(self, path: str) -> None:
         """Open a file in the pager: a copy that cannot do anything to the terminal."""
-        with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
+        with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
             copy = Path(folder) / "output"
             try:
                 await asyncio.to_thread(_safe_copy, Path(path), copy)

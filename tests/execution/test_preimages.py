@@ -149,3 +149,22 @@ def test_any_change_is_undone(
     store.restore(image)
     assert snapshot(work) == before
     shutil.rmtree(root)
+
+
+def test_a_content_that_was_blanked_is_kept_anew(work: Path, store: PreimageStore) -> None:
+    kept(store, work / "a.txt")
+    for blob in (work.parent / "undo" / "contents").iterdir():
+        blob.write_text("---\n")
+    image = store.keep("s", "2", "test", [work / "a.txt"])
+    assert image is not None
+    (work / "a.txt").unlink()
+    store.restore(image)
+    assert (work / "a.txt").read_text() == "one\n"
+
+
+def test_images_of_paths_that_must_not_be_named_go_whole(work: Path, store: PreimageStore) -> None:
+    kept(store, work / "a.txt")
+    other = store.keep("s", "2", "test", [work / "run.sh"])
+    assert store.drop(lambda path: path.endswith("a.txt")) == 1
+    assert store.images("s") == (other,)
+    assert len(list((work.parent / "undo" / "contents").iterdir())) == 1

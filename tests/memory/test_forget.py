@@ -6,7 +6,9 @@ import json
 import os
 import threading
 import unicodedata
+from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.files import FilePurge
-from kogniterm.memory.forget import Purged, scan
+from kogniterm.memory.forget import Purged
+from kogniterm.memory.proof import scan
 from kogniterm.types import Text
 from tests.memory.conftest import OpenMemory
 
@@ -243,3 +246,52 @@ def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
     assert files == 3
     assert size >= edge
     assert {file.name for file in found} == {"big", "json"}
+
+
+def test_the_scan_finds_what_is_written_in_other_ways(tmp_path: Path) -> None:
+    term = "blue peanut butter"
+    forms = {
+        "utf-16": f"x {term} y".encode("utf-16"),
+        "big-endian": f"{term.upper()}".encode("utf-16-be"),
+        "two-lines": b"Blue peanut\n+butter",
+        "json": json.dumps({"text": "blue\npeanut\tbutter"}).encode(),
+        **{f"base64-{n}": b64encode(b"x" * n + term.encode() + b" jar") for n in range(3)},
+    }
+    for name, content in forms.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "clean").write_bytes(b64encode(b"blue walnut butter") + b"blue pea nut butter")
+    _, _, found = scan([tmp_path], [term])
+    assert {file.name for file in found} == set(forms)
+
+
+def test_what_is_written_in_other_ways_is_purged(tmp_path: Path) -> None:
+    term = "blue peanut butter"
+    wide = tmp_path / "wide"
+    wide.write_bytes(f"I like {term}.".encode("utf-16"))
+    history = tmp_path / "history"
+    history.write_text("# then\n+I like blue\n+peanut  butter\n+a lot\n")
+    FilePurge(Text("files"), [tmp_path]).purge([term])
+    assert scan([tmp_path], [term])[2] == ()
+    assert wide.read_bytes().decode("utf-16") == f"I like {'-' * len(term)}."
+    assert [line[0] for line in history.read_text().splitlines()] == ["#", "+", "+", "+"]
+
+
+@pytest.mark.postgres
+def test_a_server_is_searched_for_proof(postgres_url: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+
+        def opened(user: str, project: str) -> Memory:
+            key = tmp_path / "memory-key"
+            memory = open_memory(postgres_url, user=user, project=project, key_file=key)
+            return stack.enter_context(memory)
+
+        shop, blog, other = opened("ana", "shop"), opened("ana", "blog"), opened("ben", "shop")
+        other.add(SECRETIVE)
+        blog.add(f"In the blog, too: {SECRETIVE}")
+        receipt = shop.forget(shop.add(SECRETIVE))
+        assert receipt.scanned_columns > 20
+        assert "facts.text" in receipt.found_columns
+        assert not receipt.proved
+        blog.forgetter.forget(blog.forgetter.matches("peanuts"))
+        assert shop.forgetter.forget([], phrases=[SECRETIVE]).found_columns == ()
+        assert [one.text for one in other.facts()] == [SECRETIVE]

@@ -15,6 +15,8 @@ from kogniterm.sessions.store import SessionStore
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
 WORDS = "periwinkle gadget"
+NO_PROCESS = 5_000_000
+"""Beyond the highest number that Linux gives to a process (4,194,304)."""
 SCRIPT = {
     "replies": [
         {"when": {"purpose": "extract_facts"}, "repeat": "forever", "text": '{"facts": []}'},
@@ -49,7 +51,10 @@ SCRIPT = {
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     kinds = {f"KOGNITERM_{kind}_DIR": str(tmp_path / kind) for kind in ("CONFIG", "DATA", "CACHE")}
-    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8", **kinds}
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    places = {"HOME": str(tmp_path), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
+    return {"PATH": os.environ["PATH"], **places, **kinds}
 
 
 def test_no_byte_of_the_words_stays_anywhere(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -80,14 +85,46 @@ def test_no_byte_of_the_words_stays_anywhere(tmp_path: Path, environ: dict[str, 
     (data / "examples.jsonl").write_text(json.dumps({"task": WORDS.title()}) + "\n")
     (data / "logs").mkdir(exist_ok=True)
     (data / "logs" / "kogniterm.log.1").write_text(f"asked about {WORDS}\n")
+    # What a crash and a damaged database leave behind.
+    (data / "kogniterm.db.damaged-20260101-000000").write_bytes(b"\0SQL" + WORDS.encode() + b"\0")
+    left = tmp_path / "tmp" / f"kogniterm-{NO_PROCESS}-abcd_123"
+    left.mkdir(parents=True)
+    (left / "enter-1").write_text(f"declare TASK='{WORDS}'\n")
+    # What was written for the person, and what they wrote themselves.
+    for name, action in (("talk.md", "export"), ("talk.jsonl", "export"), ("bug.jsonl", "report")):
+        kind = ["--format", "markdown"] if name.endswith(".md") else []
+        done = kogniterm("sessions", action, "last", *kind, "--to", name)
+        assert done.returncode == 0, done.stderr
+    assert kogniterm("memory", "export", "--to", "facts.jsonl").returncode == 0
+    recipe = {"name": "price", "nodes": [{"id": "n1", "command": f"echo {WORDS}"}]}
+    (work / "price.yaml").write_text(json.dumps(recipe))
+    assert kogniterm("recipe", "save", "price", "--file", "price.yaml").returncode == 0
+    (work / "edited.md").write_bytes((work / "talk.md").read_bytes())
+    kogniterm("sessions", "export", "last", "--format", "markdown", "--to", "mine.md")
+    with (work / "mine.md").open("a") as mine:
+        mine.write("my own words\n")
+    config = tmp_path / "CONFIG"
+    (config / "commands").mkdir()
+    (config / "commands" / "ask.md").write_text(f"Look up\nthe {WORDS} of today\n")
+    (work / "KOGNITERM.md").write_text(f"# Shop\n\nWe sell the {WORDS}.\n")
     holding = [file for file in data.rglob("*") if file.is_file() and _holds(file)]
-    assert len(holding) >= 6
+    assert len(holding) >= 7
 
     forgotten = kogniterm("memory", "forget", *WORDS.split(), "--yes")
     assert forgotten.returncode == 0, forgotten.stdout + forgotten.stderr
     assert "2 facts forgotten" in forgotten.stdout
     assert "a model provider" in forgotten.stdout
-    assert [file for file in data.rglob("*") if _holds(file) or WORDS in file.name] == []
+    for place in (data, left):
+        assert [file for file in place.rglob("*") if _holds(file) or WORDS in file.name] == []
+    exported = [work / name for name in ("talk.md", "talk.jsonl", "bug.jsonl", "facts.jsonl")]
+    assert [file for file in exported if _holds(file)] == []
+    assert not (config / "recipes" / "price.yaml").exists()
+    for line in (f"{config}/commands/ask.md, line 2", f"{work}/KOGNITERM.md, line 3"):
+        assert f"  - {line}" in forgotten.stdout
+    assert "damage tore apart" in forgotten.stdout
+    # What the person changed since, and what they copied, is theirs.
+    assert _holds(work / "mine.md")
+    assert _holds(work / "edited.md")
     assert kogniterm("audit", "verify").returncode == 0
     shown = kogniterm("sessions", "show", "last")
     assert "[forgotten]" in shown.stdout

@@ -48,6 +48,7 @@ def export(context: ReplContext, argument: str) -> None:
         else (f"{line}\n" for line in export_lines(store, session.id))
     )
     path = _write_new(Path(session.cwd) / Path(name).expanduser(), parts)
+    session.cabinet.wrote(path, "export")
     context.say(Text("Written: {path}. Secrets in it were replaced.", {"path": path}))
 
 
@@ -96,6 +97,7 @@ def bug(context: ReplContext, argument: str) -> None:
     name = argument or f"kogniterm-report-{session.id[:8]}.jsonl"
     target = Path(session.cwd) / Path(name).expanduser()
     path = _write_new(target, (f"{line}\n" for line in lines))
+    session.cabinet.wrote(path, "report")
     context.say(
         Text(
             "Written: {path}. It holds this session and the end of the log, known secrets "

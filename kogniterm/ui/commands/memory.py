@@ -45,7 +45,7 @@ async def forget(context: ReplContext, argument: str) -> None:
             _tell(context, forgetter.forget_all())
         return
     wish = forgetter.wished(words)
-    if await _agrees(context, wish.facts, words):
+    if await _agrees(context, wish.facts, words, wish.phrases):
         _tell(context, forgetter.forget(wish.facts, phrases=wish.phrases))
 
 
@@ -219,13 +219,23 @@ def _tell_fact(context: ReplContext, fact: Fact) -> None:
     context.say(Text("{id}: {text}", {"id": fact.label, "text": fact.text}))
 
 
-async def _agrees(context: ReplContext, facts: Sequence[Fact], what: str) -> bool:
+async def _agrees(
+    context: ReplContext, facts: Sequence[Fact], what: str, phrases: Sequence[str] = ()
+) -> bool:
     """Show what would go and ask. What no fact holds may still stand in journals and files."""
+    from kogniterm.memory.forget import terms_of
     from kogniterm.ui.clean import one_line
 
     lines = [f"{fact.label}  {one_line(fact.text)}" for fact in facts[:MOST]]
     if not facts:
         lines = [_("No fact matches; it is removed from journals, outputs, history and logs.")]
+    outside = context.session.cabinet.person_files().foreseen(terms_of(facts, phrases))
+    lines += [
+        one_line(
+            _("also written for you: {file}, line {line}").format(file=one.path, line=one.line)
+        )
+        for one in outside[:MOST]
+    ]
     title = _("Forget this for good, everywhere? {what}").format(what=one_line(what))
     answer = await context.choose(
         title,
@@ -248,8 +258,16 @@ def _tell(context: ReplContext, receipt: Receipt) -> None:
         context.say(
             Text("Proof: {files} files ({size} bytes) were read; none holds it any more.", scanned)
         )
-    for file in receipt.found:
+    if receipt.proved and receipt.scanned_columns:
+        columns: dict[str, object] = {"count": receipt.scanned_columns}
+        context.say(Text("{count} columns of the server's tables searched.", columns))
+    for file in (*receipt.found, *receipt.found_columns):
         context.say(Text("still found in {file}", {"file": file}), "warning")
+    if receipt.untouched:
+        context.say(Text("You wrote this yourself, so it was not touched:"))
+    for mention in receipt.untouched:
+        where: dict[str, object] = {"file": mention.path, "line": mention.line}
+        context.say(Text("  - {file}, line {line}", where))
     context.say(Text("Out of reach from here:"))
     own = Text("what the arrow keys bring back on this prompt, until you leave")
     for text in (*receipt.unreachable, own):
