@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
 from kogniterm.agent.evaluate import check_command, complete
+from kogniterm.agent.judge import JUDGED, Judge
 from kogniterm.agent.messages import GIVEN_PLAN, is_input, last_ai, tool_message
 from kogniterm.agent.plan import (
     COMPLETE_STEP,
@@ -24,7 +25,7 @@ from kogniterm.agent.state import ThinkContext
 from kogniterm.agent.subagent import DELEGATE, Result, acts, run_side_by_side
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
-from kogniterm.types import ActionRequest, Plan, ToolCalled, ToolSpec
+from kogniterm.types import ActionRequest, Plan, ToolCalled, ToolSpec, Usage
 
 MAX_CALLS = 16
 """Tool calls one reply may make; more would flood the history at once."""
@@ -38,7 +39,8 @@ class Ran:
 
     "failed" means that the tool ran and could not do it, "malformed" that the call could never
     run: only the latter says that the model cannot use its tools. A sub-agent leaves the proof
-    of its last action, or has no answer yet because of what is `pending`.
+    of its last action, or has no answer yet because of what is `pending`. A judge that was asked
+    leaves its reply in `judged`, and what it cost.
     """
 
     plan: Plan | None
@@ -46,6 +48,8 @@ class Ran:
     status: Literal["ok", "failed", "malformed"] = "ok"
     pending: tuple[ActionRequest, ...] = ()
     proof: Mapping[str, Any] | None = None
+    judged: Mapping[str, str] | None = None
+    usage: Usage = field(default_factory=Usage)
 
 
 def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
@@ -192,10 +196,12 @@ async def _run_inside(
     if name == MAKE_PLAN.name:
         return _make_plan(arguments, plan, messages, context)
     if name == COMPLETE_STEP.name:
+        judge = Judge(context)
         try:
-            return Ran(*complete(plan, arguments, messages))
+            after, text = await complete(plan, arguments, messages, judge)
         except ToolError as error:
             return Ran(plan, str(error), "failed")
+        return Ran(after, text, judged=judge.kept, usage=judge.usage)
     try:
         return Ran(plan, await _run_tool(context.tools[name], arguments))
     except ToolError as error:
@@ -269,7 +275,7 @@ def _artifact(call: Call, ran: Ran) -> dict[str, Any] | None:
     if ran.status == "malformed":
         return {"malformed": True}
     if call["name"] in PLAN_TOOLS:
-        return None
+        return {JUDGED: dict(ran.judged)} if ran.judged is not None else None
     if ran.proof is not None:
         return dict(ran.proof)
     return {"request_id": str(call["id"]), "exit_code": 0 if ran.status == "ok" else 1}

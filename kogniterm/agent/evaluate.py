@@ -1,19 +1,21 @@
 """The evaluator: is a plan step really done? Cheap signals decide; the model is never believed.
 
-`complete_step` is judged here from the history alone. Only a step whose check is a command or
-a file leaves the graph, as an action request like any other command.
+`complete_step` is judged here from the history alone. A step whose check is a command or a file
+leaves the graph, as an action request like any other command; one that only judgement can check
+is put to a model of its own (`agent/judge`), after the cheap signals.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from kogniterm.agent.judge import Judgement
 from kogniterm.agent.messages import GIVEN_PLAN, is_input
 from kogniterm.agent.plan import (
     PLAN_TOOLS,
@@ -26,6 +28,9 @@ from kogniterm.agent.plan import (
 )
 from kogniterm.errors import ToolError
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
+
+Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
+"""Judges a step by its outputs alone; None where nobody can."""
 
 OPEN_STEPS = "the plan has open steps:"
 CHANGE_AFTER = 3
@@ -46,12 +51,17 @@ def check_command(step: PlanStep) -> str | None:
     return None
 
 
-def complete(
-    plan: Plan | None, arguments: Mapping[str, Any], messages: Sequence[BaseMessage]
+async def complete(
+    plan: Plan | None,
+    arguments: Mapping[str, Any],
+    messages: Sequence[BaseMessage],
+    judge: Judging,
 ) -> tuple[Plan, str]:
     """The plan after a `complete_step` call that needs no command, and the observation.
 
-    Raises `ToolError` when the step is unknown or there is nothing to judge it by.
+    `judge` is asked only about a step that is to be judged, and only when the cheap signals do
+    not speak against it. Raises `ToolError` when the step is unknown or there is nothing to
+    judge it by.
     """
     if plan is None:
         raise ToolError("There is no plan; answer, or call make_plan first.")
@@ -69,7 +79,8 @@ def complete(
         raise ToolError(
             "{id} has no evidence: run a command that does it or shows it is done.", id=step.id
         )
-    if step.check is not None and step.check.kind == "judgement" and not note:
+    judged = step.check is not None and step.check.kind == "judgement"
+    if judged and step.check is not None and not note:
         raise ToolError(
             "Say in note what shows that {id} is so: {value}", id=step.id, value=step.check.value
         )
@@ -77,7 +88,14 @@ def complete(
     failure = _contradiction(step.check, evidence, message)
     if failure:
         return _check_failed(plan, step, replace(evidence, note=failure), messages)
-    proof = Evidence(evidence.request_id, evidence.exit_code, note or evidence.note)
+    proof = replace(evidence, note=note or evidence.note)
+    if judged:
+        judgement = await judge(plan, step, messages)
+        if judgement is not None and judgement.verdict != "met":
+            failed = replace(evidence, note=f"judged {judgement.verdict}: {judgement}")
+            return _check_failed(plan, step, failed, messages)
+        if judgement is not None:
+            proof = replace(evidence, note=judgement.reason, quote=judgement.quote)
     updated = close_step(plan, step.id, "done", proof)
     return updated, f"{step.id} done. {where_we_are(updated, messages)}"
 
@@ -194,8 +212,9 @@ def settle_check(
 def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(what was verified, what was not) of a plan, a line a step.
 
-    Verified is what a command or a check proved. A step that rests on the model's judgement is
-    not, even if it is done.
+    Verified is what a command or a check proved. A step that was judged is not, even if it is
+    done: its line has what of the output that rests on. Where nobody could judge it, the model
+    that did it claims it.
     """
     verified: list[str] = []
     other: list[str] = []
@@ -206,7 +225,10 @@ def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if step.status == "done" and proof is not None and proof.request_id and not judged:
             ended = f"{proof.request_id}, exit {proof.exit_code}"
             verified.append(f"{step.id} {step.what}{note} ({ended})")
-        else:
-            state = "judged" if step.status == "done" else step.status
-            other.append(f"{step.id} {step.what} [{state}]{note}")
+            continue
+        state: str = step.status
+        if step.status == "done" and proof is not None:
+            state = "judged" if proof.quote else "claimed"
+            note += f' ("{proof.quote}", {proof.request_id})' if proof.quote else ""
+        other.append(f"{step.id} {step.what} [{state}]{note}")
     return tuple(verified), tuple(other)

@@ -58,6 +58,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
     begun = plan = state.get("plan")
     results: list[BaseMessage] = []
     pending: list[ActionRequest] = []
+    usage = Usage()
     for group in grouped(unanswered_calls(messages), context):
         try:
             request = as_request(group[0], plan, messages, context)
@@ -74,6 +75,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
         answers = await run_group(group, plan, (*messages, *results), context)
         for call, ran in zip(group, answers, strict=True):
             pending.extend(ran.pending)
+            usage += ran.usage
             if not pending:
                 plan = ran.plan
                 results.append(observed(call, ran, context))
@@ -82,7 +84,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
         if context.plan_only and plan != begun:
             break
     halt = (context.plan_only and plan != begun) or not context.has_room((*messages, *results))
-    return {"messages": results, "plan": plan, "pending": pending, "halt": halt}
+    return {"messages": results, "plan": plan, "pending": pending, "halt": halt, "usage": usage}
 
 
 def final_response(state: GraphState) -> GraphState:

@@ -8,7 +8,7 @@ extra model call.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -199,23 +199,28 @@ def fresh_evidence(
     whole plan.
     """
     used = {proof.request_id for step in plan.steps for proof in step.evidence}
-    this_round = True
-    for message in reversed(messages):
-        if is_input(message):
-            return None
-        this_round = this_round and not isinstance(message, AIMessage)
-        if not isinstance(message, ToolMessage):
-            continue
-        if message.name in PLAN_TOOLS:
-            if message.status == "success" and not this_round and _closes(message, plan):
-                return None
-            continue
-        artifact = message.artifact
-        if isinstance(artifact, Mapping) and artifact.get("request_id") not in (None, *used):
+    for message in fresh_outputs(plan, messages):
+        artifact = _artifact(message)
+        if artifact.get("request_id") not in (None, *used):
             what = " ".join(str(artifact.get("command") or message.name).split())[:NOTE]
             proof = Evidence(artifact["request_id"], artifact.get("exit_code"), what)
             return proof, message
     return None
+
+
+def fresh_outputs(plan: Plan, messages: Sequence[BaseMessage]) -> Iterator[ToolMessage]:
+    """What tools gave since the last step was closed, newest first."""
+    this_round = True
+    for message in reversed(messages):
+        if is_input(message):
+            return
+        this_round = this_round and not isinstance(message, AIMessage)
+        if not isinstance(message, ToolMessage):
+            continue
+        if message.name not in PLAN_TOOLS:
+            yield message
+        elif message.status == "success" and not this_round and _closes(message, plan):
+            return
 
 
 def _closes(message: ToolMessage, plan: Plan) -> bool:

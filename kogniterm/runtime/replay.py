@@ -80,6 +80,10 @@ class RecordedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The next recorded reply; see `protocols.Model`."""
+        if request.purpose == "judge":
+            said, cost = self._player.judgement()
+            yield Reply(AIMessage(said), cost)
+            return
         if request.purpose not in ("create_plan", "decide_action"):
             raise ModelError("What the model was asked aside ({purpose}) is not recorded.",
                              purpose=request.purpose)  # fmt: skip

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kogniterm.agent.judge import JUDGED
+from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.errors import ExecutionError, KognitermError, ModelError, ToolError
 from kogniterm.protocols import Executor, OutputSink, Terminal, Tool
 from kogniterm.runtime.front import Wish
@@ -90,6 +92,16 @@ class Player:
         raise await self.exhausted(
             ModelError("The recording has no further reply of the model in this turn.")
         )
+
+    def judgement(self) -> tuple[str, Usage]:
+        """What was replied when the next step was judged; raises `ModelError` when nothing was."""
+        waiting = self.turn.inside[COMPLETE_STEP.name]
+        while waiting:
+            artifact = waiting.pop(0).message.artifact
+            kept = artifact.get(JUDGED) if isinstance(artifact, Mapping) else None
+            if isinstance(kept, Mapping):
+                return str(kept["reply"]), Usage(calls=1)
+        raise ModelError("The recording has no judgement of this step.")
 
     async def _others(self) -> None:
         """Let the other sub-agents come as far as they came before the recorded end."""

@@ -27,11 +27,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a finished step rests on: the command's request id, its exit status, the finding."""
+    """What a finished step rests on: the command's request id, its exit status, the finding.
+
+    `quote` is what of the output a judgement by another model call rests on.
+    """
 
     request_id: str | None
     exit_code: int | None
     note: str = ""
+    quote: str = ""
 
 
 @dataclass(frozen=True, slots=True)

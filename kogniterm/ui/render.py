@@ -183,10 +183,12 @@ class ScreenSink:
 
     def _model_called(self, event: ev.ModelCalled) -> None:
         self._turn.streamed = ""
-        planning = event.purpose == "create_plan"
-        if self.agents.at_work:
+        if event.purpose == "judge":
+            self._status.now(_("Judging the step by its outputs"))
+        elif self.agents.at_work:
             self._status.now(_("A sub-agent thinks"))
         else:
+            planning = event.purpose == "create_plan"
             self._status.now(_("Understanding the task") if planning else _("Thinking"))
         self.surface.refresh()
 

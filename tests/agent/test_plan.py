@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent.evaluate import check_command, complete, settle_check
+from kogniterm.agent import evaluate
+from kogniterm.agent.evaluate import check_command, settle_check
 from kogniterm.agent.plan import active_step, ids, where_we_are
 from kogniterm.agent.plan_parse import parse_plan
 from kogniterm.errors import ToolError
-from kogniterm.types import Check, CommandResult, PlanStep
+from kogniterm.types import Check, CommandResult, Plan, PlanStep
 
 
 def steps(*items: dict[str, object]) -> dict[str, object]:
     return {"goal": "Ship it", "steps": list(items)}
+
+
+async def nobody(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> None:
+    """Judges nothing: of steps that are to be judged only the model's own word is left."""
+
+
+def complete(
+    plan: Plan, arguments: Mapping[str, Any], messages: Sequence[BaseMessage]
+) -> tuple[Plan, str]:
+    return asyncio.run(evaluate.complete(plan, arguments, messages, nobody))
 
 
 TWO = steps(

@@ -101,24 +101,6 @@ async def test_planning_works_without_memory(make_flow: MakeFlow) -> None:
     assert flow.shown[0].startswith("Make it\n\n(Make a plan with make_plan")
 
 
-async def test_a_judgement_is_named_as_such(make_flow: MakeFlow) -> None:
-    script = """
-replies:
-  - run: echo fine
-  - calls: [{tool: complete_step, arguments: {step: s1, note: it reads well}}]
-  - text: All verified!
-"""
-    flow = make_flow(script)
-    give(
-        flow.open(),
-        plan_from_text(
-            "{goal: g, steps: [{id: s1, what: a, check: {kind: judgement, value: reads well}}]}"
-        ),
-    )
-    answer = await flow.run()
-    assert (answer.verified, answer.not_verified) == ((), ("s1 a [judged]: it reads well",))
-
-
 async def test_a_person_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{MAKE}{WORK}")
     await made(flow)
