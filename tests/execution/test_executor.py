@@ -19,7 +19,8 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.output import OutputLimits
 from kogniterm.execution.processes import process_state
 from kogniterm.types import CommandResult, Waiting
-from tests.support.executing import PATIENCE, timed_out, until
+from tests.support.executing import PATIENCE, timed_out
+from tests.support.forge import until
 
 TERM_PROOF = "trap '' TERM HUP INT; while :; do sleep 0.05; done"
 

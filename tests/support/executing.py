@@ -1,8 +1,7 @@
-"""Running commands in tests: waiting for what no event tells, limits that a slow machine meets."""
+"""Running commands in tests: time limits that hold on a slow machine too."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from kogniterm.execution.executor import CommandExecutor
@@ -10,14 +9,6 @@ from kogniterm.types import CommandResult
 
 PATIENCE = 60.0
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
-
-
-def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Wait for what another process does; nothing tells of it."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def timed_out(
