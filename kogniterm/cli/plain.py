@@ -78,8 +78,14 @@ class TextSink:
             self._line(_("plan: {goal}").format(goal=render(plan.goal)))
             before = {}
         for step in plan.steps:
-            if before.get(step.id) != step:
-                self._line(f"  {_MARKS[step.status]} {step.id}. {render(step.what)}")
+            earlier = before.get(step.id)
+            if earlier == step:
+                continue
+            line = f"  {_MARKS[step.status]} {step.id}. {render(step.what)}"
+            if earlier is not None and step.failed_checks > earlier.failed_checks:
+                why = render(step.evidence[-1].note)
+                line += f" ({_('check failed: {why}').format(why=why)})"
+            self._line(line)
 
     def _ended(self, event: events.CommandEnded) -> None:
         result = event.result

@@ -153,17 +153,19 @@ def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
 
 
 def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
-    """One line for each step that ended since `previous`, with what it rests on, or that is
-    done by its fallback now."""
+    """One line for each step that ended since `previous`, with what it rests on, whose check
+    failed, or that is done by its fallback now."""
     known = {step.id: step for step in previous.steps}
     before = {step.id: step.status for _n, step in walk(previous)}
     total = len(plan.steps)
     lines = []
     for number, step in walk(plan):
         earlier = known.get(step.id)
-        if step.on_fallback and earlier is not None and not earlier.on_fallback:
-            lines.append(_fallback_line(number, step, painter))
         ended = step.status in ("done", "failed", "skipped")
+        if earlier is not None and step.on_fallback and not earlier.on_fallback:
+            lines.append(_fallback_line(number, step, painter))
+        elif earlier is not None and not ended and step.failed_checks > earlier.failed_checks:
+            lines.append(_failed_line(number, step, painter))
         if not ended or before.get(step.id) == step.status:
             continue
         line = _step_line(number, step, painter)
@@ -217,6 +219,12 @@ def _fallback_line(number: str, step: PlanStep, painter: Painter) -> Text:
     return line.append(
         f" ({_('instead of: {what}').format(what=one_line(step.what, 80))})", "muted"
     )
+
+
+def _failed_line(number: str, step: PlanStep, painter: Painter) -> Text:
+    line = Text.assemble((f"{painter.symbol('warn')} ", "warn"), (f"{number}. ", "muted"))
+    why = one_line(step.evidence[-1].note, 200) if step.evidence else ""
+    return line.append(_("check failed: {why}").format(why=why), "muted")
 
 
 def _words(step: PlanStep, painter: Painter) -> Text:

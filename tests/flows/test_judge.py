@@ -199,6 +199,24 @@ async def test_a_judged_session_plays_the_same(
     assert (started.wait(), started.err.read_text()) == (0, "")
 
 
+def test_plain_lines_say_why_a_step_is_not_done(make_flow: MakeFlow, forge: Forge) -> None:
+    replies = SAY + verdict("not met", "", "It is cold")
+    flow = make_flow(f"replies:\n{replies}  - {{text: It is not done., repeat: 2}}\n")
+    (flow.folder / "greeting").write_text("Hi.\n")
+    plan = flow.folder / "plan.yaml"
+    plan.write_text(PLAN)
+    words = ["run", "--auto-approve", "--no-sandbox", "--plan", str(plan)]
+    started = forge.start(
+        [*words, "--model", str(flow.flags["model"])],
+        environ=flow.environ,
+        folder=flow.folder,
+        scratch=flow.folder.parent,
+    )
+    assert started.wait() == 1
+    line = "s1. Write a greeting (check failed: judged not met: It is cold)"
+    assert line in started.err.read_text()
+
+
 @pytest.fixture(scope="module")
 def forge() -> Iterator[Forge]:
     forge = Forge()

@@ -13,7 +13,8 @@ from prompt_toolkit.input.base import PipeInput
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.runtime import events as ev
 from kogniterm.runtime.plans import plan_from_text
-from kogniterm.types import Answer, Plan, PlanReview
+from kogniterm.types import Answer, Evidence, Plan, PlanReview, PlanStep
+from kogniterm.ui import plan_panel
 from kogniterm.ui.ask import LineAsker
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.preferences import Preferences
@@ -245,3 +246,16 @@ def test_what_was_verified_stands_apart_from_what_was_not() -> None:
     text = PLAIN.paint(shown, 60)
     assert text == ("Verified\n ✓ s1 a: make (3-1, exit 0)\nNot verified\n ○ s2 b [judged]: x\n\n")
     assert findings(Answer("hello"), PLAIN) is None
+
+
+def test_a_failed_check_is_told_and_then_the_fallback() -> None:
+    step = PlanStep("s1", "Build", fallback="Ask", status="active")
+    failed = replace(step, failed_checks=1, evidence=(Evidence("1", 1, "exit 1"),))
+    instead = replace(failed, failed_checks=3, on_fallback=True)
+    plans = [Plan("g", (one,)) for one in (step, failed, instead)]
+    told = [
+        str(line)
+        for before, after in zip(plans, plans[1:], strict=False)
+        for line in plan_panel.changes(before, after, PLAIN)
+    ]
+    assert told == ["! 1. check failed: exit 1", " → 1. Ask (instead of: Build)"]
