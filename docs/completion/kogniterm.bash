@@ -149,8 +149,8 @@ _kogniterm() {
         /models/pull) flags='-h --help --lang --env-file --debug --source' ;;
         /models/remove) flags='-h --help --lang --env-file --debug' ;;
         /policy) said='check test' flags='-h --help --lang --env-file --debug' ;;
-        /policy/check) flags='-h --help --lang --env-file --debug --mode --file --cwd' ;;
-        /policy/test) flags='-h --help --lang --env-file --debug --mode --file' ;;
+        /policy/check) flags='-h --help --lang --env-file --debug --mode --file --json --cwd' ;;
+        /policy/test) flags='-h --help --lang --env-file --debug --mode --file --json' ;;
         /trust) flags='-h --help --lang --env-file --debug --show --revoke --list --cwd -C --json' ;;
         /audit) said='verify show' flags='-h --help --lang --env-file --debug' ;;
         /audit/verify) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -161,7 +161,7 @@ _kogniterm() {
         /storage/copy) kind=file flags='-h --help --lang --env-file --debug --json' ;;
         /config) said='show path' flags='-h --help --lang --env-file --debug' ;;
         /config/show) flags='-h --help --lang --env-file --debug --json --changed' ;;
-        /config/path) flags='-h --help --lang --env-file --debug' ;;
+        /config/path) flags='-h --help --lang --env-file --debug --json' ;;
         /doctor) flags='-h --help --lang --env-file --debug --online --json' ;;
         /completion) said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
     esac

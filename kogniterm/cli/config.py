@@ -16,12 +16,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     show = actions.add_parser("show", help=_("every setting, its value, and where it came from"))
     show.add_argument("--json", action="store_true", help=_("as one JSON object"))
     show.add_argument("--changed", action="store_true", help=_("only what is not a default"))
-    actions.add_parser("path", help=_("the files and folders in use"))
+    path = actions.add_parser("path", help=_("the files and folders in use"))
+    path.add_argument("--json", action="store_true", help=_("as one JSON object"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what was asked for."""
-    lines = _paths() if args.action == "path" else _settings(args)
+    lines = _paths(args) if args.action == "path" else _settings(args)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 
@@ -52,19 +53,23 @@ def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _paths() -> list[str]:
+def _paths(args: argparse.Namespace) -> list[str]:
     from kogniterm.settings import environment, quick
 
     paths = quick(environment()).paths
     rows = (
-        (_("settings"), paths.config_file),
-        (_("keys"), paths.env_file),
-        (_("approval rules"), paths.policy_file),
-        (_("database"), paths.database),
-        (_("command outputs"), paths.outputs),
-        (_("log"), paths.log_file),
-        (_("prompt history"), paths.history_file),
-        (_("model weights"), paths.weights),
+        ("settings", _("settings"), paths.config_file),
+        ("keys", _("keys"), paths.env_file),
+        ("approval_rules", _("approval rules"), paths.policy_file),
+        ("database", _("database"), paths.database),
+        ("command_outputs", _("command outputs"), paths.outputs),
+        ("log", _("log"), paths.log_file),
+        ("prompt_history", _("prompt history"), paths.history_file),
+        ("model_weights", _("model weights"), paths.weights),
     )
-    width = max(len(name) for name, _path in rows)
-    return [f"{name:<{width}}  {path}" for name, path in rows]
+    if args.json:
+        import json
+
+        return [json.dumps({key: str(path) for key, _name, path in rows}, indent=2)]
+    width = max(len(name) for _key, name, _path in rows)
+    return [f"{name:<{width}}  {path}" for _key, name, path in rows]

@@ -37,6 +37,7 @@ def main(argv: Sequence[str]) -> int:
     except KognitermError as error:
         complain(error.text)
         status = error.exit_code
+        _tell_reader(argv, error)
         _trace(argv)
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
@@ -46,6 +47,20 @@ def main(argv: Sequence[str]) -> int:
         status = _unexpected(error)
         _trace(argv)
     return _flushed(status)
+
+
+def _tell_reader(argv: Sequence[str], error: KognitermError) -> None:
+    """The failure as JSON for who asked for JSON, who may read standard output alone.
+
+    `run` has its own form for this, and asks for it otherwise.
+    """
+    if "--json" in argv:
+        import json
+
+        failure = {"error": str(error), "exit_code": error.exit_code}
+        # What cannot be written is told when everything is flushed.
+        with contextlib.suppress(OSError):
+            sys.stdout.write(json.dumps(failure) + "\n")
 
 
 def _trace(argv: Sequence[str]) -> None:

@@ -157,7 +157,7 @@ def add_options(parser: argparse._ActionsContainer, options: tuple[Option, ...])
         if option.const is not None:
             how |= {"action": "store_const", "const": option.const}
         else:
-            how |= {"metavar": option.metavar}
+            how |= {"metavar": _(option.metavar)}
         parser.add_argument(*names, **how)
 
 

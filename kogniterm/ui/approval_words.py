@@ -29,6 +29,19 @@ def decision_text(decision: str) -> str:
     }.get(decision, decision)
 
 
+def origin_text(origin: str) -> str:
+    """Where a rule comes from, in words; a file with its line stays as it is."""
+    kind, space, rest = origin.partition(" ")
+    words = {
+        "floor": _("floor"),
+        "mode manual": _("manual mode"),
+        "mode auto": _("auto mode"),
+    }
+    if kind == "lease" and space:
+        return _("lease {id}").format(id=rest)
+    return words.get(origin, origin)
+
+
 def decider_text(who: str) -> str:
     """Who decided, in words; a lease is named by its id."""
     return {

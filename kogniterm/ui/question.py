@@ -15,7 +15,7 @@ from rich.text import Text
 from kogniterm.approval.policy import EVERY_COMMAND
 from kogniterm.types import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types import Text as Message
-from kogniterm.ui.approval_words import decision_text, effect_text, label_text
+from kogniterm.ui.approval_words import decision_text, effect_text, label_text, origin_text
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.command_text import command_lines
 from kogniterm.ui.diffs import diff, relative, summary, words
@@ -219,9 +219,8 @@ class Question:
         lines = [Text(_("What the rules said:"), "heading")]
         for trace in self.verdict.trace:
             sign = painter.symbol("done" if trace.matched else "pending")
-            words = (
-                f"{sign} {trace.origin} {painter.symbol('arrow')} {decision_text(trace.decision)}"
-            )
+            origin, arrow = origin_text(trace.origin), painter.symbol("arrow")
+            words = f"{sign} {origin} {arrow} {decision_text(trace.decision)}"
             lines.append(
                 Text(f"  {words}: {translate(trace.reason)}", "" if trace.matched else "muted")
             )

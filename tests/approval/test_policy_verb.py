@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kogniterm.approval import load_rules
 from kogniterm.cli import policy
 from kogniterm.errors import SettingsError, UsageError
+from kogniterm.ui.locale import use_language
 
 
 def _parse(*words: str) -> argparse.Namespace:
@@ -27,6 +29,33 @@ def test_check_explains_rule_by_rule(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "no builds here" in shown
     assert "=> [deny]" in shown
     assert "floor" in shown
+
+
+def test_check_as_json_names_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.run(_parse("check", "rm -rf /", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["command"], told["risk"], told["verdict"]) == ("rm -rf /", "dangerous", "deny")
+    assert {"kind": "delete", "target": "/", "outside": True} in told["effects"]
+    assert [(one["from"], one["matched"]) for one in told["trace"]] == [("floor", True)]
+
+
+def test_test_as_json_lists_the_differences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert policy.run(_parse("test", "--json"), history=[("make", "/w", "allow")]) == 1
+    difference = {"command": "make", "folder": "/w", "before": "allow", "now": "ask"}
+    assert json.loads(capsys.readouterr().out) == [difference]
+    assert policy.run(_parse("test", "--json"), history=[]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_the_rules_origins_are_told_in_spanish(capsys: pytest.CaptureFixture[str]) -> None:
+    use_language("es")
+    try:
+        assert policy.run(_parse("check", "make")) == 0
+    finally:
+        use_language("en")
+    shown = capsys.readouterr().out
+    assert "[prohibir] mínimo: " in shown
+    assert "[preguntar] modo manual: " in shown
 
 
 def test_check_shows_hidden_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -112,6 +113,25 @@ def test_wrong_use_is_one_sentence_and_status_2(shell: Shell, words: list[str]) 
     assert result.stderr.startswith("kogniterm: ")
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["sessions", "show", "nope", "--json"], "There is no session nope"),
+        (["memory", "show", "nope", "--json"], "nope is not the id of a fact"),
+        (["--lang", "es", "audit", "verify", "nope", "--json"], "There is no session nope"),
+        (["storage", "copy", "--json"], "is missing"),
+    ],
+)
+def test_who_asked_for_json_gets_the_failure_as_json(
+    shell: Shell, words: list[str], sentence: str
+) -> None:
+    done = shell.run(*words)
+    failure = json.loads(done.stdout)
+    assert sentence in failure["error"]
+    assert failure["exit_code"] == done.returncode == 2
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_prompt_needs_a_terminal(shell: Shell) -> None:

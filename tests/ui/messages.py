@@ -38,8 +38,8 @@ do the values of a table called _KINDS."""
 FINDINGS = {"note": 1, "ask": 0, "danger": 0}
 """Which argument of a finding about a command is a sentence (in the approval room only)."""
 
-TABLES = {"Option": 1, "Verb": 2}
-"""Which argument of a table's rows is a sentence."""
+TABLES = {"Option": (1, 3), "Verb": (2,)}
+"""Which arguments of a table's rows a person reads."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def _of_call(
 ) -> Iterator[Message]:
     name = _name(node.func)
     name = names.get(name, name)
-    if name in TABLES and len(node.args) > TABLES[name]:
-        words = _literal(node.args[TABLES[name]])
+    for argument in TABLES.get(name, ()):
+        words = _literal(node.args[argument]) if len(node.args) > argument else None
         if words:
             yield Message(words, where)
     found = where.startswith("approval/") and name in FINDINGS

@@ -61,7 +61,8 @@ def _why_asked(context: ReplContext) -> None:
         return
     for trace in last.verdict.trace:
         if trace.origin.startswith("lease ") and not trace.matched:
-            values = {"command": last.report.command, "lease": trace.origin, "why": trace.reason}
+            lease = Text("lease {id}", {"id": trace.origin.removeprefix("lease ")})
+            values = {"command": last.report.command, "lease": lease, "why": trace.reason}
             context.say(Text("You were asked about {command}: {lease} did not hold: {why}", values))
 
 
