@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from rich.text import Text
 
 from kogniterm.ui.choice import Option
+from kogniterm.ui.locale import _
 from kogniterm.ui.paint import Painter
 
 
@@ -44,16 +45,21 @@ class ChoicePanel:
             self.open = False
 
     def lines(self, columns: int, rows: int) -> list[str]:
-        """The question in at most `rows` lines: title, the end of the body, the keys."""
+        """The question in at most `rows` lines: title, the end of the body, the keys once they
+        are read: a key that is shown and does nothing would be worse than one that waits."""
         painter = self._painter()
         head = painter.lines(Text(self._title, "heading"), columns)
-        keys = "  ".join(f"[{option.key}] {option.words}" for option in self._options)
-        foot = painter.lines(Text(keys, "key"), columns)
+        foot = painter.lines(Text(self._keys(), "key"), columns)
         body: list[str] = []
         for line in self._body:
             body += painter.lines(Text(line), columns)
         room = max(rows - len(head) - len(foot), 0)
         return [*head, *(body[-room:] if room else []), *foot]
+
+    def _keys(self) -> str:
+        if not self.armed:
+            return _("You are typing: the question waits until you pause.")
+        return "  ".join(f"[{option.key}] {option.words}" for option in self._options)
 
     def transcript(self) -> str:
         """What stays in the scrollback."""

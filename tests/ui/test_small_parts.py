@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,12 @@ from prompt_toolkit.utils import get_cwidth
 
 from kogniterm.ui.attention import Attention
 from kogniterm.ui.banner import banner
+from kogniterm.ui.choice import Option
+from kogniterm.ui.choice_panel import ChoicePanel
 from kogniterm.ui.clean import clean, one_line, without_style
 from kogniterm.ui.format import duration, size, tokens
 from kogniterm.ui.history import KEPT, PrivateHistory
+from kogniterm.ui.paint import Painter
 from kogniterm.ui.paste import Pastes
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.theme import (
@@ -188,3 +192,21 @@ def test_signals_follow_the_preferences() -> None:
     bare.call("x")
     bare.close()
     assert sent == []
+
+
+async def test_a_choice_shows_its_keys_from_when_they_are_read() -> None:
+    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    panel = ChoicePanel(
+        "Bring it back?",
+        ["$ rm a"],
+        [Option("y", "bring it back", "yes"), Option("n", "leave it", "no")],
+        painter=lambda: painter,
+        changed=lambda: None,
+    )
+    answer = asyncio.ensure_future(panel.answer())
+    assert "[y]" not in "".join(panel.lines(80, 10))
+    panel.key("y")  # typed before the question could be read
+    panel.armed = True
+    assert panel.lines(80, 10)[-1] == "[y] bring it back  [n] leave it"
+    panel.key("n")
+    assert await answer == "no"
