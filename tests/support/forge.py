@@ -3,18 +3,22 @@
 `Forge` runs this file as a server of its own. For each start it forks a child that becomes
 `kogniterm WORDS` with an environment, a folder, input and output files of its own, in a process
 group of its own, and tells its number and, in the end, its exit status (-N for a signal). The
-child runs the same `main` as the console script; only the time for imports is saved. It does not
-outlive the test process.
+child runs the same `main` as the console script; only the time for imports is saved. On a terminal
+it leads a session of its own and the terminal is its controlling one. It does not outlive the test
+process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +41,12 @@ PRELOADED = (
     "kogniterm.models.scripted",
     "kogniterm.models.registry",
     "kogniterm.sessions.opening",
+    "kogniterm.cli.prompt",
+    "kogniterm.ui.repl",
+    "kogniterm.ui.prompt_front",
+    "kogniterm.ui.plain_front",
+    "kogniterm.ui.render",
+    "kogniterm.ui.ask_panel",
     "langchain_core.messages",
 )
 
@@ -102,13 +112,29 @@ class Forge:
         stdin: Path = Path(os.devnull),
     ) -> Started:
         """Start `kogniterm WORDS`; its output goes to files in `scratch`."""
-        assert self._running is None, "the program before this one was not waited for"
         self._count += 1
         out, err = (scratch / f"{kind}-{self._count}" for kind in ("out", "err"))
+        return self._begin(words, environ, folder, {"stdin": stdin, "out": out, "err": err})
+
+    def start_on(
+        self, terminal: Path, words: Sequence[str], *, environ: Mapping[str, str], folder: Path
+    ) -> Started:
+        """Start `kogniterm WORDS` on a terminal; when this returns, it holds the terminal open."""
+        files = dict.fromkeys(("stdin", "out", "err", "terminal"), terminal)
+        return self._begin(words, environ, folder, files)
+
+    def _begin(
+        self,
+        words: Sequence[str | bytes],
+        environ: Mapping[str, str],
+        folder: Path,
+        files: Mapping[str, Path],
+    ) -> Started:
+        assert self._running is None, "the program before this one was not waited for"
         order = {"words": [os.fsdecode(word) for word in words], "environ": dict(environ)}
-        files = {"stdin": stdin, "out": out, "err": err, "folder": folder}
-        self._tell(order | {name: str(path) for name, path in files.items()})
-        self._running = Started(int(self.answer()["pid"]), out, err, self)
+        paths = {name: str(path) for name, path in files.items()}
+        self._tell(order | paths | {"folder": str(folder)})
+        self._running = Started(int(self.answer()["pid"]), files["out"], files["err"], self)
         return self._running
 
     def wait(self) -> int:
@@ -148,11 +174,12 @@ def _serve() -> None:
     _say({"ready": True})
     for line in sys.stdin:
         order = json.loads(line)
-        for name in ("out", "err"):  # whoever waits may look at them at once
-            Path(order[name]).touch()
+        streams = _streams(order)
         child = os.fork()
         if child == 0:
-            _become(order)
+            _become(order, streams)
+        for stream in {*streams}:
+            os.close(stream)
         _say({"pid": child})
         _guard(child)
         _, status = os.waitpid(child, 0)
@@ -173,14 +200,29 @@ def _say(answer: object) -> None:
     sys.stdout.flush()
 
 
-def _become(order: dict[str, Any]) -> NoReturn:
+def _streams(order: dict[str, Any]) -> tuple[int, int, int]:
+    """Standard input, output and error; whoever waits may look at their files at once."""
+    if "terminal" in order:
+        terminal = os.open(order["terminal"], os.O_RDWR | os.O_NOCTTY)
+        return terminal, terminal, terminal
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    out, err = (os.open(order[name], flags, 0o644) for name in ("out", "err"))
+    return os.open(order["stdin"], os.O_RDONLY), out, err
+
+
+def _become(order: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
     """The forked child: the program, as if it had been started from a shell."""
     status = 70
     try:
-        os.setpgid(0, 0)
-        os.dup2(os.open(order["stdin"], os.O_RDONLY), 0)
-        os.dup2(os.open(order["out"], os.O_WRONLY | os.O_APPEND), 1)
-        os.dup2(os.open(order["err"], os.O_WRONLY | os.O_APPEND), 2)
+        if "terminal" in order:
+            os.setsid()
+            fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+        else:
+            os.setpgid(0, 0)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        for stream in {*streams}:
+            os.close(stream)
         sys.stdin = os.fdopen(0, "r", closefd=False)
         sys.stdout = os.fdopen(1, "w", closefd=False, buffering=1)
         sys.stderr = os.fdopen(2, "w", closefd=False, buffering=1)
@@ -193,8 +235,9 @@ def _become(order: dict[str, Any]) -> NoReturn:
 
         status = main()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # a terminal that is gone
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)
 
 

@@ -9,49 +9,62 @@ import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-import pyte
+from tests.support.forge import Forge
+from tests.ui.picture import Picture
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
+"""A guard against hanging, not a measure: every wait ends with what it waits for."""
 
 
 class PtyPeer:
-    """KogniTerm with `arguments` on a PTY; `answers` are (what it asks, what we say to it)."""
+    """KogniTerm with `arguments` on a PTY; `answers` are (what it asks, what we say to it).
+
+    With `program` Python runs that instead, started as a person's shell starts it.
+    """
 
     def __init__(
         self,
+        forge: Forge,
         folder: Path,
         *arguments: str,
         rows: int = 24,
         columns: int = 80,
         answers: tuple[tuple[bytes, tuple[bytes, ...]], ...] = (),
         environment: Mapping[str, str] | None = None,
-        program: tuple[str, ...] = ("-m", "kogniterm"),
+        program: tuple[str, ...] = (),
     ) -> None:
         self.raw = b""
         self.answered: list[bytes] = []
+        self.status: int | None = None
         self._answers = answers
-        self._screen = pyte.HistoryScreen(columns, rows, history=5000)
-        self._stream = pyte.ByteStream(self._screen)
+        self._picture = Picture(rows, columns)
         given = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
         given |= {"TERM": "xterm-256color", **(environment or {})}
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.execve(sys.executable, [sys.executable, *program, *arguments], given)
-        self.resize(rows, columns)
-        self.status: int | None = None
+        self.master, terminal = pty.openpty()
+        try:
+            self.resize(rows, columns)
+            if program:
+                started = _as_a_shell_would(terminal, (*program, *arguments), given, folder)
+                self.pid, self._wait = started.pid, started.wait
+            else:
+                name = Path(os.ttyname(terminal))
+                forged = forge.start_on(name, arguments, environ=given, folder=folder)
+                self.pid, self._wait = forged.pid, forged.wait
+        finally:
+            os.close(terminal)
 
     def resize(self, rows: int, columns: int) -> None:
         """Give the window another size; the program gets SIGWINCH."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self._screen.resize(rows, columns)
+        self._picture.resize(rows, columns)
 
     def send(self, keys: str | bytes) -> None:
         """Type, or say what a terminal says."""
@@ -67,14 +80,15 @@ class PtyPeer:
 
     def ended(self) -> int:
         """Read to the program's end; its exit status, negative for a signal."""
+        end = time.monotonic() + PATIENCE_SECONDS
         while self._read():
-            pass
+            assert time.monotonic() < end, f"it did not end\n{self.text}"
         return self.wait()
 
     def wait(self) -> int:
         """Wait for the program's end; its exit status, negative for a signal."""
         if self.status is None:
-            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            self.status = self._wait()
         return self.status
 
     def hang_up(self) -> None:
@@ -94,29 +108,16 @@ class PtyPeer:
     @property
     def shown(self) -> list[str]:
         """The screen's lines, without trailing blanks."""
-        lines = [line.rstrip() for line in self._screen.display]
-        while lines and not lines[-1]:
-            lines.pop()
-        return lines
+        return self._picture.lines
 
     @property
     def text(self) -> str:
         """Scrollback and screen."""
-        width = self._screen.columns
-        top = [
-            "".join(line[column].data for column in range(width)).rstrip()
-            for line in self._screen.history.top
-        ]
-        return "\n".join([*top, *self.shown])
+        return self._picture.text
 
     def colours_of(self, text: str) -> set[str]:
         """The foreground colours in which `text` stands on the screen the last time."""
-        for row, line in reversed(list(enumerate(self._screen.display))):
-            start = line.find(text)
-            if start >= 0:
-                cells = self._screen.buffer[row]
-                return {cells[start + offset].fg for offset in range(len(text))}
-        return set()
+        return self._picture.colours_of(text)
 
     def _read(self) -> bool:
         """Take what is there, waiting a moment for it; False at the end."""
@@ -130,8 +131,7 @@ class PtyPeer:
         if not data:
             return False
         self.raw += data
-        # pyte does not know these, which a terminal swallows without a trace.
-        self._stream.feed(data.replace(b"\x1b[>", b"\x1b[?").replace(b"\x1b[ q", b""))
+        self._picture.feed(data)
         for question, pieces in self._answers:
             if question in self.raw and question not in self.answered:
                 self.answered.append(question)
@@ -140,11 +140,21 @@ class PtyPeer:
         return True
 
 
-@contextmanager
-def peer(folder: Path, *arguments: str, **more: object) -> Iterator[PtyPeer]:
-    """A peer that is closed at the end."""
-    opened = PtyPeer(folder, *arguments, **more)  # type: ignore[arg-type]  # as they came
-    try:
-        yield opened
-    finally:
-        opened.close()
+def _as_a_shell_would(
+    terminal: int, words: tuple[str, ...], environment: Mapping[str, str], folder: Path
+) -> subprocess.Popen[bytes]:
+    """Python with `words`, leading a session of its own on `terminal`."""
+    return subprocess.Popen(
+        [sys.executable, *words],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # one ioctl
+    )
+
+
+OpenPeer = Callable[..., AbstractContextManager[PtyPeer]]
+"""Opens a `PtyPeer` that is closed at the end; takes what it takes, without the forge."""

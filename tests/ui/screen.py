@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pyte
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.base import PipeInput
@@ -18,8 +17,9 @@ from kogniterm.ui.prompt_front import TerminalFront
 from kogniterm.ui.repl import Opened, Repl, Wiring
 from kogniterm.ui.terminal_io import HeldOutput
 from tests.ui.face import Play, PlayedSession
+from tests.ui.picture import Picture
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 
 
@@ -33,14 +33,12 @@ class Terminal(io.StringIO):
         self.rows, self.columns = rows, columns
         self.raw = ""
         self.writes: list[str] = []
-        self._screen = pyte.HistoryScreen(columns, rows, history=5000)
-        self._stream = pyte.Stream(self._screen)
+        self.picture = Picture(rows, columns)
 
     def write(self, text: str) -> int:
         self.raw += text
         self.writes.append(text)
-        # pyte does not know these two kinds, which a terminal swallows without a trace.
-        self._stream.feed(text.replace("\x1b[>", "\x1b[?").replace("\x1b[ q", ""))
+        self.picture.feed(text.encode())
         return len(text)
 
     def isatty(self) -> bool:
@@ -55,19 +53,12 @@ class Terminal(io.StringIO):
     @property
     def shown(self) -> list[str]:
         """The lines on the screen, without trailing blanks."""
-        lines = [line.rstrip() for line in self._screen.display]
-        while lines and not lines[-1]:
-            lines.pop()
-        return lines
+        return self.picture.lines
 
     @property
     def text(self) -> str:
         """Scrollback and screen as one text."""
-        top = [
-            "".join(line[column].data for column in range(self.columns)).rstrip()
-            for line in self._screen.history.top
-        ]
-        return "\n".join([*top, *self.shown])
+        return self.picture.text
 
 
 async def until(

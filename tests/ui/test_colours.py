@@ -6,18 +6,13 @@ A golden file holds what tmux has on its screen, each change of style in bracket
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import time
-from collections.abc import Iterator
 
 import pyte
 import pytest
 
-from tests.ui.test_screens import DATA, PATIENCE_SECONDS, Tmux, without_figures
+from tests.ui.tmux import DATA, NEEDS_TMUX, Tmux, same, without_figures
 
-UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
 ROWS, COLUMNS = 44, 80
 SCRIPT = """\
 replies:
@@ -43,25 +38,14 @@ replies:
     | notes.txt | 5 |
 """
 
-pytestmark = [
-    pytest.mark.tmux,
-    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
-]
-
-
-@pytest.fixture
-def terminals() -> Iterator[list[Tmux]]:
-    opened: list[Tmux] = []
-    yield opened
-    for terminal in opened:
-        terminal.close()
+pytestmark = NEEDS_TMUX
 
 
 def painted(terminal: Tmux) -> str:
     """The screen with its styles, however this tmux words them."""
     screen = pyte.Screen(COLUMNS, ROWS)
     screen.set_mode(pyte.modes.LNM)
-    pyte.Stream(screen).feed(terminal._tmux("capture-pane", "-e", "-p").rstrip("\n"))
+    pyte.Stream(screen).feed(terminal.painted().rstrip("\n"))
     lines = [_line(screen.buffer[row]) for row in range(ROWS)]
     text = "\n".join(lines).rstrip("\n").replace(terminal.home.name, "kt-home") + "\n"
     text = re.sub(r"· (\[/\]\[[^]]*\])?[0-9a-f]{8}\b", "· 00000000", text)
@@ -89,19 +73,9 @@ def _style(cell: pyte.screens.Char) -> str:
     return " ".join(filter(None, [*names, *(flag for flag in flags if getattr(cell, flag))]))
 
 
-def same(terminal: Tmux, name: str, words: str) -> str:
-    """Wait until the screen equals the golden one called `name`; returns it."""
-    file = DATA / f"{name}.styled.txt"
-    terminal.until(words)
-    if UPDATE:
-        terminal.settled()
-        file.write_text(painted(terminal), encoding="utf-8")
-    golden = file.read_text(encoding="utf-8")
-    end = time.monotonic() + PATIENCE_SECONDS
-    while (text := painted(terminal)) != golden and time.monotonic() < end:
-        time.sleep(0.05)
-    assert text == golden
-    return text
+def as_painted(terminal: Tmux, name: str, words: str) -> None:
+    """Wait until the screen has the text and the styles of the golden one called `name`."""
+    same(terminal, DATA / f"{name}.styled.txt", words, lambda: painted(terminal))
 
 
 @pytest.mark.parametrize(("theme", "colorfgbg"), [("dark", "15;0"), ("light", "0;15")])
@@ -112,11 +86,11 @@ def test_each_background_has_its_colours(terminals: list[Tmux], theme: str, colo
     )  # fmt: skip
     terminals.append(terminal)
     (terminal.project / "colours.yaml").write_text(SCRIPT)
-    terminal.until("scripted:")
+    terminal.ready()
     terminal.keys("Tidy up", "Enter")
-    same(terminal, f"{theme}-question", "[y] approve")
+    as_painted(terminal, f"{theme}-question", "[y] approve")
     terminal.keys("y")
-    same(terminal, f"{theme}-answer", "tokens in")
+    as_painted(terminal, f"{theme}-answer", "tokens in")
 
 
 def test_the_two_differ_and_the_light_one_has_nothing_bright() -> None:

@@ -261,7 +261,7 @@ def test_a_long_turn_calls_the_person_a_short_one_does_not() -> None:
 def live(rows: int = 12, columns: int = 60) -> tuple[ScreenSink, Terminal, Clock, LiveSurface]:
     terminal, clock = Terminal(rows, columns), Clock()
     # A terminal in line mode turns a line feed into a new line.
-    terminal._screen.set_mode(20)
+    terminal.picture.start_lines_at_the_left()
     surface = LiveSurface(terminal, terminal.size)
     return ScreenSink(PLAIN, surface, clock=clock), terminal, clock, surface
 

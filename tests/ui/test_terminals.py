@@ -4,13 +4,13 @@ resized or told to stop in the middle of an answer."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.support.fake_gemini import FakeGemini
-from tests.ui.pty_peer import PtyPeer, peer
+from tests.ui.pty_peer import OpenPeer, PtyPeer
 
 OPTIONS = ("--no-sandbox", "--memory", "off")
 SCRIPT = """\
@@ -34,14 +34,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def gemini() -> Iterator[FakeGemini]:
-    with FakeGemini() as fake:
-        yield fake
-
-
 def tidied(
-    folder: Path, *, approve: str, environment: Mapping[str, str], columns: int = 80
+    peer: OpenPeer, folder: Path, *, approve: str, environment: Mapping[str, str], columns: int = 80
 ) -> PtyPeer:
     """A session that ran one command and answered; ended."""
     with peer(
@@ -64,9 +58,9 @@ def tidied(
     "environment", [{"KOGNITERM_SCREEN_READER": "true"}, {"TERM": "dumb"}, {"TERM": "unknown"}]
 )
 def test_plain_lines_hold_no_control_sequence_at_all(
-    folder: Path, environment: dict[str, str]
+    peer: OpenPeer, folder: Path, environment: dict[str, str]
 ) -> None:
-    terminal = tidied(folder, approve="y\r", environment=environment)
+    terminal = tidied(peer, folder, approve="y\r", environment=environment)
     # Nothing is redrawn and nothing spins: a reader reads every line once, in order. The bell
     # that calls for an answer is the one control there is.
     assert b"\x1b" not in terminal.raw
@@ -79,16 +73,16 @@ def test_plain_lines_hold_no_control_sequence_at_all(
     assert not re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", text)
 
 
-def test_no_color_keeps_bold_and_drops_colours(folder: Path) -> None:
-    terminal = tidied(folder, approve="y", environment={"NO_COLOR": "1"})
+def test_no_color_keeps_bold_and_drops_colours(peer: OpenPeer, folder: Path) -> None:
+    terminal = tidied(peer, folder, approve="y", environment={"NO_COLOR": "1"})
     assert not COLOURS.search(terminal.raw)
     assert b"\x1b[1m" in terminal.raw or b"\x1b[0;1m" in terminal.raw
-    with_colour = tidied(folder, approve="y", environment={})
+    with_colour = tidied(peer, folder, approve="y", environment={})
     assert COLOURS.search(with_colour.raw)
 
 
-def test_the_scrollback_is_left_alone(folder: Path) -> None:
-    terminal = tidied(folder, approve="y", environment={}, columns=60)
+def test_the_scrollback_is_left_alone(peer: OpenPeer, folder: Path) -> None:
+    terminal = tidied(peer, folder, approve="y", environment={}, columns=60)
     # Neither the other screen nor a cleared one: what was there before stays.
     for sequence in (b"\x1b[?1049h", b"\x1b[?47h", b"\x1b[2J", b"\x1b[3J", b"\x1bc"):
         assert sequence not in terminal.raw
@@ -100,9 +94,11 @@ def test_the_scrollback_is_left_alone(folder: Path) -> None:
     assert terminal.raw.rfind(b"\x1b[?2004l") > terminal.raw.rfind(b"\x1b[?2004h")
 
 
-def test_a_window_resized_while_an_answer_streams(folder: Path, gemini: FakeGemini) -> None:
-    gemini.hang(4, *PARAGRAPHS)
-    environment = {**GEMINI, "GOOGLE_GEMINI_BASE_URL": gemini.url}
+def test_a_window_resized_while_an_answer_streams(
+    peer: OpenPeer, folder: Path, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.hang(4, *PARAGRAPHS)
+    environment = {**GEMINI, "GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
     with peer(folder, *OPTIONS, environment=environment) as terminal:
         terminal.until("google_genai:gemini-2.5-flash ·")
         terminal.send("go\r")
@@ -113,10 +109,10 @@ def test_a_window_resized_while_an_answer_streams(folder: Path, gemini: FakeGemi
         terminal.send("\x03")
         terminal.until("The turn was stopped.")
         # What was written stays written, once; what was typed comes back.
-        terminal.until("› go")
+        terminal.until(lambda: terminal.shown[-2:-1] == ["› go"])
         words = " ".join(terminal.text.split())
         for number in range(4):
             assert words.count(f"Paragraph {number} is long enough") == 1
         terminal.send("\x03\x04")
         assert terminal.ended() == 0
-        assert gemini.gone.wait(60)
+        assert fake_gemini.gone.wait(60)

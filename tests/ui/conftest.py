@@ -1,0 +1,38 @@
+"""Terminals for the program to run in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.forge import Forge
+from tests.ui.pty_peer import OpenPeer, PtyPeer
+from tests.ui.tmux import Tmux
+
+
+@pytest.fixture
+def peer(forge: Forge) -> OpenPeer:
+    """Opens the program on a PTY whose other side the test plays."""
+
+    @contextmanager
+    def open_peer(folder: Path, *arguments: str, **more: Any) -> Iterator[PtyPeer]:
+        opened = PtyPeer(forge, folder, *arguments, **more)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+    return open_peer
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Tmux]]:
+    """What a test puts here is closed at its end."""
+    opened: list[Tmux] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
