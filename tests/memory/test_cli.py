@@ -214,6 +214,7 @@ def test_a_person_is_asked_and_may_say_no(person: Person) -> None:
     child.expect(r"\[y/N\]")
     child.sendline("n")
     child.expect(pexpect.EOF)
+    child.wait()  # `close` would hang up on a program that has not quite ended
     child.close()
     assert child.exitstatus == 2
     assert len(person.json("list")) == 1

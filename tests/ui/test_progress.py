@@ -20,6 +20,21 @@ with transfer("weights") as display:
 """
 
 
+def written(term: str) -> str:
+    """What the display writes to a terminal of this kind."""
+    child = pexpect.spawn(
+        "env",
+        [f"TERM={term}", sys.executable, "-c", BAR],
+        encoding="utf-8",
+        dimensions=(24, 120),
+        timeout=120,
+    )
+    child.expect(pexpect.EOF)
+    child.wait()  # `close` would hang up on a program that has not quite ended
+    child.close()
+    return child.before or ""
+
+
 def test_lines_tell_each_tenth_once() -> None:
     stream = io.StringIO()
     with transfer("weights", stream) as display:
@@ -40,21 +55,13 @@ def test_lines_tell_a_new_source_at_once() -> None:
 
 
 def test_terminal_gets_a_bar() -> None:
-    command = ["TERM=xterm-256color", sys.executable, "-c", BAR]
-    child = pexpect.spawn("env", command, encoding="utf-8", dimensions=(24, 120))
-    child.expect(pexpect.EOF)
-    assert "100.0/100.0 MB" in (child.before or "")
-    child.close()
+    assert "100.0/100.0 MB" in written("xterm-256color")
 
 
 def test_dumb_terminal_gets_lines() -> None:
-    child = pexpect.spawn(
-        "env", ["TERM=dumb", sys.executable, "-c", BAR], encoding="utf-8", dimensions=(24, 120)
-    )
-    child.expect(pexpect.EOF)
-    assert "weights: 100 of 100 MB from example.org" in (child.before or "")
-    assert "\x1b" not in (child.before or "")
-    child.close()
+    text = written("dumb")
+    assert "weights: 100 of 100 MB from example.org" in text
+    assert "\x1b" not in text
 
 
 def test_rich_is_imported_only_for_a_bar() -> None:
