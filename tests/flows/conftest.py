@@ -102,7 +102,7 @@ class Flow:
 
     async def until(self, wanted: Callable[[Any], bool]) -> None:
         """Wait until an event like this was told."""
-        async with asyncio.timeout(60):  # a guard against hanging, not a measure
+        async with asyncio.timeout(120):  # a guard against hanging, not a measure
             while not any(wanted(event) for event in self.events):
                 self.news.clear()
                 await self.news.wait()

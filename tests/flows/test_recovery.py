@@ -270,7 +270,7 @@ async def test_a_signal_ends_the_tree_and_closes_the_journal(
     child = int((flow.folder / "pid").read_text())
     started.send(number)
     assert started.wait() == 128 + number, started.said
-    assert not is_alive(child)
+    until(lambda: not is_alive(child))
     session = make_flow(ANSWER).open("last")
     assert not session.state.unknown
     assert not session.state.open_turn

@@ -59,7 +59,7 @@ def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:
         env=environ,
         cwd=str(folder),
         dimensions=(30, 100),
-        timeout=60,
+        timeout=120,
     )
     child.expect("\u203a".encode())
     child.close(force=True)

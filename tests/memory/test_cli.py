@@ -76,7 +76,7 @@ class Person:
             text=True,
             env=self.environ,
             cwd=self.project,
-            timeout=60,
+            timeout=120,
         )
 
 
@@ -208,7 +208,7 @@ def test_a_person_is_asked_and_may_say_no(person: Person) -> None:
         env={**person.environ, "TERM": "xterm"},
         cwd=str(person.project),
         encoding="utf-8",
-        timeout=60,
+        timeout=120,
     )
     child.expect("The cat is Biscuit")
     child.expect(r"\[y/N\]")

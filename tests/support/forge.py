@@ -243,7 +243,7 @@ def _become(order: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
 
 def until(holds: Callable[[], bool]) -> None:
     """Wait for something that another process does to the disk; nothing else tells of it."""
-    deadline = time.monotonic() + 60  # a guard against hanging, not a measure
+    deadline = time.monotonic() + 120  # a guard against hanging, not a measure
     while not holds():
         if time.monotonic() > deadline:
             raise TimeoutError("what was waited for did not happen")

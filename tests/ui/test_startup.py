@@ -38,7 +38,7 @@ def test_the_first_prompt_needs_nothing_heavy(tmp_path: Path, term: str) -> None
     script.write_text(PROBE.format(report=str(report)))
     environment = {**os.environ, "TERM": term, "HOME": str(tmp_path)}
     child = pexpect.spawn(
-        sys.executable, [str(script)], env=environment, cwd=str(tmp_path), timeout=60,
+        sys.executable, [str(script)], env=environment, cwd=str(tmp_path), timeout=120,
         dimensions=(24, 80),
     )  # fmt: skip
     child.expect(pexpect.EOF)
