@@ -30,6 +30,9 @@ template and named values so that the user interface can translate it:
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
+
 from kogniterm.types import Text
 
 EXIT_DONE = 0
@@ -49,6 +52,32 @@ class KognitermError(Exception):
     def __init__(self, template: str, **values: object) -> None:
         self.text = Text(template, values)
         super().__init__(str(self.text))
+
+
+_SYSTEM: Mapping[int, Text] = {
+    errno.ENOENT: Text("no such file or folder"),
+    errno.EACCES: Text("permission denied"),
+    errno.EPERM: Text("operation not permitted"),
+    errno.EISDIR: Text("it is a folder"),
+    errno.ENOTDIR: Text("part of its path is no folder"),
+    errno.ENOSPC: Text("no space is left"),
+    errno.EDQUOT: Text("the disk quota is used up"),
+    errno.EROFS: Text("the file system is read-only"),
+    errno.ENAMETOOLONG: Text("the name is too long"),
+    errno.EIO: Text("the device failed"),
+    errno.ELOOP: Text("too many symbolic links"),
+    errno.ECONNREFUSED: Text("connection refused"),
+}
+
+
+def why(error: OSError | UnicodeError) -> Text:
+    """What the system has against a file, an address or a program, in a person's words.
+
+    An error that is not among the usual ones is told in the system's own (English) words.
+    """
+    if isinstance(error, UnicodeError):
+        return Text("it is not UTF-8 text")
+    return _SYSTEM.get(error.errno or 0) or Text(error.strerror or str(error))
 
 
 class UsageError(KognitermError):

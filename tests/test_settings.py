@@ -252,12 +252,12 @@ def test_a_file_that_is_not_text_or_cannot_be_read_is_named(home: Home, name: st
     assert home.wrong() == f"{file}, line 2: the file is not UTF-8 text."
     file.unlink()
     file.mkdir()
-    assert home.wrong() == f"{file} cannot be read: Is a directory."
+    assert home.wrong() == f"{file} cannot be read: it is a folder."
 
 
 def test_a_given_env_file_must_exist(home: Home, tmp_path: Path) -> None:
     missing = tmp_path / "no.env"
-    with pytest.raises(SettingsError, match=f"{missing} cannot be read: No such file"):
+    with pytest.raises(SettingsError, match=f"{missing} cannot be read: no such file"):
         home.load(env_file=missing)
 
 

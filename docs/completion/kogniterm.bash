@@ -141,8 +141,8 @@ _kogniterm() {
         /memory/prune) flags='-h --help --lang --env-file --debug --yes --json --project' ;;
         /recipe) said='save list show run' flags='-h --help --lang --env-file --debug' ;;
         /recipe/save) flags='-h --help --lang --env-file --debug --file --session --replace' ;;
-        /recipe/list) flags='-h --help --lang --env-file --debug' ;;
-        /recipe/show) kind=recipes flags='-h --help --lang --env-file --debug --schema' ;;
+        /recipe/list) flags='-h --help --lang --env-file --debug --json' ;;
+        /recipe/show) kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
         /recipe/run) kind=recipes flags='-h --help --lang --env-file --debug --output --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-commands --max-output' ;;
         /models) said='list pull remove' flags='-h --help --lang --env-file --debug' ;;
         /models/list) flags='-h --help --lang --env-file --debug --json' ;;

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from kogniterm.cli.options import settings_of
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, SettingsError
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, SettingsError, why
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -239,10 +239,11 @@ def _connect(name: str, url: str, port: int = 0) -> Finding:
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:
-        why = error.strerror or str(error)
         return Finding(
             "bad",
-            _("{name}: {where} cannot be reached ({why})").format(name=name, where=where, why=why),
+            _("{name}: {where} cannot be reached ({why})").format(
+                name=name, where=where, why=translate(why(error))
+            ),
         )
     return Finding("ok", _("{name}: {where} can be reached").format(name=name, where=where))
 

@@ -18,7 +18,7 @@ from typing import NoReturn
 from kogniterm import __version__
 from kogniterm.cli import verbs
 from kogniterm.cli.options import GENERAL, SESSION, Option, Parser, add_options
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, why
 from kogniterm.types import Text
 from kogniterm.ui.locale import _, translate, use_language
 
@@ -207,7 +207,7 @@ def _flushed(status: int) -> int:
     except BrokenPipeError:
         status = status or 128 + signal.SIGPIPE
     except OSError as error:
-        complain(Text("Standard output cannot be written: {why}.", {"why": error.strerror}))
+        complain(Text("Standard output cannot be written: {why}.", {"why": why(error)}))
         status = status or EXIT_NOT_DONE
     else:
         return status
@@ -226,7 +226,7 @@ def _unexpected(error: Exception) -> int:
         logging.getLogger(__name__).error("unexpected failure", exc_info=error)
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
-        complain(Text("{what}{where}.", {"what": error.strerror, "where": where}))
+        complain(Text("{what}{where}.", {"what": why(error), "where": where}))
         return EXIT_NOT_DONE
     what = redact(" ".join(str(error).split())[:200])
     complain(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.cli import memory_shown as shown
 from kogniterm.cli import stores
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def _read(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{file} cannot be read: {why}", file=file, why=str(error)) from error
+        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
 
 
 ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace], int]]] = {

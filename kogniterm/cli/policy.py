@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 
 if TYPE_CHECKING:
     from kogniterm.approval.rules import RuleSet
@@ -105,7 +105,7 @@ def load(path: Path | None) -> RuleSet:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{path} cannot be read: {error}.", path=path, error=error) from error
+        raise UsageError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
     return load_rules(text, origin=str(path))
 
 

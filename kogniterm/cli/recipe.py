@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `recipe` with what can be done with one."""
     parser = subparsers.add_parser("recipe", help=_("keep, show and run recipes"))
-    actions = parser.add_subparsers(
-        title=_("commands"), metavar=_("COMMAND"), dest="action", required=True
-    )
+    actions = parser.add_subparsers(dest="action", metavar=_("ACTION"), required=True)
     save = actions.add_parser("save", help=_("keep a file, or a session's plan that worked"))
     save.add_argument("name", metavar=_("NAME"), help=_("small letters, digits, - and _"))
     save.add_argument(
@@ -34,15 +32,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar=_("INPUT=VALUE"),
         help=_("make this value, wherever the plan's commands have it, an input"),
     )
-    save.add_argument("--file", metavar="FILE", help=_("a recipe in YAML or JSON to keep"))
+    save.add_argument("--file", metavar=_("FILE"), help=_("a recipe in YAML or JSON to keep"))
     save.add_argument(
-        "--session", metavar="ID", default="last", help=_("the session of the plan; last if unset")
+        "--session",
+        metavar=_("ID"),
+        default="last",
+        help=_("the session of the plan; last if unset"),
     )
     save.add_argument("--replace", action="store_true", help=_("take the place of one so named"))
-    actions.add_parser("list", help=_("name the recipes"))
+    listing = actions.add_parser("list", help=_("name the recipes"))
     show = actions.add_parser("show", help=_("print a recipe"))
     show.add_argument("name", nargs="?", metavar=_("NAME"), help=_("the recipe"))
     show.add_argument("--schema", action="store_true", help=_("print the JSON schema of recipes"))
+    for action in (listing, show):
+        action.add_argument("--json", action="store_true", help=_("as JSON"))
     run_it = actions.add_parser("run", help=_("run a recipe"))
     run_it.add_argument("name", metavar=_("NAME"), help=_("the recipe, or the file of one"))
     run_it.add_argument(
@@ -88,12 +91,16 @@ def _save(args: argparse.Namespace, store: RecipeStore) -> int:
 
 
 def _list(args: argparse.Namespace, store: RecipeStore) -> int:
-    rows = []
-    for name in store.names():
-        recipe = store.load(name)
-        rows.append((name, " ".join(recipe.inputs), recipe.description))
-    if rows:
-        stores.write_table(rows)
+    recipes = [(name, store.load(name)) for name in store.names()]
+    if args.json:
+        stores.write_json(
+            [
+                {"name": name, "inputs": list(one.inputs), "description": one.description}
+                for name, one in recipes
+            ]
+        )
+    elif recipes:
+        stores.write_table([(name, " ".join(one.inputs), one.description) for name, one in recipes])
     return 0
 
 
@@ -105,7 +112,11 @@ def _show(args: argparse.Namespace, store: RecipeStore) -> int:
         return 0
     if args.name is None:
         raise UsageError("Say which recipe to show.")
-    stores.write_lines(recipe_text(store.load(args.name)).splitlines())
+    recipe = store.load(args.name)
+    if args.json:
+        stores.write_json(recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+    else:
+        stores.write_lines(recipe_text(recipe).splitlines())
     return 0
 
 

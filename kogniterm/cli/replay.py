@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.cli import stores
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.ui.locale import _, plural
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _recorded(args: argparse.Namespace, scratch: Path) -> tuple[list[Record], st
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{file} cannot be read: {detail}", file=file, detail=error) from error
+        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
     if is_report(lines):
         lines = list(read_report(lines).session)
     store, _recovery = open_store(scratch / "recorded.db", user="replay", version=__version__)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.cli import stores
-from kogniterm.errors import UsageError
+from kogniterm.errors import UsageError, why
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
@@ -267,4 +267,4 @@ def _lines_of(name: str) -> list[str]:
         with Path(name).open(encoding="utf-8") as file:
             return file.readlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{file} cannot be read: {detail}", file=name, detail=str(error)) from error
+        raise UsageError("{file} cannot be read: {why}.", file=name, why=why(error)) from error

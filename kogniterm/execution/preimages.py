@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.errors import StorageError
+from kogniterm.errors import StorageError, why
 
 Kind = Literal["file", "folder", "link", "absent"]
 Change = Literal["modified", "deleted", "created", "unchanged"]
@@ -91,7 +91,7 @@ class PreimageStore:
         except OSError as error:
             raise StorageError(
                 "What this would change could not be kept for undoing: {why}.",
-                why=error.strerror or error,
+                why=why(error),
             ) from error
         return image
 

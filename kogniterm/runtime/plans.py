@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 from kogniterm.agent.messages import GIVEN_PLAN, note
 from kogniterm.agent.plan import PLAN_TOOLS, activate_next, open_steps, where_we_are
 from kogniterm.agent.plan_parse import parse_plan, unknown_tools
-from kogniterm.errors import ToolError, UsageError
+from kogniterm.errors import ToolError, UsageError, why
 from kogniterm.protocols import EventSink
 from kogniterm.runtime import events
 from kogniterm.runtime.plan_difference import PlanDifference, difference
@@ -98,7 +98,7 @@ def read_plan(path: Path) -> Plan:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            "The plan {path} cannot be read ({detail}).", path=path, detail=error.strerror
+            "The plan {path} cannot be read ({detail}).", path=path, detail=why(error)
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError("The plan {path} is not UTF-8 text.", path=path) from error

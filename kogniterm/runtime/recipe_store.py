@@ -9,7 +9,7 @@ from typing import Any
 
 from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.agent.recipe import NAME, Recipe, read_recipe, recipe_text
-from kogniterm.errors import StorageError, UsageError
+from kogniterm.errors import StorageError, UsageError, why
 from kogniterm.runtime.written import WrittenFiles
 from kogniterm.sessions.records import NodeRan, Outcome, Record, Requested
 from kogniterm.types import Plan, Text
@@ -62,7 +62,7 @@ class RecipeStore:
             fresh.replace(path)
         except OSError as error:
             raise StorageError(
-                "The recipe {path} cannot be written ({detail}).", path=path, detail=error.strerror
+                "The recipe {path} cannot be written ({detail}).", path=path, detail=why(error)
             ) from error
         self._written.add(path, "recipe")
         return path
@@ -75,9 +75,8 @@ def read_file(path: Path) -> Recipe:
             raise UsageError("The recipe {path} is too large.", path=path)
         return read_recipe(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        detail = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(
-            "The recipe {path} cannot be read ({detail}).", path=path, detail=detail
+            "The recipe {path} cannot be read ({detail}).", path=path, detail=why(error)
         ) from error
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, why
 
 LayerKind = Literal["flag", "environment", "file", "system", "default"]
 
@@ -52,9 +52,7 @@ def read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SettingsError(
-            "{file} cannot be read: {why}.", file=path, why=error.strerror or "unknown error"
-        ) from error
+        raise SettingsError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -9,7 +9,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from kogniterm.errors import SettingsError, StorageError
+from kogniterm.errors import SettingsError, StorageError, why
 from kogniterm.settings.layers import read_text
 
 
@@ -30,9 +30,7 @@ def save_setting(file: Path, name: str, value: str | bool | int | float) -> None
     try:
         _replace(file.resolve(), changed)
     except OSError as error:
-        raise StorageError(
-            "{file} cannot be written: {why}.", file=file, why=error.strerror or "unknown error"
-        ) from error
+        raise StorageError("{file} cannot be written: {why}.", file=file, why=why(error)) from error
 
 
 def _with_setting(text: str, name: str, literal: str) -> str:

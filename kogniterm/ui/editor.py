@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import UsageError, why
 
 Run = Callable[[Sequence[str]], Awaitable[int]]
 
@@ -33,6 +33,6 @@ async def run_program(command: Sequence[str], keyboard: int | None = None) -> in
         raise UsageError(
             "{program} could not be started: {why}",
             program=command[0],
-            why=os.strerror(error.errno or 0),
+            why=why(error),
         ) from error
     return done.returncode

@@ -56,7 +56,7 @@ def test_a_mistake_names_file_and_line(shell: Shell) -> None:
 def test_an_env_file_that_cannot_be_read(shell: Shell) -> None:
     result = shell.run("--env-file", "missing.env", "config", "show")
     assert result.returncode == 2
-    assert "missing.env cannot be read: No such file or directory." in result.stderr
+    assert "missing.env cannot be read: no such file or folder." in result.stderr
 
 
 def test_a_read_only_state_folder_does_not_stop_it(shell: Shell) -> None:

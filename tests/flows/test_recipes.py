@@ -290,8 +290,12 @@ def test_a_plan_that_worked_is_kept_and_run_with_another_input(shell: Shell) -> 
     assert (again.returncode, "greet already" in again.stderr) == (2, True)
     listed = shell.run("recipe", "list")
     assert listed.stdout.split() == ["greet", "who", "Greet", "in", "a", "file"]
+    [told] = json.loads(shell.run("recipe", "list", "--json").stdout)
+    assert told == {"name": "greet", "inputs": ["who"], "description": "Greet in a file"}
     shown = shell.run("recipe", "show", "greet")
     assert "hello {{inputs.who}} > greeting.txt" in shown.stdout
+    parts = json.loads(shell.run("recipe", "show", "greet", "--json").stdout)
+    assert parts["inputs"]["who"]["default"] == "Ann"
     assert "false" not in shown.stdout
     done = shell.run("recipe", "run", "greet", "who=Bob Rossi", "--model", script, *free)
     assert done.returncode == 0, done.stderr

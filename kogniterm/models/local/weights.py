@@ -26,6 +26,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
     StorageError,
     StorageFullError,
+    why,
 )
 from kogniterm.models.local.catalogue import Weights
 from kogniterm.types import Text
@@ -69,7 +70,7 @@ def disk_errors(path: Path) -> Iterator[None]:
                 path=path,
             ) from error
         raise StorageError(
-            "{path} cannot be written: {reason}.", path=path, reason=error.strerror or error
+            "{path} cannot be written: {reason}.", path=path, reason=why(error)
         ) from error
 
 

@@ -7,7 +7,7 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import UsageError, why
 from kogniterm.types import Text
 from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.registry import Command
@@ -89,7 +89,7 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{file} cannot be read: {why}", file=path, why=str(error)) from error
+        raise UsageError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
 
 
 def _show(context: ReplContext, before: str, after: str) -> None:
