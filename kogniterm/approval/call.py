@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,9 @@ from kogniterm.approval.places import (
 )
 from kogniterm.approval.scope import Argument, Scope
 from kogniterm.types import EffectKind
+
+_ADDRESS = re.compile(r"(?:https?|ftps?|sftp|s3|ssh)://", re.IGNORECASE)
+"""What readers of many formats fetch (libxml2, ImageMagick, FFmpeg)."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,9 @@ class Call:
         """It reads the file `argument`, or with `content` false only looks at it."""
         value = argument.value
         if value == "-" or not value:
+            return
+        if _ADDRESS.match(value):
+            self.network(value)
             return
         place = self.place(argument)
         if is_network_device(place.path):

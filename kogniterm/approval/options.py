@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.scope import Argument
 
-HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "folder"})
+HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "folder", "plain"})
 """Actions that can only read or shape the output."""
+
+ANY_OTHER = "*"
+"""Stands in a table for every option that its line does not name."""
 
 VALUED = frozenset({"value", "write", "read", "run", "folder", "pattern", "text"})
 """Actions of options that take a value; with a trailing `=`, others do too."""
@@ -117,7 +120,7 @@ def _completed(given: str, rules: Rules) -> str:
     if len(given) < 2:
         return given
     candidates = [name for name in rules.options if len(name) > 1 and name.startswith(given)]
-    candidates.sort(key=lambda name: rules.options[name] == "value")
+    candidates.sort(key=lambda name: rules.options[name] in {"value", "plain"})
     return candidates[0] if candidates else given
 
 

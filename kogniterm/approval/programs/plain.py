@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kogniterm.approval.call import Call
-from kogniterm.approval.options import Option, Parsed, Rules, parse_options
+from kogniterm.approval.options import ANY_OTHER, Option, Parsed, Rules, parse_options
 from kogniterm.approval.places import (
     HOLE,
     holds_secret_folder,
@@ -81,7 +81,8 @@ def apply_options(call: Call, rules: Rules, parsed: Parsed) -> None:
     for option in parsed.options:
         if HOLE in option.name and rules.hazards:
             call.ask("An option of {program} is only known when it runs.")
-        _apply(call, rules.options.get(option.name, "").rstrip("="), option)
+        unnamed = rules.options.get(ANY_OTHER, "")
+        _apply(call, rules.options.get(option.name, unnamed).rstrip("="), option)
 
 
 def _apply(call: Call, action: str, option: Option) -> None:
@@ -128,11 +129,23 @@ def lists(call: Call, rules: Rules) -> None:
 
 
 def media(call: Call, rules: Rules) -> None:
-    """`media`: readers for which `scheme:rest` is an address or a filter."""
-    reads(call, rules)
-    for operand in parse_options(call.args, rules).operands:
+    """`media`: readers with long options of one dash, for which `scheme:rest` is an address or
+    a filter, and `@file` a list."""
+    parsed = parse_options(call.args, rules, single=True)
+    apply_options(call, rules, parsed)
+    for operand in (*parsed.operands, *parsed.values("i")):
+        call.reads(operand)
         if ":" in operand.value:
             call.network(operand.value)
+        elif operand.value.startswith("@"):
+            call.ask("{program} takes more arguments from a file.")
+
+
+def binutils(call: Call, rules: Rules) -> None:
+    """`binutils`: readers that take options from `@file`, such as the name of a plugin."""
+    reads(call, rules)
+    if any(arg.value.startswith("@") for arg in call.args):
+        call.ask("{program} takes more arguments from a file.")
 
 
 def test(call: Call, rules: Rules) -> None:
@@ -146,7 +159,7 @@ _JQ_PAIRS = {"--arg": None, "--argjson": None, "--slurpfile": "read", "--rawfile
 
 
 def jq(call: Call, rules: Rules) -> None:
-    """jq: a filter can show the environment and load files."""
+    """jq: a filter can show the environment and load files, or be in one."""
     args = list(call.args)
     rest: list[Argument] = []
     while args:
@@ -158,6 +171,8 @@ def jq(call: Call, rules: Rules) -> None:
         if _JQ_PAIRS[arg.value] and len(pair) == 2:
             call.reads(pair[1])
     pattern(call.with_args(tuple(rest)), rules)
+    if parse_options(rest, rules).has("f", "from-file"):
+        call.ask("{program} runs a script from a file.")
     _filter_looks_further(call, r"\benv\b|\$ENV", r"\b(?:include|import)\s*\"")
 
 
@@ -254,6 +269,7 @@ def writes(call: Call, rules: Rules) -> None:
 
 def verbs(call: Call, rules: Rules) -> None:
     """Only the listed first words are readers."""
+    apply_options(call, rules, parse_options(call.args, rules))
     verb = call.args[0].value if call.args else ""
     if not verb and call.name.endswith("ctl"):
         return

@@ -10,8 +10,8 @@ Sources: the programs' manual pages (GNU coreutils 9.1, util-linux 2.38, procps 
 """
 
 TABLE = """
-cat tac nl expand unexpand fmt rev cksum sum od hexdump hd strings size readelf: read; value w t A
-    j N S n
+cat tac nl expand unexpand fmt rev cksum sum od hexdump hd: read; value w t A j N S n
+strings size readelf: binutils; value w t A j N S n
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum crc32: read
 shasum: read; value a algorithm
 cmp: read; value i n bytes ignore-initial
@@ -32,8 +32,7 @@ shuf: read; value n i input-range head-count; pattern e echo; write o output; re
 bc: read
 tr seq expr basename dirname pathchk factor numfmt: text; value s f w d suffix separator format
     field from to padding
-true false sleep yes pwd logname tty arch nproc whoami users groups id uptime hostid: text; value
-    n s
+true false sleep yes pwd logname tty arch nproc whoami groups id uptime hostid: text; value n s
 echo printf: echo; value v
 test [: test
 cal ncal units: text; value m A B
@@ -70,20 +69,26 @@ yq: yq; value o p I output-format input-format indent; ask i inplace in-place s 
 xmllint: read; value xpath encode pattern maxmem; write o output; network load-trace catalogs
     valid noent loaddtd dtdattr postvalid xinclude noxincludenode; ask shell
     sax insert; read schema relaxng dtdvalid schematron
-which type whereis whatis apropos: text
+which type whereis: text
+whatis apropos: text; ask C config-file
 hash: none; ask r d p
 ps: ps; value o p u t C G U g s format pid user sort ppid tty
-pgrep pidof pstree: text; value u U G P t g s F
+pgrep: text; value u U G P t g s; read F pidfile
+pidof pstree: text; value u U G P t g s
 top: top; value n d p u U o
 free: text; value s c seconds count
 pmap: text; value A c n N; read C
 dircolors: read
-sar: text; value u s e i; ask o
+sar: text; value u s e i; read f; ask o
 vmstat iostat mpstat pidstat: text
-w who last lastb lastlog: text; value n f p since until time-format
+w: text; value n
+who users: read
+last lastb: text; value n p s t since until time-format; read f file
+lastlog: text; value b t u; ask C clear S set R root
 lsof: text; value i p u c a d g r; write D
-uname lscpu lsmem lspci lsusb lsmod lsns lsipc lslogins lslocks modinfo: text; value e p o s d
-    output
+uname lscpu lsmem lsmod lsns lsipc lslogins lslocks modinfo: text; value e p o s d output
+lspci: text; value s d; plain v k n t m mm nn vv vvv b D x xxx P; read i p; ask *
+lsusb: text; value s d; plain v t V version; read D; ask *
 lsblk findmnt: text; value o t n s L U output
 blkid: text; value o s t; ask c g
 nvidia-smi: none; value i d l q query-gpu format id loop display; write f filename; ask r
@@ -92,24 +97,36 @@ sensors: text; ask s set
 getconf: text
 iconv: read; value f t from-code to-code; write o output
 xxd: xxd; value l s c g o n
-ss: text; value f A F family query; ask K kill; read D diag
+ss: text; value f A family query; ask K kill; write D diag; read F filter
 netstat: text; value A
 getent: getent
 ipcs: text; value i
-identify mediainfo ffprobe: media; value f show_entries print_format select_streams
+identify: media; value format; plain verbose ping quiet version help; ask *
+mediainfo: media; read Inform Output; plain f Full version Version help Help; ask *
+ffprobe: media; ask= f; value v loglevel show_entries print_format of select_streams i; plain
+    hide_banner show_format show_streams show_chapters show_packets show_frames show_data count_frames
+    count_packets pretty unit sexagesimal prefix byte_binary_prefix version formats codecs; ask *
 pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_streams
-diffstat lsdiff: read; value p n D w
-csvlook csvcut csvstat csvgrep csvsort csvclean: read; value c d e q n m r y delimiter quotechar
+diffstat: read; value p n D w f N; write o e
+lsdiff: read; value p n D w
+csvclean: write
+csvlook csvcut csvstat csvgrep csvsort: read; value c d e q n m r y delimiter quotechar
     encoding columns match regex snifflimit
-ldconfig: none; ask n l r f C; text p
-tokei cloc scc sloccount: list; value exclude-dir include-lang
-dmesg: none; value l f s level facility time-format since until buffer-size; ask C c D E clear
-    read-clear console-off console-on console-level
+ldconfig: verbs -p --print-cache -V --version; plain p print-cache V version; ask *
+tokei: list; value e exclude o output s sort t type c columns; plain C f files hidden no-ignore V
+    version h help; ask *
+cloc: list; value exclude-dir exclude-ext include-lang include-ext exclude-lang; plain by-file
+    by-file-by-lang json yaml csv xml md quiet hide-rate progress-rate vcs version help; ask *
+scc: list; value exclude-dir i include-ext f format s sort; plain by-file no-cocomo w wide version
+    help; ask *
+dmesg: none; value l f s level facility time-format since until buffer-size; read F file K
+    kmsg-file; ask C c D E clear read-clear console-off console-on console-level
 journalctl: none; value n u p S U t g o since until unit priority identifier grep output user-unit
     lines facility; read D file directory root image; danger vacuum-size= vacuum-time=
-    vacuum-files=; ask rotate relinquish-var flush sync setup-keys update-catalog
+    vacuum-files=; write cursor-file; ask rotate relinquish-var flush sync setup-keys update-catalog
 bat batcat: read; value l r n H language line-range highlight-line style theme color wrap
-    terminal-width tabs paging; run pager; ask build clear
+    terminal-width tabs paging; run pager lessopen; ask= config-file; ask build clear
+    generate-config-file
 less more most: pager
 lsb_release sw_vers: text
 pygmentize: read; value l f O P F; write o; code x
@@ -118,8 +135,8 @@ fd fdfind: fd; value e t d E S g max-depth min-depth depth type extension exclud
     threads changed-within changed-before owner format max-results base-directory; run x X exec
     exec-batch
 locate mlocate plocate: text; value n l d limit database
-nm objdump: read; run plugin
-c++filt addr2line: read; value e
+nm objdump: binutils; run plugin
+c++filt addr2line: binutils; value e
 mountpoint dirs times fc-list locale numastat systemd-detect-virt banner figlet: text; value f o c
 dpkg-query: text; value f showformat admindir
 swapon: none; ask a p all
@@ -163,20 +180,28 @@ service: service
 crontab: crontab
 sysctl: sysctl
 timedatectl localectl hostnamectl loginctl: verbs status list list-timezones show list-sessions
-    list-users user-status session-status list-locales list-keymaps timesync-status
+    list-users user-status session-status list-locales list-keymaps timesync-status; value p
+    property n lines o output; plain a all l full value no-pager no-legend json static transient
+    pretty; ask *
 docker podman nerdctl: docker
 kubectl: cloud
 pip pip3: pip
-cargo: verbs version help
+cargo: verbs version help; plain v verbose; ask *
 go: go
 dpkg: dpkg
 rpm: rpm
-apt: verbs list show search policy
-brew: verbs list leaves config --prefix --version
-snap flatpak: verbs list info
-gem: verbs list environment
-conda mamba: verbs list info
-tmux: verbs ls list-sessions list-windows list-panes list-keys
+apt: verbs list show search policy; plain installed upgradable upgradeable a all-versions n
+    names-only f full q quiet; ask *
+brew: verbs list leaves config --prefix --version; plain prefix version versions formula cask 1 l r
+    t full-name pinned v; ask *
+snap: verbs list; plain all color unicode; ask *
+flatpak: verbs list info; value columns arch; plain app runtime user system d show-details a all r
+    m s c show-ref show-commit show-origin show-size show-metadata; ask *
+gem: verbs list environment; value v version; plain l local a all d details i installed no-versions
+    versions q quiet; ask *
+conda mamba: verbs list info; value n name p prefix; plain e envs json a all export explicit
+    revisions full-name c canonical base; ask *
+tmux: tmux ls list-sessions list-windows list-panes list-keys; value t T; plain a s N 1; ask *
 screen: screen
 gpg gpg2: gpg
 openssl: openssl

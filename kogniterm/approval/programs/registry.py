@@ -33,6 +33,7 @@ _BASES: dict[str, Handler] = {
     "pattern": plain.pattern,
     "text": plain.text,
     "media": plain.media,
+    "binutils": plain.binutils,
     "test": plain.test,
     "jq": plain.jq,
     "yq": plain.yq,

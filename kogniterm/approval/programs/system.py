@@ -169,6 +169,8 @@ def ip(call: Call, rules: Rules) -> None:
     words = [word for word in words_of(call) if not word.startswith("-")]
     options = [word for word in words_of(call) if word.startswith("-")]
     verbs = words[1:2]
+    if verbs == ["s"] and re.match(r"a|r\b|ro|n\b|nei", words[0]):
+        verbs = ["show"]  # of a link it sets
     if (words[:1] == ["netns"] and words[1:2] not in ([], ["list"])) or any(
         re.match(r"-b(?:atch)?\b|-n\b|-netns", o) for o in options
     ):
@@ -177,7 +179,6 @@ def ip(call: Call, rules: Rules) -> None:
         verbs[0]
         not in {
             "show",
-            "s",
             "sh",
             "list",
             "ls",
@@ -254,7 +255,10 @@ def date(call: Call, rules: Rules) -> None:
 def ps(call: Call, rules: Rules) -> None:
     """ps: the BSD letter `e` shows the environment of processes."""
     for arg in call.args:
-        if (
+        if re.search(r"\benviron\b", arg.value) or re.match(r"-\w*E", arg.value):
+            call.findings.effect("secret", "environment")
+            call.ask("It shows the environment of processes, keys among it.")
+        elif (
             re.fullmatch(r"[a-zA-Z]+", arg.value)
             and "e" in arg.value
             and not arg.value.startswith("-")

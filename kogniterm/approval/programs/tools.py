@@ -9,6 +9,7 @@ from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.programs.common import mentions, words_of
+from kogniterm.approval.programs.plain import verbs
 
 _QUERIES = {
     "pacman": r"-Q",
@@ -79,7 +80,7 @@ def man(call: Call, rules: Rules) -> None:
         if (
             re.match(
                 r"-\w*[PHlCMTXZRpo]|--(?:pager|html|local|config|preproc|troff|browser|recode"
-                r"|gx|dither)|--output",
+                r"|gx|dither)|--(?:output|restore|dribble)",
                 arg.value,
             )
             or arg.maybe_option
@@ -102,7 +103,9 @@ def docker(call: Call, rules: Rules) -> None:
     operands = [word for word in words if not word.startswith("-")]
     verb = operands[0] if operands else ""
     pair = " ".join(operands[:2])
-    if any(re.match(r"-H|--host|-c\b|--context|--config|-l\b", word) for word in words[:2]):
+    before = words[: words.index(verb)] if verb else []
+    elsewhere = r"-H|--(?:host|context|config)\b"
+    if before or any(re.match(elsewhere, word) for word in words):
         call.network()
     elif (
         verb in _DOCKER_READS
@@ -145,10 +148,14 @@ def docker(call: Call, rules: Rules) -> None:
 def dpkg(call: Call, rules: Rules) -> None:
     """dpkg: queries read."""
     words = words_of(call)
-    if not words or not re.match(
-        r"-[lLsSpWIc]\Z|--(?:list|listfiles|status|search|print-|get-selections|show|info"
-        r"|contents|audit|version|help|verify)",
-        words[0],
+    if (
+        not words
+        or not re.match(
+            r"-[lLsSpWIc]\Z|--(?:list|listfiles|status|search|print-|get-selections|show|info"
+            r"|contents|audit|version|help|verify)",
+            words[0],
+        )
+        or any(re.match(r"--(?!no-pager\Z)", word) for word in words[1:])
     ):
         call.findings.effect("privilege", "dpkg", outside=True)
         call.ask("{program} installs, removes or updates software.")
@@ -176,6 +183,13 @@ def screen(call: Call, rules: Rules) -> None:
     if words_of(call) not in (["-ls"], ["-list"], ["--version"], ["-v"]):
         call.ask("{program} runs programs in another terminal.")
     del rules
+
+
+def tmux(call: Call, rules: Rules) -> None:
+    """tmux: what lists reads; a second word may begin another command, a format may run one."""
+    verbs(call, rules)
+    if len(parse_options(call.args, rules).operands) > 1:
+        call.ask("{program} runs programs in another terminal.")
 
 
 def gpg(call: Call, rules: Rules) -> None:
@@ -268,6 +282,7 @@ HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
     "dpkg": dpkg,
     "rpm": rpm,
     "screen": screen,
+    "tmux": tmux,
     "gpg": gpg,
     "openssl": openssl,
     "pager": pager,
