@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
 from kogniterm.agent.evaluate import check_command, complete
+from kogniterm.agent.images import ImageBlock, observed_images
 from kogniterm.agent.judge import JUDGED, Judge
 from kogniterm.agent.messages import GIVEN_PLAN, is_input, last_ai, tool_message
 from kogniterm.agent.plan import (
@@ -25,7 +26,7 @@ from kogniterm.agent.state import ThinkContext
 from kogniterm.agent.subagent import DELEGATE, Result, acts, run_side_by_side
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
-from kogniterm.types import ActionRequest, Plan, ToolCalled, ToolSpec, Usage
+from kogniterm.types import ActionRequest, Observation, Plan, ToolCalled, ToolSpec, Usage
 
 MAX_CALLS = 16
 """Tool calls one reply may make; more would flood the history at once."""
@@ -49,6 +50,7 @@ class Ran:
     pending: tuple[ActionRequest, ...] = ()
     proof: Mapping[str, Any] | None = None
     judged: Mapping[str, str] | None = None
+    images: tuple[ImageBlock, ...] = ()
     usage: Usage = field(default_factory=Usage)
 
 
@@ -203,12 +205,14 @@ async def _run_inside(
             return Ran(plan, str(error), "failed")
         return Ran(after, text, judged=judge.kept, usage=judge.usage)
     try:
-        return Ran(plan, await _run_tool(context.tools[name], arguments))
+        found = await _run_tool(context.tools[name], arguments)
     except ToolError as error:
         return Ran(plan, str(error), "failed")
+    text, images = observed_images(found, context.model.info)
+    return Ran(plan, text, images=images)
 
 
-async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> str:
+async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
     try:
         return await tool.run(tool.check(arguments))
     except ToolError:
@@ -267,7 +271,12 @@ def observed(call: Call, ran: Ran, context: ThinkContext) -> ToolMessage:
     failed = ran.status != "ok"
     get_stream_writer()(ToolCalled(call["name"], arguments, text, failed))
     return tool_message(
-        str(call["id"]), call["name"], text, failed=failed, artifact=_artifact(call, ran)
+        str(call["id"]),
+        call["name"],
+        text,
+        failed=failed,
+        artifact=_artifact(call, ran),
+        images=ran.images,
     )
 
 

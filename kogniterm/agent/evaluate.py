@@ -27,6 +27,7 @@ from kogniterm.agent.plan import (
     with_step,
 )
 from kogniterm.errors import ToolError
+from kogniterm.patterns import bounded
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
 
 Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
@@ -163,9 +164,14 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
     expected = int(check.value) if check and check.kind == "exit_code" else 0
     if evidence.exit_code != expected and (check is None or check.kind != "pattern"):
         return f"the last command ended with exit {evidence.exit_code}, expected {expected}"
-    if check and check.kind == "pattern" and not re.search(check.value, message.text, re.MULTILINE):
-        return f"the output does not match /{check.value}/"
-    return None
+    if check is None or check.kind != "pattern":
+        return None
+    try:
+        with bounded():
+            found = re.search(check.value, message.text, re.MULTILINE)
+    except ToolError as error:
+        return str(error).rstrip(".")
+    return None if found else f"the output does not match /{check.value}/"
 
 
 def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str | None:

@@ -1,4 +1,5 @@
-"""Images in the history: content blocks of a person's message, in LangChain's standard form.
+"""Images in the history: content blocks of a person's message or of a tool's result, in
+LangChain's standard form.
 
 Each block carries its base64 text once, and beside it what is known without decoding it: the
 name the person gave and the size in pixels. A model that takes no images, a full window and a
@@ -13,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from kogniterm.types import ModelInfo
+from kogniterm.types import Image, ModelInfo, Observation
 
 ImageBlock = Mapping[str, Any]
 
@@ -28,14 +29,34 @@ MOST_BYTES = 15_000_000
 """Base64 of all images in one request: Gemini refuses more than 20 MB, text included."""
 
 
-def image_block(data: bytes, media_type: str, name: str, width: int, height: int) -> ImageBlock:
-    """The block of an image; `width` and `height` in pixels."""
+def image_block(image: Image) -> ImageBlock:
+    """The block of an image."""
     return {
         "type": "image",
-        "base64": base64.b64encode(data).decode("ascii"),
-        "mime_type": media_type,
-        "extras": {"name": name, "width": width, "height": height},
+        "base64": base64.b64encode(image.data).decode("ascii"),
+        "mime_type": image.media_type,
+        "extras": {"name": image.name, "width": image.width, "height": image.height},
     }
+
+
+def image_in(block: ImageBlock) -> Image:
+    """The image that `image_block` made a block of."""
+    known = block["extras"]
+    data = base64.b64decode(block["base64"])
+    return Image(data, block["mime_type"], known["name"], known["width"], known["height"])
+
+
+def observed_images(
+    observation: Observation, info: ModelInfo
+) -> tuple[str, tuple[ImageBlock, ...]]:
+    """What a tool gave back as a model may keep it: its words, and the images the model takes."""
+    blocks, words = [], [observation.text]
+    for image in observation.images:
+        if image.media_type in info.images:
+            blocks.append(image_block(image))
+        else:
+            words.append(f"[{image.name} is not shown: this model takes no such images]")
+    return "\n".join(words), tuple(blocks)
 
 
 def images_of(message: BaseMessage) -> list[ImageBlock]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent.images import ImageBlock, human_content, without_images
+from kogniterm.agent.images import ImageBlock, human_content, images_of, without_images
 from kogniterm.types import ActionRequest, CommandResult, Decision, PlanMode, UserInput
 
 Observed = ToolMessage
@@ -21,13 +21,17 @@ PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
 
 GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step with complete_step.)"
 
+LOOKED_AT = "(The images that the tools above looked at, in their order.)"
+
 NOTE = "kogniterm_note"
 """Marks a human message that the person did not write: a hint, a repair, a command they ran."""
 
 
-def note(text: str) -> HumanMessage:
+def note(text: str, images: Sequence[ImageBlock] = ()) -> HumanMessage:
     """Something KogniTerm tells the model in the person's place; never taken for their words."""
-    return HumanMessage(text, additional_kwargs={NOTE: True})
+    message = human_content(text, images)
+    message.additional_kwargs[NOTE] = True
+    return message
 
 
 def steered(text: str) -> HumanMessage:
@@ -55,6 +59,25 @@ def human_message(
     if plan_mode == "always":
         parts.append(PLAN_FIRST)
     return human_content("\n\n".join(part for part in parts if part), images)
+
+
+def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The messages with the images of tool results in a note behind the results of their round.
+
+    Providers take text from a tool and images from the person; results must stand together.
+    """
+    shown: list[BaseMessage] = []
+    looked_at: list[ImageBlock] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if images := images_of(message):
+                looked_at.extend(images)
+                message = message.model_copy(update={"content": message.text})
+        elif looked_at:
+            shown.append(note(LOOKED_AT, looked_at))
+            looked_at = []
+        shown.append(message)
+    return [*shown, note(LOOKED_AT, looked_at)] if looked_at else shown
 
 
 def drop_old_images(
@@ -126,20 +149,38 @@ def refusal_message(request: ActionRequest, decision: Decision) -> ToolMessage:
     return tool_message(request.call_id, request.tool, text, failed=True)
 
 
-def action_message(request: ActionRequest, observation: str, *, failed: bool) -> ToolMessage:
+def action_message(
+    request: ActionRequest,
+    observation: str,
+    *,
+    failed: bool,
+    images: Sequence[ImageBlock] = (),
+) -> ToolMessage:
     """The observation of an approved action that is not a command."""
     artifact = None if failed else {"request_id": request.id, "exit_code": 0}
     return tool_message(
-        request.call_id, request.tool, observation, failed=failed, artifact=artifact
+        request.call_id,
+        request.tool,
+        observation,
+        failed=failed,
+        artifact=artifact,
+        images=images,
     )
 
 
 def tool_message(
-    call_id: str, tool: str, text: str, *, failed: bool = False, artifact: Any = None
+    call_id: str,
+    tool: str,
+    text: str,
+    *,
+    failed: bool = False,
+    artifact: Any = None,
+    images: Sequence[ImageBlock] = (),
 ) -> ToolMessage:
     """The answer to one tool call."""
+    content: Any = [{"type": "text", "text": text}, *map(dict, images)] if images else text
     return ToolMessage(
-        content=text,
+        content=content,
         tool_call_id=call_id,
         name=tool,
         status="error" if failed else "success",

@@ -22,6 +22,7 @@ from kogniterm.agent.loops import (
 )
 from kogniterm.agent.messages import (
     PLAN_FIRST,
+    images_behind_results,
     last_ai,
     note,
     steered,
@@ -107,6 +108,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         tools = offered_tools(context)
         limit = room(context.model.info, tools)
         seen = seen_by(context.model.info, [*state["messages"], *added])
+        seen = images_behind_results(seen)
         history = fitted(context.system, seen, limit)
         request = ModelRequest(history, tools, purpose, agent=context.agent)
         reply = clean_reply(await _stream(context, request))

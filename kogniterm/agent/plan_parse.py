@@ -12,8 +12,12 @@ from kogniterm.types import Check, DelegateKind, Plan, PlanStep
 
 MAX_STEPS = 30
 MAX_TEXT = 500
+MAX_GOAL = 2_000
+MAX_CHECK = 2_000
+MAX_NAMES = 20
 MAX_SUBSTEPS = 10
 _ID = re.compile(r"[a-z][a-z0-9_]{0,15}\Z")
+_EXIT_CODE = re.compile(r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])\Z", re.ASCII)
 _REFERENCE = re.compile(r"(?:steps\.([a-z][a-z0-9_]*)\.(?:output|exit_code)|session\.cwd)\Z")
 
 
@@ -33,14 +37,19 @@ def parse_plan(
     """
     problems: list[str] = []
     goal = str(arguments.get("goal") or "").strip()
+    reason = str(arguments.get("reason") or "").strip()
     if not goal:
         problems.append("goal is empty")
+    problems += [
+        f"{name} has more than {MAX_GOAL} characters"
+        for name, text in (("goal", goal), ("reason", reason))
+        if len(text) > MAX_GOAL
+    ]
     raw_steps = arguments.get("steps")
     if not isinstance(raw_steps, Sequence) or isinstance(raw_steps, str) or not raw_steps:
         raise ToolError("Plan refused: steps must be a list with at least one entry.")
     if len(raw_steps) > MAX_STEPS:
         problems.append(f"{len(raw_steps)} steps, at most {MAX_STEPS} are allowed")
-    reason = str(arguments.get("reason") or "").strip()
     under_way = previous if open_steps(previous) else None
     if under_way is not None and going_on and not reason:
         problems.append("a plan is under way; say in reason why it changes")
@@ -142,7 +151,9 @@ def _strings(
     if isinstance(value, str) or not isinstance(value, Sequence):
         problems.append(f"{key} of {step_id} must be a list")
         return ()
-    return tuple(str(item) for item in value)
+    if len(value) > MAX_NAMES or any(len(str(item)) > MAX_TEXT for item in value):
+        problems.append(f"{key} of {step_id} is too long")
+    return tuple(str(item)[:MAX_TEXT] for item in value[:MAX_NAMES])
 
 
 def _parse_substeps(
@@ -187,11 +198,13 @@ def _parse_check(raw: Any, step_id: str, problems: list[str]) -> Check | None:
     if kind not in CHECKS or not value:
         problems.append(f"the check of {step_id} needs a kind ({', '.join(CHECKS)}) and a value")
         return None
-    if kind == "exit_code" and not value.isdigit():
-        problems.append(f"the check of {step_id} needs a number as exit code")
+    if len(value) > MAX_CHECK:
+        problems.append(f"the check of {step_id} has more than {MAX_CHECK} characters")
+    if kind == "exit_code" and not _EXIT_CODE.match(value):
+        problems.append(f"the check of {step_id} needs a number from 0 to 255 as exit code")
     if kind == "pattern":
         try:
             re.compile(value)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             problems.append(f"the pattern of {step_id} is no regular expression: {error}")
     return Check(kind, value)

@@ -63,6 +63,21 @@ def test_a_new_plan_starts_with_its_first_step() -> None:
         ),
         (steps({"id": "s1", "what": "a", "check": {"kind": "pattern", "value": "("}}), "regular"),
         (steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "ok"}}), "number"),
+        (steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "²"}}), "number"),
+        (
+            steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "256"}}),
+            "number",
+        ),
+        (
+            steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "9" * 5000}}),
+            "more than 2000",
+        ),
+        (
+            steps({"id": "s1", "what": "a", "check": {"kind": "pattern", "value": "(" * 1999}}),
+            "regular",
+        ),
+        ({"goal": "g" * 2001, "steps": [{"id": "s1", "what": "a"}]}, "goal has more"),
+        (steps({"id": "s1", "what": "a", "inputs": ["session.cwd"] * 21}), "too long"),
         (steps(*({"id": f"s{n}", "what": "a"} for n in range(31))), "at most 30"),
     ],
 )
@@ -253,6 +268,14 @@ def test_the_check_decides(check: dict[str, str], exit_code: int, text: str, don
         after, observation = complete(plan, {"step": "s1"}, ran(exit_code, text))
         assert after.steps[0].status == "active"
         assert "s1 is not done" in observation
+
+
+def test_a_pattern_that_never_ends_fails_its_check() -> None:
+    check = {"kind": "pattern", "value": "(a+)+$"}
+    plan = parse_plan(steps({"id": "s1", "what": "a", "check": check}), None)
+    after, observation = complete(plan, {"step": "s1"}, ran(0, "a" * 60 + "!"))
+    assert "The pattern takes too long to match" in observation
+    assert after.steps[0].status == "active"
 
 
 def test_a_judgement_needs_its_grounds() -> None:

@@ -17,7 +17,7 @@ MAX_FUNCTION = 60
 MAX_COMPLEXITY = 15
 
 ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
-BASE = ("settings", "prompts", "paths", "logs", "database")
+BASE = ("settings", "prompts", "patterns", "paths", "logs", "database")
 LAYERS = (
     ("__main__",),
     ("cli",),
