@@ -186,13 +186,13 @@ def test_arguments_that_look_like_our_own_tags_stay_what_they_are(tag: str) -> N
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
 )
 
 
-@given(st.dictionaries(st.text(), json_values), st.text())
+@given(st.dictionaries(st.text(), json_values, max_size=4), st.text())
 def test_any_arguments_and_text_survive(arguments: dict[str, Any], text: str) -> None:
     request = ActionRequest("r", "c", "tool", text, arguments=arguments)
     body = NodeRan(NodeUpdate("execute_tool", (HumanMessage(text),), pending=(request,)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -17,10 +18,34 @@ from kogniterm.sessions.transfer import refresh_row
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
 MEASURED = 50
+SHORT, LONG = 10, 400
+"""Turns of the two sessions that are compared."""
+
+StoreWith = Callable[[int], SessionStore]
 
 
-def store_with(path: Path, turns: int) -> SessionStore:
-    """A store with one session of so many turns, written at once."""
+@pytest.fixture(scope="module")
+def written_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The two databases; tests work on copies, for writing takes longer than all they do."""
+    folder = tmp_path_factory.mktemp("written")
+    for turns in (SHORT, LONG):
+        write_store(folder / f"{turns}.db", turns)
+    return folder
+
+
+@pytest.fixture
+def store_with(written_once: Path, tmp_path: Path) -> StoreWith:
+    """Opens a store with one session of so many turns."""
+
+    def open_one(turns: int) -> SessionStore:
+        copy = shutil.copy(written_once / f"{turns}.db", tmp_path)
+        return SessionStore(SqliteBackend(Path(copy)), version="1.0")
+
+    return open_one
+
+
+def write_store(path: Path, turns: int) -> None:
+    """Make a store with one session of so many turns, written at once."""
     store = SessionStore(SqliteBackend(path), version="1.0")
     store.add_row("s", folder="/", model="m")
     seq, last = 0, ""
@@ -33,7 +58,7 @@ def store_with(path: Path, turns: int) -> SessionStore:
                 seq, last = row.seq, row.hash
         refresh_row(store, "s")
     add_missing(store.backend, "s")
-    return store
+    store.close()
 
 
 def written() -> int:
@@ -54,9 +79,9 @@ def bytes_per_turn(store: SessionStore, turns: int) -> float:
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts bytes with Linux's /proc")
-def test_bytes_written_per_turn_do_not_grow(tmp_path: Path) -> None:
-    short = bytes_per_turn(store_with(tmp_path / "short.db", 10), 10)
-    long = bytes_per_turn(store_with(tmp_path / "long.db", 500), 500)
+def test_bytes_written_per_turn_do_not_grow(store_with: StoreWith) -> None:
+    short = bytes_per_turn(store_with(SHORT), SHORT)
+    long = bytes_per_turn(store_with(LONG), LONG)
     # Merges of the search index and checkpoints fall where they fall, hence the half; a write
     # that grew with the session would be several times as large here.
     assert long < short * 1.5
@@ -78,9 +103,8 @@ class Counting:
         return getattr(self._inner, name)
 
 
-def rows_read_after_a_crash(path: Path, turns: int) -> int:
+def rows_read_after_a_crash(store: SessionStore, turns: int) -> int:
     """How many rows a start reads to go on after a process died in the middle of a turn."""
-    store = store_with(path, turns)
     journal = store.open("s")
     write(journal, command_turn(turns + 1))
     write(journal, command_turn(turns + 2)[:4])
@@ -93,16 +117,16 @@ def rows_read_after_a_crash(path: Path, turns: int) -> int:
     return backend.rows
 
 
-def test_a_start_after_a_crash_reads_no_more_of_a_long_session(tmp_path: Path) -> None:
-    short = rows_read_after_a_crash(tmp_path / "short.db", 10)
-    long = rows_read_after_a_crash(tmp_path / "long.db", 400)
+def test_a_start_after_a_crash_reads_no_more_of_a_long_session(store_with: StoreWith) -> None:
+    short = rows_read_after_a_crash(store_with(SHORT), SHORT)
+    long = rows_read_after_a_crash(store_with(LONG), LONG)
     assert long == short < 3 * RECORDS_PER_TURN
 
 
-def test_the_snapshot_a_session_opens_from_does_not_grow(tmp_path: Path) -> None:
+def test_the_snapshot_a_session_opens_from_does_not_grow(store_with: StoreWith) -> None:
     sizes = []
-    for turns in (10, 300):
-        store = store_with(tmp_path / f"{turns}.db", turns)
+    for turns in (SHORT, LONG):
+        store = store_with(turns)
         ((size,),) = store.backend.execute("SELECT length(snapshot) FROM sessions")
         sizes.append(size)
         store.close()
