@@ -143,7 +143,19 @@ def test_the_analysis_never_raises(text: str) -> None:
 # --- against bash itself -------------------------------------------------------------------------
 
 _BASH = shutil.which("bash")
-_WAITS = ("tail -f", "watch", "sleep", "top -d", "yes", "script", "vmstat", "iostat", "journalctl")
+_WAITS = (
+    "tail -f",
+    "tail -F",
+    "timeout 5 tail",
+    "watch",
+    "sleep",
+    "top -d",
+    "yes",
+    "script",
+    "vmstat",
+    "iostat",
+    "journalctl",
+)
 
 
 def _run(command: str, folder: Path, home: Path) -> None:

@@ -322,7 +322,7 @@ def gofmt(call: Call, rules: Rules) -> None:
 
 
 def ruff(call: Call, rules: Rules) -> None:
-    """ruff: check reads, format and --fix write."""
+    """ruff: format and --fix write, and so does a check that keeps its results for the next."""
     words = [arg.value for arg in call.args]
     verb = words[0] if words else ""
     if verb not in {"check", "format", "rule", "linter", "version", "config", "--version"}:
@@ -333,6 +333,8 @@ def ruff(call: Call, rules: Rules) -> None:
     ):
         for operand in [a for a in call.args[1:] if not a.value.startswith("-")] or [Argument(".")]:
             call.writes(operand)
+    elif verb in {"check", "format"} and not {"-n", "--no-cache"} & set(words):
+        call.writes(Argument(".ruff_cache"), append=True)
     del rules
 
 

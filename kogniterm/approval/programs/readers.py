@@ -104,8 +104,9 @@ ipcs: text; value i
 identify: media; value format; plain verbose ping quiet version help; ask *
 mediainfo: media; read Inform Output; plain f Full version Version help Help; ask *
 ffprobe: media; ask= f; value v loglevel show_entries print_format of select_streams i; plain
-    hide_banner show_format show_streams show_chapters show_packets show_frames show_data count_frames
-    count_packets pretty unit sexagesimal prefix byte_binary_prefix version formats codecs; ask *
+    hide_banner show_format show_streams show_chapters show_packets show_frames show_data
+    count_frames count_packets pretty unit sexagesimal prefix byte_binary_prefix version formats
+    codecs; ask *
 pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_streams
 diffstat: read; value p n D w f N; write o e
 lsdiff: read; value p n D w
@@ -186,7 +187,7 @@ timedatectl localectl hostnamectl loginctl: verbs status list list-timezones sho
 docker podman nerdctl: docker
 kubectl: cloud
 pip pip3: pip
-cargo: verbs version help; plain v verbose; ask *
+cargo: ask code
 go: go
 dpkg: dpkg
 rpm: rpm
