@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -83,6 +84,7 @@ class TerminalFront(PromptFront):
         self.completer = LineCompleter(repl, files)
         self._hooks: AskHooks | None = None
         self._lending: Lending | None = None
+        self._program_runs = False
         self._pending.append(
             banner(
                 repl.version,
@@ -229,10 +231,22 @@ class TerminalFront(PromptFront):
 
     async def run(self) -> int:
         """Show the prompt until it is left; pasted images are gone then."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
         try:
             return await super().run()
         finally:
+            loop.remove_signal_handler(signal.SIGINT)
             self._clipboard.close()
+
+    def _interrupted(self) -> None:
+        """Ctrl-C while the terminal is not the prompt's, and so makes a signal of the key.
+
+        That is so for a moment whenever a command is lent the keyboard. A pager or an editor
+        hears the signal itself.
+        """
+        if not self._program_runs:
+            self.conversation.interrupt()
 
     async def show_file(self, path: str) -> None:
         """Open a file in the pager: a copy that cannot do anything to the terminal."""
@@ -286,7 +300,11 @@ class TerminalFront(PromptFront):
 
     async def _run_program(self, command: Sequence[str]) -> int:
         async with self.lent():
-            return await run_program(command)
+            self._program_runs = True
+            try:
+                return await run_program(command)
+            finally:
+                self._program_runs = False
 
     def _files_arrived(self) -> None:
         """The list of files is new: complete again if somebody waits for it."""

@@ -81,9 +81,9 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
     terminal = Tmux(80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
     terminals.append(terminal)
     terminal.ready()
-    terminal.keys("!sleep 987", "Enter")
-    # The command's own from here on: nothing stands below it.
-    terminal.until("› !sleep 987\n", at_the_end=True)
+    terminal.keys("!echo on; sleep 987", "Enter")
+    # What it says is written once it has the keyboard; nothing stands below it.
+    terminal.until("› !echo on; sleep 987\non\n", at_the_end=True)
     terminal.keys("C-c")
     terminal.until("\n╰ ✗ ended by SIGINT · 0.0 s\n")
     terminal.until(PROMPT, at_the_end=True)
