@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -14,6 +15,7 @@ from kogniterm.cli.completion import SHELLS
 from kogniterm.cli.completion_places import places
 from kogniterm.cli.completion_scripts import SCRIPTS
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+from tests.support.picture import Picture
 
 
 def environ_of(shell: Shell) -> dict[str, str]:
@@ -155,36 +157,61 @@ def test_fish_completes_as_bash_does(shell: Shell) -> None:
 
 
 class Zsh:
-    """A zsh with somebody at its keyboard."""
+    """A zsh with somebody at its keyboard, who waits for what is on the screen."""
 
     def __init__(self, shell: Shell) -> None:
         functions = script_of(shell, "zsh").parent
+        self._picture = Picture(50, 120)
         self.child = pexpect.spawn(
             "zsh",
             ["-f", "-i"],
             env=environ_of(shell),
             cwd=str(shell.project),
-            encoding="utf-8",
             timeout=PATIENCE,
             dimensions=(50, 120),
         )
         self.child.sendline(f"PROMPT='rea''dy> '; fpath=({functions} $fpath); setopt nobeep")
-        self.child.expect_exact("ready> ")
-        self.child.sendline("autoload -U compinit; compinit -u -D; unset zle_bracketed_paste; :")
-        self.child.expect_exact("ready> ")
+        self.until(lambda: self.line == "ready>")
+        self.child.sendline("autoload -U compinit; compinit -u -D; unset zle_bracketed_paste")
+        self.child.sendline("PROMPT='take''s> '")
+        self.until(lambda: self.line == "takes>")
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Read until the screen is as wanted."""
+        while not holds():
+            try:
+                self._picture.feed(self.child.read_nonblocking(65536, timeout=PATIENCE))
+            except (pexpect.TIMEOUT, pexpect.EOF) as error:
+                raise AssertionError(self._picture.text) from error
+
+    @property
+    def line(self) -> str:
+        """The line being written, prompt and all."""
+        prompts = [line for line in self._picture.lines if line.startswith(("ready>", "takes>"))]
+        return prompts[-1] if prompts else ""
 
     def completes(self, typed: str, wanted: str) -> None:
-        """TAB after `typed` makes `wanted` appear; the line is given up afterwards."""
+        """TAB after `typed` writes `wanted`."""
+        self._tab(typed, lambda: self.line.startswith(f"takes> {typed}{wanted}"))
+
+    def lists(self, typed: str, wanted: str) -> None:
+        """TAB after `typed` shows `wanted` below."""
+        self._tab(typed, lambda: wanted in self._picture.text)
+
+    def _tab(self, typed: str, holds: Callable[[], bool]) -> None:
+        """The line is given up afterwards, by a key of the line editor's: Ctrl-C would be a
+        signal, which zsh does not hear while it completes."""
         self.child.send(typed)
-        self.child.expect_exact(typed[-4:].strip())
+        self.until(lambda: self.line == f"takes> {typed}".rstrip())
         self.child.send("\t")
-        self.child.expect_exact(wanted)
-        self.child.send("\x03")
-        self.child.expect_exact("ready> ")
+        self.until(holds)
+        self.child.send("\x15")
+        self.until(lambda: self.line == "takes>")
 
     def close(self) -> None:
         self.child.sendline("exit")
         self.child.expect(pexpect.EOF)
+        self.child.wait()
         self.child.close()
 
 
@@ -195,7 +222,7 @@ def test_zsh_completes_at_its_prompt(shell: Shell) -> None:
     (shell.project / "folder").mkdir()
     zsh = Zsh(shell)
     zsh.completes("kogniterm mem", "ory")
-    zsh.completes("kogniterm memory ", "correct a fact")
+    zsh.lists("kogniterm memory ", "correct a fact")
     zsh.completes("kogniterm memory forget --ye", "s")
     zsh.completes("kogniterm --model x mem", "ory")
     zsh.completes("kogniterm sessions show ", session)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from tests.support.forge import Forge
-from tests.ui.picture import Picture
+from tests.support.picture import Picture
 
 PATIENCE_SECONDS = 120
 """A guard against hanging, not a measure: every wait ends with what it waits for."""

@@ -16,8 +16,8 @@ from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.prompt_front import TerminalFront
 from kogniterm.ui.repl import Opened, Repl, Wiring
 from kogniterm.ui.terminal_io import HeldOutput
+from tests.support.picture import Picture
 from tests.ui.face import Play, PlayedSession
-from tests.ui.picture import Picture
 
 PATIENCE_SECONDS = 120
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
