@@ -15,6 +15,7 @@ from kogniterm.types import (
     ModelEvent,
     ModelInfo,
     ModelRequest,
+    Observation,
     Plan,
     PlanReview,
     RiskReport,
@@ -140,7 +141,7 @@ class Tool(Protocol):
     def detail(self, arguments: Mapping[str, Any]) -> str:
         """What a person should see in full before approving (an edit's diff); may be empty."""
 
-    async def run(self, arguments: Mapping[str, Any]) -> str:
+    async def run(self, arguments: Mapping[str, Any]) -> Observation:
         """The observation; raises `ToolError` for what the model can mend.
 
         Called inside the graph for effect "none", by the runtime after approval otherwise.

@@ -10,20 +10,20 @@ from itertools import islice
 from pathlib import Path
 
 from kogniterm.agent.images import ImageBlock, image_block
-from kogniterm.runtime.image_header import ImageHeader, read_header
-from kogniterm.types import ModelInfo, Text
+from kogniterm.tools.image_header import (
+    HEADER_BYTES,
+    IMAGE_BYTES,
+    IMAGE_SIDE,
+    ImageHeader,
+    read_header,
+)
+from kogniterm.types import Image, ModelInfo, Text
 
 MOST_FILES = 20
 MOST_NAMES = 200
 """Names told of an attached folder."""
 READ_FACTOR = 4
 """Bytes read for each character that may be kept: UTF-8 has no longer characters."""
-HEADER_BYTES = 256 * 1024
-"""Read to tell an image; a JPEG's size stands behind its thumbnail and colour profile."""
-IMAGE_BYTES = 3_932_160
-"""Most bytes of one image. In base64 they are 5 MB, the least limit among the providers."""
-IMAGE_SIDE = 8_000
-"""Most pixels of an image's side; the least limit among the providers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,15 @@ class _Desk:
 
     def _image(self, name: str, path: Path, header: ImageHeader) -> str:
         size = path.stat().st_size
-        what = f"{header.kind} image, {header.width}x{header.height} pixels, {size} bytes"
+        what = header.described(size)
         problem = _problem(name, size, header, self.model)
         if problem is not None:
             self.notices.append(problem)
             return f"[not shown: {what}]"
         self.images.append(
-            image_block(path.read_bytes(), header.media_type, name, header.width, header.height)
+            image_block(
+                Image(path.read_bytes(), header.media_type, name, header.width, header.height)
+            )
         )
         return f"[{what}; image {len(self.images)} of this message]"
 
@@ -111,7 +113,7 @@ def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Tex
         )
     if not header.whole:
         return Text("{name} is a damaged image; the model gets its name only.", values)
-    if size > IMAGE_BYTES or max(header.width, header.height) > IMAGE_SIDE:
+    if not header.fits(size):
         values |= {"size": f"{size / 1e6:.1f}", "most": f"{IMAGE_BYTES / 1e6:.1f}"}
         values |= {"width": header.width, "height": header.height, "side": IMAGE_SIDE}
         return Text(

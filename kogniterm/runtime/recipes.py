@@ -132,7 +132,7 @@ class SessionRecipePorts:
                 line, purpose = tool.describe(checked)
                 return await self._act(name, checked, line, purpose, effect, tool.detail(checked))
             self._may_continue()
-            text, code = self.session.redact(await tool.run(checked)), 0
+            text, code = self.session.redact((await tool.run(checked)).text), 0
         except ToolError as error:
             text, code = str(error), 1
         shown = json.dumps(dict(arguments), ensure_ascii=False, default=str)

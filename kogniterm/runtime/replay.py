@@ -23,6 +23,7 @@ from kogniterm.agent.state import ThinkContext
 from kogniterm.approval import classify
 from kogniterm.errors import ModelError, TurnInterruptedError
 from kogniterm.execution.sandbox import Sandbox
+from kogniterm.models.catalog import ANY_IMAGES
 from kogniterm.protocols import Clock, EventSink, Executor, Model, Tool
 from kogniterm.runtime.attachments import Attached
 from kogniterm.runtime.compact import compacted
@@ -75,7 +76,15 @@ class RecordedModel:
 
     def __init__(self, name: str, player: Player) -> None:
         provider = name.partition(":")[0]
-        self.info = ModelInfo(name, provider, 1_000_000, 100_000, one_command=provider == "local")
+        # What an image was shown to is not recorded: every recorded one is let through.
+        self.info = ModelInfo(
+            name,
+            provider,
+            1_000_000,
+            100_000,
+            one_command=provider == "local",
+            images=ANY_IMAGES,
+        )
         self._player = player
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

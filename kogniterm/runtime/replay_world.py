@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kogniterm.agent.images import image_in, images_of
 from kogniterm.agent.judge import JUDGED
 from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.errors import ExecutionError, KognitermError, ModelError, ToolError
@@ -21,6 +22,7 @@ from kogniterm.types import (
     EffectClass,
     Job,
     Keystrokes,
+    Observation,
     Text,
     ToolSpec,
     Usage,
@@ -255,7 +257,7 @@ class RecordedTool:
         del arguments
         return ""
 
-    async def run(self, arguments: Mapping[str, Any]) -> str:
+    async def run(self, arguments: Mapping[str, Any]) -> Observation:
         """The recorded observation; raises `ToolError` where the tool failed."""
         if self._tool.effect_of(arguments) == "none":
             message = self._recorded(arguments)
@@ -266,7 +268,7 @@ class RecordedTool:
             message = outcome.message
         if getattr(message, "status", "success") == "error":
             raise ToolError("{text}", text=message.text)
-        return str(message.text)
+        return Observation(str(message.text), tuple(map(image_in, images_of(message))))
 
     def _recorded(self, arguments: Mapping[str, Any]) -> BaseMessage:
         """What this call gave; the next one of the tool where none had the same arguments."""

@@ -14,10 +14,12 @@ The graph never touches a process and the executor never sees the graph: they me
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kogniterm.agent import evaluate, messages
 from kogniterm.agent.graph import think
+from kogniterm.agent.images import ImageBlock, observed_images
 from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import KognitermError, ToolError
@@ -310,14 +312,16 @@ async def _act_command(
 async def _act_tool(
     session: SessionPorts, request: ActionRequest, front: Front, count: TurnCount
 ) -> None:
+    images: Sequence[ImageBlock] = ()
     try:
-        observation, failure = await session.tools[request.tool].run(request.arguments), False
+        found, failure = await session.tools[request.tool].run(request.arguments), False
+        observation, images = observed_images(found, session.chat_model.info)
     except ToolError as error:
         observation, failure = str(error), True
         if request.effect == "person":
             count.unasked.append(request.command)
     observation = session.redact(observation)
-    message = messages.action_message(request, observation, failed=failure)
+    message = messages.action_message(request, observation, failed=failure, images=images)
     _observe(session, request, "failed" if failure else "finished", message)
     front.sink(events.ActionEnded(request.id, request.tool, observation, failure))
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kogniterm.errors import ToolError
-from kogniterm.types import EffectClass, ToolSpec
+from kogniterm.types import EffectClass, Observation, ToolSpec
 
 
 class Arguments(BaseModel):
@@ -32,7 +32,7 @@ class SchemaTool(Generic[A]):
         name: str,
         description: str,
         arguments: type[A],
-        run: Callable[[A], Awaitable[str]],
+        run: Callable[[A], Awaitable[str | Observation]],
         *,
         effect: EffectClass = "none",
         describe: Callable[[A], tuple[str, str]] | None = None,
@@ -70,9 +70,10 @@ class SchemaTool(Generic[A]):
         """What a person should see in full before approving."""
         return ""
 
-    async def run(self, arguments: Mapping[str, Any]) -> str:
+    async def run(self, arguments: Mapping[str, Any]) -> Observation:
         """The observation."""
-        return await self._run(self._parse(arguments))
+        found = await self._run(self._parse(arguments))
+        return Observation(found) if isinstance(found, str) else found
 
     def _parse(self, arguments: Mapping[str, Any]) -> A:
         try:

@@ -1,4 +1,4 @@
-"""`read_file`: text files by line ranges; what is no text is described instead."""
+"""`read_file`: text files by line ranges, images as they are; anything else is described."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kogniterm.errors import ToolError
+from kogniterm.errors import ToolError, why
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.edit import MAX_BYTES, FileVersions
-from kogniterm.types import EffectClass
+from kogniterm.tools.image_header import HEADER_BYTES, read_header
+from kogniterm.types import EffectClass, Image, Observation
 
 MAX_LINES = 1_000
 MAX_CHARS = 24_000
@@ -42,21 +43,53 @@ def read_file(
         inside = real.is_relative_to(Path(workspace).resolve())
         return "none" if inside and not is_secret(str(real)) else "read"
 
-    async def run(arguments: ReadArguments) -> str:
-        text = read_lines(place(arguments), arguments.start, arguments.lines)
-        real = place(arguments).resolve()
+    async def run(arguments: ReadArguments) -> str | Observation:
+        path = place(arguments)
+        seen = read_image(path, arguments.path)
+        if seen is not None:
+            return seen
+        text = read_lines(path, arguments.start, arguments.lines)
+        real = path.resolve()
         if real.stat().st_size <= MAX_BYTES:
             versions.saw(real, real.read_bytes())
         return text
 
     return SchemaTool(
         "read_file",
-        "Read lines of a text file.",
+        "Read lines of a text file, or see an image.",
         ReadArguments,
         run,
         effect_of=effect_of,
         describe=lambda arguments: (f"read {place(arguments)}", ""),
     )
+
+
+def read_image(path: Path, name: str) -> Observation | None:
+    """The image in the file `path`, asked for as `name`; None for anything that is none.
+
+    Raises `ToolError` for one that no provider would take.
+    """
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            header = read_header(file.read(HEADER_BYTES))
+        size = path.stat().st_size
+        if header is None:
+            return None
+        if not header.whole:
+            raise ToolError("{path} is a damaged {kind} image.", path=path, kind=header.kind)
+        what = header.described(size)
+        if not header.fits(size):
+            raise ToolError(
+                "{path} is too large to look at ({what}); make a smaller copy with a command.",
+                path=path,
+                what=what,
+            )
+        image = Image(path.read_bytes(), header.media_type, name, header.width, header.height)
+    except OSError as error:
+        raise ToolError("{path} cannot be read: {why}.", path=path, why=why(error)) from error
+    return Observation(f"[{what}]", (image,))
 
 
 def read_lines(path: Path, start: int, count: int) -> str:
@@ -77,9 +110,7 @@ def read_lines(path: Path, start: int, count: int) -> str:
             )
         return _numbered(path, start, count)
     except OSError as error:
-        raise ToolError(
-            "{path} cannot be read: {why}.", path=path, why=error.strerror or error
-        ) from error
+        raise ToolError("{path} cannot be read: {why}.", path=path, why=why(error)) from error
 
 
 def _numbered(path: Path, start: int, count: int) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from kogniterm.types.images import Image as Image
+from kogniterm.types.images import Observation as Observation
 from kogniterm.types.plans import Check as Check
 from kogniterm.types.plans import CheckKind as CheckKind
 from kogniterm.types.plans import DelegateKind as DelegateKind

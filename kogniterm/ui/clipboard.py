@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.image_header import read_header
+from kogniterm.tools.image_header import read_header
 
 HELPERS: tuple[tuple[str, ...], ...] = (
     ("wl-paste", "--no-newline", "--type"),

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from kogniterm.runtime.image_header import read_header
+from kogniterm.tools.image_header import read_header
 from kogniterm.ui.locale import plural
 
 LARGE_LINES = 12

@@ -253,7 +253,7 @@ def test_the_recipes_and_plans_of_the_pages_are_good() -> None:
     [("1 + 2 * 3", "7"), ("(1 + 2) * -3", "-9"), ("7 // 2 + 2 ** 10", "1027"), ("1 / 4", "0.25")],
 )
 async def test_the_calculator_calculates(formula: str, value: str) -> None:
-    assert await calculator().run({"formula": formula}) == value
+    assert (await calculator().run({"formula": formula})).text == value
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kogniterm.models.catalog import images_of
 from kogniterm.models.langchain import LangChainModel
 from kogniterm.models.options import ModelOptions
 from kogniterm.models.registry import open_model
-from kogniterm.types import ModelInfo
+from kogniterm.types import Image, ModelInfo
 from tests.support.asking import OpenGemini, Pauses, ask
 from tests.support.fake_gemini import FakeGemini
 from tests.support.images import png
@@ -22,7 +22,7 @@ from tests.support.provider_streams import anthropic_stream, ollama_stream, open
 
 PICTURE = png()
 IN_BASE64 = base64.b64encode(PICTURE).decode()
-QUESTION = human_content("What is this?", [image_block(PICTURE, "image/png", "a.png", 4, 3)])
+QUESTION = human_content("What is this?", [image_block(Image(PICTURE, "image/png", "a.png", 4, 3))])
 
 
 async def test_gemini_gets_inline_data_in_every_request(

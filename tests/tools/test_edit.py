@@ -19,7 +19,7 @@ async def edit(folder: Path, versions: FileVersions, **arguments: object) -> str
     tool = edit_file(lambda: str(folder), versions)
     checked = tool.check(arguments)
     tool.describe(checked)
-    return await tool.run(checked)
+    return (await tool.run(checked)).text
 
 
 async def test_an_edit_replaces_exactly_and_keeps_the_mode(

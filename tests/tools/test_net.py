@@ -90,7 +90,7 @@ OPEN = NetClient(allowed=frozenset({"127.0.0.1"}))
 
 
 async def test_a_page_becomes_text_marked_as_untrusted(base: str) -> None:
-    text = await web_fetch(OPEN).run({"url": f"{base}/page"})
+    text = (await web_fetch(OPEN).run({"url": f"{base}/page"})).text
     assert "# Title" in text
     assert "Some text with a link (https://example.org/x)." in text
     assert "- one" in text
@@ -99,9 +99,9 @@ async def test_a_page_becomes_text_marked_as_untrusted(base: str) -> None:
 
 
 async def test_large_pages_are_cut_and_can_be_read_on(base: str) -> None:
-    text = await web_fetch(OPEN).run({"url": f"{base}/big"})
+    text = (await web_fetch(OPEN).run({"url": f"{base}/big"})).text
     assert "[more from character 20000]" in text
-    end = await web_fetch(OPEN).run({"url": f"{base}/big", "start": MAX_BYTES - 5})
+    end = (await web_fetch(OPEN).run({"url": f"{base}/big", "start": MAX_BYTES - 5})).text
     assert "[the rest was too large]" in end
 
 
@@ -175,7 +175,7 @@ async def test_other_addresses_are_refused(url: str) -> None:
 async def test_search_sends_the_key_and_lists_results(
     base: str, server: ThreadingHTTPServer
 ) -> None:
-    text = await web_search(OPEN, "key", f"{base}/search").run({"query": "a b"})
+    text = (await web_search(OPEN, "key", f"{base}/search").run({"query": "a b"})).text
     assert "1. T\nhttps://e.org\nbold" in text
     path, headers = server.seen[0]  # type: ignore[attr-defined]
     assert path == "/search?q=a+b&count=5"
@@ -186,9 +186,9 @@ async def test_search_sends_the_key_and_lists_results(
 
 async def test_github(base: str, server: ThreadingHTTPServer) -> None:
     tool = github(OPEN, "token", base)
-    assert "src/a.py 7" in await tool.run({"action": "tree", "repo": "o/n"})
-    assert "print()" in await tool.run({"action": "file", "repo": "o/n", "path": "src/a.py"})
-    issue = await tool.run({"action": "issue", "repo": "o/n", "number": 7})
+    assert "src/a.py 7" in (await tool.run({"action": "tree", "repo": "o/n"})).text
+    assert "print()" in (await tool.run({"action": "file", "repo": "o/n", "path": "src/a.py"})).text
+    issue = (await tool.run({"action": "issue", "repo": "o/n", "number": 7})).text
     assert "#7 Bug (open)" in issue
     assert "ana: Same here" in issue
     with pytest.raises(ToolError, match="wait 60 s"):

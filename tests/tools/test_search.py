@@ -32,7 +32,7 @@ def work(tmp_path: Path) -> Path:
 
 
 async def text(work: Path, **arguments: object) -> str:
-    return await search_text(lambda: str(work), str(work)).run(arguments)
+    return (await search_text(lambda: str(work), str(work)).run(arguments)).text
 
 
 async def test_lines_are_found_and_ignored_files_left_out(work: Path) -> None:
@@ -82,9 +82,9 @@ async def test_a_link_does_not_lead_out(work: Path) -> None:
 
 async def test_files_are_found_by_name_and_path(work: Path) -> None:
     tool = find_files(lambda: str(work), str(work))
-    assert await tool.run({"glob": "*.py"}) == "src/a.py"
-    assert await tool.run({"glob": "src/*"}) == "src/a.py\nsrc/b.txt"
-    assert await tool.run({"glob": "*.log"}) == "[no such file]"
+    assert (await tool.run({"glob": "*.py"})).text == "src/a.py"
+    assert (await tool.run({"glob": "src/*"})).text == "src/a.py\nsrc/b.txt"
+    assert (await tool.run({"glob": "*.log"})).text == "[no such file]"
 
 
 async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None:
@@ -93,4 +93,4 @@ async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None
     (tmp_path / "y.js").write_text("hola")
     os.mkfifo(tmp_path / "pipe.js")
     tool = find_files(lambda: str(tmp_path), str(tmp_path))
-    assert await tool.run({"glob": "*.js"}) == "y.js"
+    assert (await tool.run({"glob": "*.js"})).text == "y.js"

@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+HEADER_BYTES = 256 * 1024
+"""Read to tell an image; a JPEG's size stands behind its thumbnail and colour profile."""
+IMAGE_BYTES = 3_932_160
+"""Most bytes of one image. In base64 they are 5 MB, the least limit among the providers."""
+IMAGE_SIDE = 8_000
+"""Most pixels of an image's side; the least limit among the providers."""
+
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG markers that begin a frame; the three others define tables."""
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -30,6 +37,14 @@ class ImageHeader:
     def whole(self) -> bool:
         """Whether the size could be read: what has none is no image that a model can take."""
         return self.width > 0 and self.height > 0
+
+    def fits(self, size: int) -> bool:
+        """Whether a file of `size` bytes may be sent to a provider."""
+        return size <= IMAGE_BYTES and max(self.width, self.height) <= IMAGE_SIDE
+
+    def described(self, size: int) -> str:
+        """For a model: kind, pixels and bytes."""
+        return f"{self.kind} image, {self.width}x{self.height} pixels, {size} bytes"
 
 
 def read_header(data: bytes) -> ImageHeader | None:
