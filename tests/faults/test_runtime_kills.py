@@ -31,7 +31,7 @@ from tests.support.forge import Forge, Started, until
 
 pytestmark = pytest.mark.faults
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
-RANDOM_KILLS = 220 if ALL else 25
+RANDOM_KILLS = 220 if ALL else 15
 POINTS = [f"{when}-{kind}" for kind in KINDS for when in ("before", "written", "after")]
 PASSED = [point for point in POINTS if not point.endswith(("compacted", "note"))]
 """Points that every round passes: it shortens nothing and changes no mode."""

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.faults
 SCRIPT = Path(__file__).with_name("kill_loop.py")
 ROOT = Path(__file__).parents[2]
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
-KILLS = 300 if ALL else 40
+KILLS = 300 if ALL else 20
 
 
 @pytest.mark.parametrize("seed", range(4 if ALL else 1))

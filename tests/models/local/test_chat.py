@@ -205,14 +205,10 @@ async def test_cancelled_generation_stops_and_the_next_one_works(local_model: Lo
 
 @pytest.mark.local_model
 @pytest.mark.xdist_group("local_model")
-async def test_dead_worker_is_replaced(weights_folder: Path) -> None:
-    model = open_local(weights_folder=weights_folder)
-    try:
-        assert (await ask(model, HumanMessage("list the files here"))).message.tool_calls
-        model.close()
-        assert (await ask(model, HumanMessage("list the files here"))).message.tool_calls
-    finally:
-        model.close()
+async def test_dead_worker_is_replaced(local_model: LocalModel) -> None:
+    assert (await ask(local_model, HumanMessage("list the files here"))).message.tool_calls
+    local_model.close()
+    assert (await ask(local_model, HumanMessage("list the files here"))).message.tool_calls
 
 
 @pytest.mark.local_model
