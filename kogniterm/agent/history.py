@@ -15,7 +15,8 @@ MALFORMED = "malformed_json"
 
 
 def clean_reply(reply: Reply) -> Reply:
-    """The reply with every tool call answerable: unique ids, broken calls kept as calls.
+    """The reply as text that can be kept and sent, with every tool call answerable: unique ids,
+    broken calls kept as calls.
 
     Providers may repeat an id or leave it out; an observation could then not be told apart. A
     call whose arguments are no JSON becomes a call that its tool will refuse, so that the model
@@ -33,7 +34,9 @@ def clean_reply(reply: Reply) -> Reply:
         for broken in message.invalid_tool_calls
     )
     seen: set[str] = set()
-    changed = bool(message.invalid_tool_calls)
+    content, calls = _whole(message.content), _whole(calls)
+    changed = bool(message.invalid_tool_calls) or content != message.content
+    changed = changed or calls != message.tool_calls
     for index, call in enumerate(calls):
         if not call.get("id") or call["id"] in seen:
             calls[index] = call = {**call, "id": f"call_{uuid4().hex[:12]}"}
@@ -41,8 +44,31 @@ def clean_reply(reply: Reply) -> Reply:
         seen.add(str(call["id"]))
     if not changed:
         return reply
-    fixed: AIMessage = message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
+    fixed: AIMessage = message.model_copy(
+        update={"content": content, "tool_calls": calls, "invalid_tool_calls": []}
+    )
     return replace(reply, message=fixed)
+
+
+def whole(text: str) -> str:
+    """The text without lone surrogates, which JSON can carry and no file, terminal or provider
+    takes; the halves of a character that came apart are put together."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _whole(value: Any) -> Any:
+    """A value of JSON with all its texts whole."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return value
 
 
 def is_unusable(message: AIMessage) -> str | None:

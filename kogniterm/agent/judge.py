@@ -22,6 +22,7 @@ from langgraph.config import get_stream_writer
 from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip
 from kogniterm.agent.fitting import fitted, room
+from kogniterm.agent.history import whole
 from kogniterm.agent.plan import fresh_outputs
 from kogniterm.agent.state import ThinkContext
 from kogniterm.errors import ModelError
@@ -130,7 +131,7 @@ class Judge:
         if reply is None:
             return ""
         self.usage += reply.usage
-        return context.clean(reply.message.text)[:MAX_REPLY]
+        return context.clean(whole(reply.message.text))[:MAX_REPLY]
 
 
 def _request(case: Case, space: int) -> ModelRequest:

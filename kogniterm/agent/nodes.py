@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_stream_writer
@@ -11,7 +12,7 @@ from langgraph.runtime import Runtime
 from kogniterm.agent.calls import Ran, as_request, grouped, observed, offered_tools, run_group
 from kogniterm.agent.evaluate import open_plan_problem
 from kogniterm.agent.fitting import fitted, room
-from kogniterm.agent.history import clean_reply, is_unusable
+from kogniterm.agent.history import clean_reply, is_unusable, whole
 from kogniterm.agent.images import seen_by
 from kogniterm.agent.loops import (
     MAX_MALFORMED_ROUNDS,
@@ -32,7 +33,16 @@ from kogniterm.agent.messages import (
 from kogniterm.agent.plan import MAKE_PLAN
 from kogniterm.agent.state import GraphState, ThinkContext
 from kogniterm.errors import LoopError, ModelReplyError, ToolError
-from kogniterm.types import ActionRequest, ModelPurpose, ModelRequest, Plan, Reply, Usage
+from kogniterm.types import (
+    ActionRequest,
+    ModelPurpose,
+    ModelRequest,
+    Plan,
+    Reply,
+    TextDelta,
+    ThoughtDelta,
+    Usage,
+)
 
 MAX_UNUSABLE = 3
 
@@ -187,6 +197,8 @@ async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
     write(request.purpose)
     reply: Reply | None = None
     async for event in context.model.stream(request):
+        if isinstance(event, TextDelta | ThoughtDelta):
+            event = replace(event, text=whole(event.text))
         write(event)
         if isinstance(event, Reply):
             reply = event

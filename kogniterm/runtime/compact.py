@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from kogniterm import prompts
 from kogniterm.agent import compaction
+from kogniterm.agent.history import whole
 from kogniterm.agent.messages import drop_old_images
 from kogniterm.errors import ModelError
 from kogniterm.protocols import Model
@@ -78,7 +79,7 @@ async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, 
     try:
         async for event in model.stream(ModelRequest((HumanMessage(text),), purpose="compact")):
             if isinstance(event, Reply):
-                return event.message.text.strip() or None, event.usage
+                return whole(event.message.text).strip() or None, event.usage
     except ModelError:
         # The turn must go on without a summary by the model; the calls and their ends remain.
         return None, usage

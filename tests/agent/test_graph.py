@@ -16,7 +16,7 @@ from kogniterm.models.options import ModelOptions
 from kogniterm.models.scripted import open_scripted
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.shell import execute_command
-from kogniterm.types import NodeUpdate, Plan, PlanMode, PlanStep, Text, ToolCalled
+from kogniterm.types import NodeUpdate, Plan, PlanMode, PlanStep, Text, TextDelta, ToolCalled
 
 
 class Word(Arguments):
@@ -42,6 +42,7 @@ class Driver:
         self.updates: list[NodeUpdate] = []
         self.calls: list[str] = []
         self.tools: list[ToolCalled] = []
+        self.said: list[str] = []
         tools = (execute_command(), SchemaTool("echo", "Say it.", Word, echo))
         self.context = ThinkContext(
             model=open_scripted(file, ModelOptions()),
@@ -63,6 +64,9 @@ class Driver:
                 self.calls.append(item)
             elif isinstance(item, ToolCalled):
                 self.tools.append(item)
+            elif isinstance(item, TextDelta):
+                item.text.encode()
+                self.said.append(item.text)
         return self.updates[-1]
 
     @property
@@ -255,3 +259,19 @@ replies:
     await drive(HumanMessage("go"))
     answered = [m.tool_call_id for m in drive.messages if isinstance(m, ToolMessage)]
     assert len(set(answered)) == 2
+
+
+async def test_half_characters_reach_neither_history_nor_screen(tmp_path: Path) -> None:
+    script = r"""
+replies:
+  - {text: "Half \ud83d", calls: [{tool: echo, arguments: {word: "a\udc00"}}]}
+  - {text: "Half \ud83d, whole \ud83d\ude00."}
+"""
+    drive = Driver(tmp_path, script)
+    last = await drive(HumanMessage("go"))
+    assert last.answer == "Half \ufffd, whole \U0001f600."
+    heard = next(m for m in drive.messages if isinstance(m, ToolMessage))
+    assert heard.text == "heard a\ufffd"
+    assert drive.said
+    for message in drive.messages:
+        message.text.encode()
