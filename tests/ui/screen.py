@@ -21,6 +21,8 @@ from tests.ui.face import Play, PlayedSession
 
 PATIENCE_SECONDS = 120
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
+AT_ONCE = Wiring(clock=lambda: 0.0)
+"""No time passes: a key pressed twice is pressed twice in time, however busy the machine."""
 
 
 class Terminal(io.StringIO):

@@ -17,7 +17,7 @@ from kogniterm.ui.question import AskHooks, Offer, Question
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.theme import choose
 from tests.ui.face import ASK, PlayedSession, ask, report, request
-from tests.ui.screen import Live, keyboard, live_repl
+from tests.ui.screen import AT_ONCE, Live, keyboard, live_repl
 
 PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
 
@@ -342,7 +342,7 @@ async def test_s_stops_the_turn(keys: PipeInput) -> None:
 async def test_the_keys_that_stop_a_turn_do_so_at_a_question(
     keys: PipeInput, stopping: str
 ) -> None:
-    live, session = asking(keys, "make")
+    live, session = asking(keys, "make", wiring=AT_ONCE)
     await live.until("[y] approve")
     live.press("\x1by\x1bn")  # Alt-y is not y
     live.press(stopping[0])

@@ -15,7 +15,7 @@ from kogniterm.types import Plan, PlanStep, Text, UserInput
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.repl import Opened
 from tests.ui.face import PlayedSession, ask, show_command
-from tests.ui.screen import PATIENCE_SECONDS, keyboard, live_repl
+from tests.ui.screen import AT_ONCE, PATIENCE_SECONDS, keyboard, live_repl
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ async def test_steering_that_was_not_heard_comes_back_when_the_turn_is_stopped(
 
 
 async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeInput) -> None:
-    live, session = live_repl(keys, wait_for_ever)
+    live, session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
     live.press("a long task\r")
     await live.until("On my way.")
     live.press("\x1b")
@@ -141,7 +141,7 @@ async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeIn
 
 
 async def test_stopping_gives_the_queue_back_before_the_draft(keys: PipeInput) -> None:
-    live, session = live_repl(keys, wait_for_ever)
+    live, session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
     live.press("first\r")
     await live.until("On my way.")
     live.press("second\rdraft")
@@ -181,7 +181,7 @@ async def test_ctrl_c_clears_the_line_then_stops_the_command_then_the_turn(
 
 
 async def test_ctrl_d_asks_while_something_runs(keys: PipeInput) -> None:
-    live, session = live_repl(keys, wait_for_ever)
+    live, session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
     live.press("go\r")
     await live.until("On my way.")
     live.press("\x04")
@@ -193,7 +193,7 @@ async def test_ctrl_d_asks_while_something_runs(keys: PipeInput) -> None:
 
 
 async def test_send_now_steers(keys: PipeInput) -> None:
-    live, session = live_repl(keys, wait_for_ever)
+    live, session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
     live.press("first\r")
     await live.until("On my way.")
     live.press("rather this\r")
@@ -207,7 +207,7 @@ async def test_send_now_steers(keys: PipeInput) -> None:
 
 
 async def test_a_queued_message_can_be_taken_back(keys: PipeInput) -> None:
-    live, _session = live_repl(keys, wait_for_ever)
+    live, _session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
     live.press("first\r")
     await live.until("On my way.")
     live.press("second\r")
