@@ -122,7 +122,7 @@ def without_figures(text: str) -> str:
     text = re.sub(
         r"\b\d+([.,]\d)?k\b|\b\d+(?= tokens)", lambda found: re.sub(r"\d", "0", found[0]), text
     )
-    return re.sub(r"\b\d+(\.\d)? s\b", "0.0 s", text)
+    return re.sub(r"\b(\d+ min )?\d+(\.\d)? s\b", "0.0 s", text)
 
 
 def same(terminal: Tmux, file: Path, words: str, looks: Callable[[], str]) -> None:
