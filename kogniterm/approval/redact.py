@@ -74,6 +74,9 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
         return False
     if STRONG.search(name):
         return _is_password(value, quoted=quoted, spaced=spaced)
+    if _UUID.fullmatch(value):
+        # Several services' tokens are UUIDs; what is no secret is seldom called so in capitals.
+        return name.isupper() and name.endswith("_TOKEN")
     return bool(WEAK.search(name)) and " " not in value and _looks_random(value, 12)
 
 

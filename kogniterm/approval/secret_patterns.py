@@ -12,19 +12,21 @@ import re
 _VENDOR_TOKENS: tuple[tuple[str, str], ...] = (
     ("aws_key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
     ("github_token", r"gh[pousr]_[A-Za-z0-9_]{20,255}|github_pat_[A-Za-z0-9_]{20,255}"),
-    ("gitlab_token", r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[\w.-]{16,}"),
+    ("gitlab_token", r"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|oas|soat|ffct|wt)-[\w.-]{16,}"),
     (
         "slack_token",
         r"xox[a-z]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{10,}|xoxe\.xox[bp]-[\w-]{20,}",
     ),
     ("stripe_key", r"[sr]k_(?:live|test|prod)_[0-9a-zA-Z]{10,}|whsec_[A-Za-z0-9+/=]{16,}"),
     ("anthropic_key", r"sk-ant-[\w-]{16,}"),
-    ("openai_key", r"sk-(?:proj|svcacct|admin|None|or-v1)-[\w-]{16,}"),
+    ("openai_key", r"sk-(?:proj|svcacct|admin|None|or-v1|lf|helicone)-[\w-]{16,}"),
     (
         "api_key",
-        r"sk-(?=[A-Za-z0-9_]{20})(?=[A-Za-z0-9_-]{0,80}\d)(?=[a-z0-9_-]{0,80}[A-Z0-9]{2})[A-Za-z0-9_]{20,}",
+        r"sk-(?=[A-Za-z_]{0,40}\d)[A-Za-z0-9_]{20,}|sk_[a-f0-9]{40,}",
     ),
-    ("google_key", r"AIza[0-9A-Za-z_-]{30,}|GOCSPX-[\w-]{20,}"),
+    ("google_key", r"AIza[0-9A-Za-z_-]{30,}|GOCSPX-[\w-]{20,}|AQ\.Ab8R[\w-]{30,}"),
+    ("firebase_key", r"AAAA[\w-]{7}:APA91b[\w-]{100,}"),
+    ("bedrock_key", r"ABSK[A-Za-z0-9+/]{100,}={0,2}"),
     ("google_token", r"ya29\.[0-9A-Za-z_-]{20,}|1//0[A-Za-z0-9_-]{30,}"),
     ("jwt", r"(?<!-)eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*(?:\.[\w-]+){0,2}"),
     ("npm_token", r"npm_[A-Za-z0-9]{30,}"),
@@ -42,7 +44,41 @@ _VENDOR_TOKENS: tuple[tuple[str, str], ...] = (
     ("vault_token", r"hv[sbr]\.[\w-]{20,}"),
     ("linear_key", r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}"),
     ("notion_token", r"(?:secret|ntn)_[A-Za-z0-9]{40,}"),
-    ("model_provider_key", r"(?:gsk_|xai-|r8_|pplx-|fw_|tgp_v1_|nvapi-|csk-|jina_)[\w-]{24,}"),
+    (
+        "model_provider_key",
+        r"(?:gsk_|xai-|r8_|pplx-|fw_|tgp_v1_|nvapi-|csk-|jina_|wandb_v1_|pcsk_|tvly-(?:dev-)?)[\w-]{24,}"
+        r"|pa-[\w-]{43}(?![\w-])|e2b_[a-f0-9]{40}|fc-[a-f0-9]{32}\b|BSA(?=[\w-]{0,27}\d)[\w-]{28}\b"
+        r"|a[ks]-(?=[A-Za-z]{0,20}\d)[A-Za-z0-9]{22}\b",
+    ),
+    (
+        "hosting_token",
+        r"(?:vc[pkairc]|nf[pkcub]|rnd|cfut|cfat|cfk)_[A-Za-z0-9]{28,}|napi_[a-z0-9]{40,}",
+    ),
+    (
+        "monitoring_key",
+        r"hc[ablmx]ik_[a-z0-9]{50,}|ph[xs]_[A-Za-z0-9]{30,}|dt0[cs]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{50,}"
+        r"|sq[upa]_[a-f0-9]{40}\b|(?:sdk|api|mob)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
+    ),
+    (
+        "mail_key",
+        r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}|xkeysib-[a-f0-9]{60,}-\w{10,}"
+        r"|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b",
+    ),
+    (
+        "package_token",
+        r"AKCp[A-Za-z0-9]{60,}|cmVmdGtu[A-Za-z0-9+/=]{50,}|CLOJARS_[a-f0-9]{50,}",
+    ),
+    ("hubspot_token", r"pat-(?:na|eu|ap)\d-[0-9a-f-]{36}\b"),
+    ("mapbox_token", r"sk\.eyJ[\w-]{30,}\.[\w-]{16,}"),
+    ("okta_token", r"SSWS 00[\w-]{38,}"),
+    ("infisical_token", r"st\.[0-9a-f]{8,}(?:[0-9a-f-]*\.[0-9a-f]{32}){1,2}"),
+    ("braintree_token", r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}"),
+    (
+        # Base64 of what begins a private key's file; a certificate's begins otherwise.
+        "private_key_encoded",
+        r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRF|BFQyBQUklWQVRF|BPUEVOU1NIIFBSSVZBVE|BFTkNSWVBURUQgUFJJ)"
+        r"[A-Za-z0-9+/]{16,}={0,2}",
+    ),
     ("grafana_token", r"gl(?:sa|c)_[A-Za-z0-9_+/=]{30,}"),
     ("newrelic_key", r"NR(?:AK|JS|II)-[A-Za-z0-9-]{20,}"),
     ("sentry_token", r"sntry[su]_[A-Za-z0-9_=+/-]{30,}"),
@@ -113,7 +149,7 @@ _CONTEXTS: tuple[tuple[str, str, str], ...] = (
         "authorization",
         "authorization",
         rf"(?i)\b(?:proxy-)?authorization{_QUOTE}\s?[:=]\s?{_QUOTE}"
-        r"(?:(?:bearer|basic|token|digest|apikey|negotiate|bot|aws4-hmac-sha256) )?"
+        r"(?:(?:bearer|basic|token|digest|apikey|negotiate|bot|ssws|aws4-hmac-sha256) )?"
         r"(?P<s>[^\s\"'$<{*][^\s\"',}]{5,}(?:,? ?\w+=[^\s\"']+){0,20})",
     ),
     ("bearer", "bearer basic", r"(?i)\b(?:bearer|basic)\s(?P<s>(?=\S*[0-9=._])[\w.~+/-]{16,}=*)"),
@@ -178,6 +214,18 @@ _CONTEXTS: tuple[tuple[str, str, str], ...] = (
         "</",
         r"(?i)<(?:[\w.:-]{0,30}(?:password|passwd|passphrase|secret|token|api[-_]?key))>"
         r"(?P<s>[^\s<>$*{][^\s<>]{3,200})</",
+    ),
+    (
+        "docker_auth",
+        "auth",
+        r"\"auth\"\s?:\s?\"(?P<s>(?=[^\"]{0,200}[\d=])(?:[A-Za-z0-9+/]{4}){3,}"
+        r"(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)\"",
+    ),
+    (
+        "defined_password",
+        "define(",
+        r"(?i)\bdefine\(\s?[\"'][\w-]{0,40}(?:password|secret|token|_key|_salt)[\"']\s?,\s?"
+        r"[\"'](?P<s>[^\"'\r\n]{4,200})[\"']",
     ),
     ("telegram_token", "/bot", r"/bot(?P<s>\d{8,10}:AA[\w-]{32,})"),
     (
@@ -257,7 +305,7 @@ STRONG = re.compile(
     r"|pin(?:code)?|seed[_-]?phrase|dsn)$"
 )
 WEAK = re.compile(
-    r"(?i)(?:token|auth|key|keys|apikey|sid|cookie|session|credential|nonce|signature|secret\w*)$"
+    r"(?i)(?:token|auth|key|keys|apikey|sid|cookie|session|credential|nonce|signature|secret\w*|_pat)$"
 )
 NOT_SECRET = re.compile(
     r"(?i)(?:public|primary|foreign|cache|sort|partition|hash|object|map|unique|index|group"
@@ -270,7 +318,7 @@ NOT_SECRET = re.compile(
     r"|signature|nonce)$"
 )
 HOT = re.compile(
-    r"(?i)pass|pwd|pw\b|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed"
+    r"(?i)pass|pwd|pw\b|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed|_pat"
 )
 OPERATOR = re.compile(r"=>|:=|==|[=:]")
 NAME_REVERSED = re.compile(

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import string
+from random import Random
+
 import pytest
 
 from kogniterm.approval import Redactor, redact
 from tests.approval.corpus import FOLDER
 
 _SECRETS = (FOLDER / "secrets.txt").read_text().splitlines()
+_SHAPES = (FOLDER / "secret_shapes.txt").read_text().splitlines()
+_LETTERS = {
+    "A": string.ascii_letters + string.digits,
+    "B": string.ascii_letters + string.digits + "+/",
+    "D": string.digits,
+    "H": "0123456789abcdef",
+    "L": string.ascii_lowercase + string.digits,
+    "U": string.ascii_uppercase + string.digits,
+    "W": string.ascii_letters + string.digits + "-_",
+}
 _LOOK_ALIKES = (FOLDER / "look_alikes.txt").read_text().splitlines()
 
 
@@ -15,6 +29,25 @@ def test_common_secrets_are_found() -> None:
     missed = [line for line in _SECRETS if redact(line) == line]
     assert len(_SECRETS) >= 40
     assert len(missed) <= len(_SECRETS) * 0.05, missed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_keys_of_every_known_shape_are_found(seed: int) -> None:
+    """The table holds shapes, `{A36}` for 36 letters and digits, so that nobody who searches
+    this repository for leaked keys finds one."""
+    draw = Random(seed)
+
+    def filled(shape: str) -> str:
+        return re.sub(
+            r"\{([A-Z])(\d+)\}",
+            lambda part: "".join(draw.choices(_LETTERS[part[1]], k=int(part[2]))),
+            shape,
+        )
+
+    keys = [filled(shape) for shape in _SHAPES]
+    missed = [key for key in keys if redact(key) == key]
+    assert len(keys) >= 150
+    assert len(missed) <= len(keys) * 0.02, missed
 
 
 def test_harmless_look_alikes_stay() -> None:

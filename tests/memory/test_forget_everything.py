@@ -100,8 +100,7 @@ def test_no_byte_of_the_words_stays_anywhere(tmp_path: Path, environ: dict[str, 
     (work / "price.yaml").write_text(json.dumps(recipe))
     assert kogniterm("recipe", "save", "price", "--file", "price.yaml").returncode == 0
     (work / "edited.md").write_bytes((work / "talk.md").read_bytes())
-    kogniterm("sessions", "export", "last", "--format", "markdown", "--to", "mine.md")
-    with (work / "mine.md").open("a") as mine:
+    with (work / "talk.jsonl").open("a") as mine:
         mine.write("my own words\n")
     config = tmp_path / "CONFIG"
     (config / "commands").mkdir()
@@ -116,14 +115,14 @@ def test_no_byte_of_the_words_stays_anywhere(tmp_path: Path, environ: dict[str, 
     assert "a model provider" in forgotten.stdout
     for place in (data, left):
         assert [file for file in place.rglob("*") if _holds(file) or WORDS in file.name] == []
-    exported = [work / name for name in ("talk.md", "talk.jsonl", "bug.jsonl", "facts.jsonl")]
+    exported = [work / name for name in ("talk.md", "bug.jsonl", "facts.jsonl")]
     assert [file for file in exported if _holds(file)] == []
     assert not (config / "recipes" / "price.yaml").exists()
     for line in (f"{config}/commands/ask.md, line 2", f"{work}/KOGNITERM.md, line 3"):
         assert f"  - {line}" in forgotten.stdout
     assert "damage tore apart" in forgotten.stdout
     # What the person changed since, and what they copied, is theirs.
-    assert _holds(work / "mine.md")
+    assert _holds(work / "talk.jsonl")
     assert _holds(work / "edited.md")
     assert kogniterm("audit", "verify").returncode == 0
     shown = kogniterm("sessions", "show", "last")
