@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import re
+import fcntl
+import os
+import pty
+import struct
+import termios
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pexpect
+import pexpect.fdpexpect
 import pytest
 
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
@@ -15,33 +22,61 @@ replies:
   - run: echo made-$((40 + 2)) > witness
   - text: All done here.
 """
-QUESTION = re.escape("Your decision")
+QUESTION = "Your decision"
+ROWS, COLUMNS = 24, 60
 
 
-def start(
-    shell: Shell, *words: str, command: str | None = None, term: str = "xterm-256color"
-) -> pexpect.spawn[str]:
-    """`kogniterm WORDS`, or a shell line, on a terminal of 60 columns."""
+@dataclass(frozen=True)
+class Person:
+    """Somebody at a terminal with a program on it; `wait` gives the program's exit status."""
+
+    terminal: pexpect.spawn[str] | pexpect.fdpexpect.fdspawn[str]
+    wait: Callable[[], int | None]
+
+    def sees(self, words: str) -> None:
+        """Read on until `words` are there."""
+        self.terminal.expect_exact(words)
+
+    def says(self, line: str) -> None:
+        """Type a line."""
+        self.terminal.sendline(line)
+
+    def presses(self, key: str) -> None:
+        """Press a key."""
+        self.terminal.send(key)
+
+    def ended(self) -> int | None:
+        """Read to the program's end; its exit status."""
+        self.terminal.expect(pexpect.EOF)
+        status = self.wait()  # `close` would hang up on a program that has not quite ended
+        self.terminal.close()
+        return status
+
+
+def start(shell: Shell, *words: str, term: str = "xterm-256color") -> Person:
+    """`kogniterm WORDS` on a terminal; see `tests.support.forge`."""
+    master, terminal = pty.openpty()
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    name = Path(os.ttyname(terminal))
     environ = shell.environ | {"TERM": term}
-    program, arguments = (str(KOGNITERM), list(words))
-    if command is not None:
-        program, arguments = "/bin/sh", ["-c", command]
-    return pexpect.spawn(
-        program,
-        arguments,
-        env=environ,
+    started = shell.forge.start_on(name, words, environ=environ, folder=shell.project)
+    os.close(terminal)
+    person = pexpect.fdpexpect.fdspawn(master, encoding="utf-8", timeout=PATIENCE)
+    return Person(person, started.wait)
+
+
+def start_line(shell: Shell, line: str) -> Person:
+    """A shell's line on a terminal, in a process of its own as a person starts it."""
+    child = pexpect.spawn(
+        "/bin/sh",
+        ["-c", line],
+        env=shell.environ | {"TERM": "xterm-256color"},
         cwd=str(shell.project),
-        dimensions=(24, 60),
+        dimensions=(ROWS, COLUMNS),
         encoding="utf-8",
         timeout=PATIENCE,
     )
-
-
-def ended(child: pexpect.spawn[str]) -> int | None:
-    child.expect(pexpect.EOF)
-    child.wait()  # `close` would hang up on a program that has not quite ended
-    child.close()
-    return child.exitstatus
+    return Person(child, child.wait)
 
 
 @pytest.fixture
@@ -51,13 +86,13 @@ def model(shell: Shell) -> str:
 
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_an_approved_command_runs(shell: Shell, model: str, term: str) -> None:
-    child = start(shell, "run", "make it", "--model", model, "--plan", "never", term=term)
-    child.expect_exact("echo made-$((40 + 2)) > witness")
+    person = start(shell, "run", "make it", "--model", model, "--plan", "never", term=term)
+    person.sees("echo made-$((40 + 2)) > witness")
     assert not (shell.project / "witness").exists()
-    child.expect(QUESTION)
-    child.sendline("y")
-    child.expect_exact("All done here.")
-    assert ended(child) == 0
+    person.sees(QUESTION)
+    person.says("y")
+    person.sees("All done here.")
+    assert person.ended() == 0
     assert (shell.project / "witness").read_text() == "made-42\n"
 
 
@@ -68,68 +103,68 @@ def test_a_rejected_command_does_not_run_and_the_model_hears_why(shell: Shell) -
         "  - expect: {any_contains: use another name}\n"
         "    text: I understand.\n"
     )
-    child = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    child.expect(QUESTION)
-    child.sendline("n")
-    child.expect_exact("Reason for the model")
-    child.sendline("use another name")
-    child.expect_exact("I understand.")
-    assert ended(child) == 3
+    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
+    person.sees(QUESTION)
+    person.says("n")
+    person.sees("Reason for the model")
+    person.says("use another name")
+    person.sees("I understand.")
+    assert person.ended() == 3
     assert not (shell.project / "witness").exists()
 
 
 def test_an_edited_command_runs_as_edited(shell: Shell, model: str) -> None:
-    child = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    child.expect(QUESTION)
-    child.sendline("e")
-    child.expect_exact("New command:")
-    child.sendline("echo changed > witness")
-    child.expect(QUESTION)
-    child.sendline("y")
-    child.expect_exact("All done here.")
-    assert ended(child) == 0
+    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
+    person.sees(QUESTION)
+    person.says("e")
+    person.sees("New command:")
+    person.says("echo changed > witness")
+    person.sees(QUESTION)
+    person.says("y")
+    person.sees("All done here.")
+    assert person.ended() == 0
     assert (shell.project / "witness").read_text() == "changed\n"
 
 
 def test_what_is_typed_ahead_answers_no_question(shell: Shell, model: str) -> None:
-    child = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    child.sendline("y")
-    child.expect(QUESTION)
+    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
+    person.says("y")
+    person.sees(QUESTION)
     assert not (shell.project / "witness").exists()
-    child.sendline("n")
-    child.expect_exact("Reason for the model")
-    child.sendline("")
-    assert ended(child) == 3
+    person.says("n")
+    person.sees("Reason for the model")
+    person.says("")
+    assert person.ended() == 3
 
 
 def test_ctrl_c_at_the_question_stops_the_run(shell: Shell, model: str) -> None:
-    child = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    child.expect(QUESTION)
-    child.sendintr()
-    assert ended(child) == 130
+    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
+    person.sees(QUESTION)
+    person.presses("\x03")
+    assert person.ended() == 130
     assert not (shell.project / "witness").exists()
 
 
 def test_with_data_piped_in_the_terminal_is_asked(shell: Shell, model: str) -> None:
     line = f"echo data | {KOGNITERM} run 'make it' --model {model} --plan never"
-    child = start(shell, command=line)
-    child.expect(QUESTION)
-    child.sendline("y")
-    assert ended(child) == 0
+    person = start_line(shell, line)
+    person.sees(QUESTION)
+    person.says("y")
+    assert person.ended() == 0
     assert (shell.project / "witness").exists()
 
 
 def test_the_answer_can_be_sent_to_a_file(shell: Shell, model: str) -> None:
     line = f"{KOGNITERM} run 'make it' --model {model} --plan never --auto-approve > answer"
-    child = start(shell, command=f"{line} --no-sandbox")
-    assert ended(child) == 0
+    person = start_line(shell, f"{line} --no-sandbox")
+    assert person.ended() == 0
     assert (Path(shell.project) / "answer").read_text() == "All done here.\n"
 
 
 def test_nobody_is_asked_when_input_is_dev_null(shell: Shell, model: str) -> None:
     line = f"{KOGNITERM} run 'make it' --model {model} --plan never </dev/null"
-    child = start(shell, command=line)
-    assert ended(child) == 3
+    person = start_line(shell, line)
+    assert person.ended() == 3
 
 
 ASKING = """
@@ -148,22 +183,22 @@ ANSWER = "Your answer"
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_the_models_questions_are_answered_at_the_terminal(shell: Shell, term: str) -> None:
     model = shell.script(ASKING)
-    child = start(shell, "run", "go", "--model", model, "--plan", "never", term=term)
-    child.expect_exact("Which one?")
-    child.expect_exact("right")  # its number before it may be coloured
-    child.expect_exact(ANSWER)
-    child.sendline("2")
-    child.expect_exact("What name?")
-    child.expect_exact(ANSWER)
-    child.sendline("two\\")
-    child.expect_exact("... ")
-    child.sendline("lines")
-    child.expect_exact("Anything else?")
-    child.expect_exact(ANSWER)
-    child.sendline("")
-    child.expect_exact("No answer.")
-    child.expect_exact("All done here.")
-    assert ended(child) == 0
+    person = start(shell, "run", "go", "--model", model, "--plan", "never", term=term)
+    person.sees("Which one?")
+    person.sees("right")  # its number before it may be coloured
+    person.sees(ANSWER)
+    person.says("2")
+    person.sees("What name?")
+    person.sees(ANSWER)
+    person.says("two\\")
+    person.sees("... ")
+    person.says("lines")
+    person.sees("Anything else?")
+    person.sees(ANSWER)
+    person.says("")
+    person.sees("No answer.")
+    person.sees("All done here.")
+    assert person.ended() == 0
 
 
 def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> None:
