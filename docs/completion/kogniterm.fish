@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --env-file --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --resume --session --slot --source --timeout --to --turn -C
+            case --category --command-timeout --cwd --env-file --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --resume --session --slot --source --timeout --to --turn -C
                 set value 1
         end
         switch "$at/$word"
@@ -53,6 +53,8 @@ complete -c kogniterm -n '__kogniterm_at ""' -l command-timeout -x -d 'most seco
 complete -c kogniterm -n '__kogniterm_at ""' -l max-steps -x -d 'most steps a task may take'
 complete -c kogniterm -n '__kogniterm_at ""' -l max-tokens -x -d 'most tokens a task may use'
 complete -c kogniterm -n '__kogniterm_at ""' -l max-cost -x -d 'most US dollars a task may cost'
+complete -c kogniterm -n '__kogniterm_at ""' -l max-session-tokens -x -d 'most tokens all tasks of a session may use'
+complete -c kogniterm -n '__kogniterm_at ""' -l max-session-cost -x -d 'most US dollars all tasks of a session may cost'
 complete -c kogniterm -n '__kogniterm_at ""' -l max-commands -x -d 'most commands a task may run'
 complete -c kogniterm -n '__kogniterm_at ""' -l max-output -x -d 'most megabytes of output a task may make'
 complete -c kogniterm -n '__kogniterm_at "/run"' -F
@@ -77,6 +79,8 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -l command-timeout -x -d 'most 
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-steps -x -d 'most steps a task may take'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-tokens -x -d 'most tokens a task may use'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-cost -x -d 'most US dollars a task may cost'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l max-session-tokens -x -d 'most tokens all tasks of a session may use'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l max-session-cost -x -d 'most US dollars all tasks of a session may cost'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-commands -x -d 'most commands a task may run'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l max-output -x -d 'most megabytes of output a task may make'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
@@ -99,6 +103,8 @@ complete -c kogniterm -n '__kogniterm_at "/resume"' -l command-timeout -x -d 'mo
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-steps -x -d 'most steps a task may take'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-tokens -x -d 'most tokens a task may use'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-cost -x -d 'most US dollars a task may cost'
+complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-session-tokens -x -d 'most tokens all tasks of a session may use'
+complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-session-cost -x -d 'most US dollars all tasks of a session may cost'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-commands -x -d 'most commands a task may run'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l max-output -x -d 'most megabytes of output a task may make'
 complete -c kogniterm -n '__kogniterm_at "/sessions"' -a 'list' -d 'the sessions, the last used first'
@@ -333,6 +339,8 @@ complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l command-timeout -x -d
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-steps -x -d 'most steps a task may take'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-tokens -x -d 'most tokens a task may use'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-cost -x -d 'most US dollars a task may cost'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-session-tokens -x -d 'most tokens all tasks of a session may use'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-session-cost -x -d 'most US dollars all tasks of a session may cost'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-commands -x -d 'most commands a task may run'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-output -x -d 'most megabytes of output a task may make'
 complete -c kogniterm -n '__kogniterm_at "/models"' -a 'list' -d 'the local models, and which are on this machine'

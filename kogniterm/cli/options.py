@@ -75,6 +75,18 @@ SESSION: tuple[Option, ...] = (
     Option("--max-steps", "most steps a task may take", "max_steps", "N"),
     Option("--max-tokens", "most tokens a task may use", "max_tokens", "N"),
     Option("--max-cost", "most US dollars a task may cost", "max_cost_usd", "USD"),
+    Option(
+        "--max-session-tokens",
+        "most tokens all tasks of a session may use",
+        "max_session_tokens",
+        "N",
+    ),
+    Option(
+        "--max-session-cost",
+        "most US dollars all tasks of a session may cost",
+        "max_session_cost_usd",
+        "USD",
+    ),
     Option("--max-commands", "most commands a task may run", "max_commands", "N"),
     Option("--max-output", "most megabytes of output a task may make", "max_output_mb", "MB"),
 )

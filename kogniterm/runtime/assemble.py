@@ -117,7 +117,7 @@ def assemble(
         ),
         system=system_message(journal),
         clock=clock,
-        budget=Budget(limits_of(settings)),
+        budget=Budget(limits_of(settings), session_limits_of(settings)),
         env_hash=_environment_hash(given.environ),
         command_timeout=settings.command_timeout or None,
         open_model=open_model,
@@ -238,6 +238,11 @@ def limits_of(settings: Settings) -> Limits:
         commands=settings.max_commands,
         output_bytes=int(output * 1_000_000) if output is not None else None,
     )
+
+
+def session_limits_of(settings: Settings) -> Limits:
+    """The budgets of a whole session."""
+    return Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
 
 
 def _secret(value: SecretStr | None) -> str | None:

@@ -1,7 +1,8 @@
-"""Budgets: what a turn may use up, and the sentence that ends it cleanly when it is gone."""
+"""Budgets: what a turn and a session may use up, and the sentence that ends a turn cleanly then."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 
@@ -10,7 +11,7 @@ from kogniterm.types import Text
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Budgets of one turn; None means unlimited. Money in US dollars, time in seconds."""
+    """Budgets of a turn or session; None means unlimited. Money in US dollars, time in seconds."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -25,19 +26,31 @@ ACTING = ("seconds", "commands", "output_bytes")
 """The budgets that what is already proposed may use up."""
 
 
+OF_SESSION = ("steps", "tokens", "dollars")
+"""The budgets that a whole session may have: of what models are asked for and cost."""
+
+
 @dataclass(slots=True)
 class Budget:
     """A session's limits, which may change at any time, and what its turn has spent so far.
 
-    `spent` is given by the turn that runs, or ran last.
+    `limits` are those of a turn, `session` those of the whole session (of `OF_SESSION`). `spent`
+    is given by the turn that runs, or ran last, and `before` is what was spent before that turn.
     """
 
     limits: Limits = field(default_factory=Limits)
+    session: Limits = field(default_factory=Limits)
     spent: Callable[[], Mapping[str, float]] = lambda: NOTHING
+    before: Mapping[str, float] = field(default_factory=lambda: NOTHING)
 
     def over(self) -> Text | None:
         """Which budget is used up, or None."""
-        return exceeded(self.limits, self.spent())
+        of_turn = exceeded(self.limits, self.spent())
+        return of_turn or exceeded(self.session, self._in_session(), _OVER_SESSION)
+
+    def _in_session(self) -> Mapping[str, float]:
+        spent = self.spent()
+        return {name: self.before[name] + spent[name] for name in NOTHING}
 
     def over_acting(self) -> Text | None:
         """Which budget forbids another command, or None."""
@@ -50,10 +63,16 @@ class Budget:
         return max(limit - self.spent()[name], 0) if limit is not None else None
 
     def shown(self) -> Mapping[str, tuple[float, float]]:
-        """(used, limit) of every budget that has a limit."""
-        used = self.spent()
-        limits = {field.name: getattr(self.limits, field.name) for field in fields(Limits)}
-        return {name: (used[name], most) for name, most in limits.items() if most is not None}
+        """(used, limit) of every budget that has a limit: the session's where it ends sooner."""
+        both = ((self.limits, self.spent()), (self.session, self._in_session()))
+        found: dict[str, tuple[float, float]] = {}
+        for limits, used in both:
+            for name in NOTHING:
+                most = getattr(limits, name)
+                left = most - used[name] if most is not None else math.inf
+                if left < (found[name][1] - found[name][0] if name in found else math.inf):
+                    found[name] = (used[name], most)
+        return found
 
 
 _OVER = {
@@ -66,9 +85,18 @@ _OVER = {
 }
 
 
-def exceeded(limits: Limits, used: Mapping[str, float]) -> Text | None:
+_OVER_SESSION = {
+    "steps": "The session's budget of {limit} model calls is used up.",
+    "tokens": "The session's budget of {limit} tokens is used up.",
+    "dollars": "The session's budget of ${limit} is used up.",
+}
+
+
+def exceeded(
+    limits: Limits, used: Mapping[str, float], sentences: Mapping[str, str] = _OVER
+) -> Text | None:
     """Which budget is used up, or None. `used` has the names of `Limits`' fields."""
-    for name, template in _OVER.items():
+    for name, template in sentences.items():
         limit = getattr(limits, name)
         if limit is not None and used[name] >= limit:
             return Text(template, {"limit": limit})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.protocols import Clock, Executor, Model, Tool
-from kogniterm.runtime.limits import Budget
+from kogniterm.runtime.limits import NOTHING, Budget
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import RecordBody
 from kogniterm.types import (
@@ -39,7 +39,8 @@ class TurnCount:
 
     `unknown` are commands whose end nobody saw and nobody could be asked about; `held` are
     those that must not run again unless a person approves it, whatever policy says. `unasked`
-    are the model's questions that nobody was there to answer.
+    are the model's questions that nobody was there to answer. `earlier` is what models were
+    asked for before this turn.
     """
 
     budget: Budget
@@ -57,10 +58,17 @@ class TurnCount:
     held: set[str] = field(default_factory=set)
     began: float = 0.0
     plan_before: Plan | None = None
+    earlier: Usage = field(default_factory=Usage)
 
     def __post_init__(self) -> None:
         self.began = self.clock.monotonic()
         self.budget.spent = self.spent
+        self.budget.before = {
+            **NOTHING,
+            "steps": self.earlier.calls,
+            "tokens": self.earlier.input + self.earlier.output,
+            "dollars": self.price(self.earlier) or 0.0,
+        }
 
     def begin_call(self, purpose: str) -> None:
         """A model call begins."""

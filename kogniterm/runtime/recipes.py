@@ -60,7 +60,13 @@ async def run_in_session(
     Raises `UsageError` for wrong inputs, before anything is recorded.
     """
     values = checked_inputs(recipe, inputs)
-    count = TurnCount(session.budget, session.clock, session.price, plan_before=session.state.plan)
+    count = TurnCount(
+        session.budget,
+        session.clock,
+        session.price,
+        plan_before=session.state.plan,
+        earlier=session.state.usage,
+    )
     _begin(session, recipe, values, front)
     ports = SessionRecipePorts(session, front, count)
     try:

@@ -161,7 +161,8 @@ class LiveSession:
         """
         if self.plans.only and self.model.one_command:
             raise UsageError("The model {model} is too small to plan.", model=self.model.name)
-        if self.budget.limits.dollars is not None and self.price(Usage()) is None:
+        money = (self.budget.limits.dollars, self.budget.session.dollars)
+        if money != (None, None) and self.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         self.asker.ask_now = ask
         await self.open_model.close(but=self.chat_model)  # those left for another one

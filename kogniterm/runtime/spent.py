@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kogniterm.runtime.limits import NOTHING
-from kogniterm.sessions.records import InputReceived, NodeRan, Outcome, Record, TurnEnded
+from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, Record, TurnEnded
 from kogniterm.types import Usage
 
 
@@ -28,6 +28,8 @@ def session_spent(records: Iterable[Record]) -> tuple[Mapping[str, float], Usage
                 begun = None
             case NodeRan(update=update):
                 usage += update.usage
+            case Compacted(usage=summary):
+                usage += summary
             case Outcome(result=result) if result is not None:
                 spent["commands"] += 1
                 spent["output_bytes"] += result.output_bytes

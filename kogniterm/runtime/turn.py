@@ -67,7 +67,13 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
     message `LEFT_OPEN` at a question, the turn stays open: a resume asks it again.
     """
     before = None if session.plans.given is not None else session.state.plan
-    count = TurnCount(session.budget, session.clock, session.price, plan_before=before)
+    count = TurnCount(
+        session.budget,
+        session.clock,
+        session.price,
+        plan_before=before,
+        earlier=session.state.usage,
+    )
     try:
         await recover(session, front, count)
         if user_input is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
 from pydantic_settings import (
@@ -18,6 +17,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from kogniterm.settings.addresses import http_url, ollama_url
 from kogniterm.settings.layers import DEFAULT, Layer, Origin
 
 MASK = "********"
@@ -31,7 +31,6 @@ SECTIONS = {
 }
 """Headings of the generated pages, by the first setting of each section."""
 PREFIX = "KOGNITERM_"
-OLLAMA_PORT = 11434
 
 
 def _setting(
@@ -222,6 +221,20 @@ class Settings(BaseSettings):
         flag="--max-cost",
         example="0.50",
     )
+    max_session_tokens: int | None = _setting(
+        None,
+        "Most tokens all turns of a session together may use; unset for no limit.",
+        gt=0,
+        flag="--max-session-tokens",
+        example="2000000",
+    )
+    max_session_cost_usd: float | None = _setting(
+        None,
+        "Most US dollars all turns of a session together may cost; unset for no limit.",
+        gt=0,
+        flag="--max-session-cost",
+        example="5",
+    )
     max_commands: int | None = _setting(
         None,
         "Most commands one turn may run; unset for no limit.",
@@ -334,30 +347,12 @@ class Settings(BaseSettings):
     @field_validator("google_base_url", "openai_base_url", "anthropic_base_url")
     @classmethod
     def _http_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("a URL that starts with http:// or https://")
-        return value.rstrip("/")
+        return None if value is None else http_url(value)
 
     @field_validator("ollama_base_url")
     @classmethod
     def _ollama_url(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        parts = urlsplit(value if "://" in value else f"http://{value}")
-        wanted = "a host, host:port, or URL"
-        try:
-            port = parts.port or OLLAMA_PORT
-        except ValueError:
-            raise ValueError(wanted) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(wanted)
-        # The variable is shared with the server, which may listen on every address.
-        host = "127.0.0.1" if parts.hostname == "0.0.0.0" else parts.hostname
-        host = f"[{host}]" if ":" in host else host
-        return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
+        return None if value is None else ollama_url(value)
 
     def origin(self, name: str) -> Origin:
         """Where the value of setting `name` came from."""

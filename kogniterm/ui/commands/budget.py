@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.limits import OF_SESSION, Limits
 from kogniterm.types import Text
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.commands.shown import first_word, write_table
@@ -30,28 +31,43 @@ UNITS: Mapping[str, Mapping[str, float]] = {
 }
 """The budgets, and what may stand behind their numbers: 200k, 15min, 50MB."""
 OFF = "off"
+SESSION = "session"
 _AMOUNT = re.compile(r"\$?(\d+(?:[.,]\d+)?)\s*([a-zA-Z]*)")
 
 
 def budget(context: ReplContext, argument: str) -> None:
-    """/budget [NAME VALUE|off]."""
+    """/budget [[session] NAME VALUE|off]."""
     name, value = first_word(argument)
     held = context.session.budget
-    if name:
-        if name not in UNITS:
-            raise UsageError("{value} is none of: {allowed}.", value=name, allowed=", ".join(UNITS))
-        changed: dict[str, Any] = {name: _amount(name, value)}
-        held.limits = replace(held.limits, **changed)
+    if name == SESSION:
+        name, value = first_word(value)
+        held.session = replace(held.session, **_changed(name, value, OF_SESSION))
+    elif name:
+        held.limits = replace(held.limits, **_changed(name, value, tuple(UNITS)))
     turn, session = held.spent(), _session_spent(context)
-    rows = [(_("budget"), _("this turn"), _("limit of a turn"), _("session"))]
+    rows = [(_("budget"), _("this turn"), _("limit"), _("session"), _("limit"))]
     for one in UNITS:
-        limit = getattr(held.limits, one)
-        most = amount(one, limit) if limit is not None else _("none")
-        rows.append((one, amount(one, turn[one]), most, amount(one, session[one])))
-    write_table(context, rows, ("accent", "", "", "muted"))
+        most, in_all = _limit(held.limits, one), _limit(held.session, one)
+        rows.append((one, amount(one, turn[one]), most, amount(one, session[one]), in_all))
+    write_table(context, rows, ("accent", "", "", "", ""))
     context.say(
-        Text("/budget NAME VALUE sets the limit of a turn (200k, 15min, 50MB), off lifts it.")
+        Text(
+            "/budget NAME VALUE sets the limit of a turn (200k, 15min, 50MB), off lifts it; "
+            "/budget session NAME VALUE that of the whole session ({names}).",
+            {"names": ", ".join(OF_SESSION)},
+        )
     )
+
+
+def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
+    if name not in allowed:
+        raise UsageError("{value} is none of: {allowed}.", value=name, allowed=", ".join(allowed))
+    return {name: _amount(name, value)}
+
+
+def _limit(limits: Limits, name: str) -> str:
+    limit = getattr(limits, name)
+    return amount(name, limit) if limit is not None else _("none")
 
 
 def _session_spent(context: ReplContext) -> Mapping[str, float]:
@@ -78,6 +94,7 @@ def _amount(name: str, value: str) -> float | None:
 def _choices(context: ReplContext) -> Iterable[str]:
     yield from UNITS
     yield from (f"{name} {OFF}" for name in UNITS)
+    yield from (f"{SESSION} {name}" for name in OF_SESSION)
 
 
 def cost(context: ReplContext, argument: str) -> None:
@@ -112,9 +129,9 @@ def cost(context: ReplContext, argument: str) -> None:
 BUDGET = (
     Command(
         "budget",
-        Text("show or set what a turn may use up"),
+        Text("show or set what a turn and the session may use up"),
         budget,
-        "[NAME VALUE|off]",
+        "[[session] NAME VALUE|off]",
         choices=_choices,
     ),
     Command("cost", Text("show the tokens this session has used, and their price"), cost),
