@@ -23,6 +23,7 @@ from kogniterm.errors import (
     StorageError,
     StorageFullError,
     StorageLockedError,
+    why,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def storage_errors(place: Path | str) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
         kind = StorageFullError if full else StorageError
         template = _DISK_FULL if kind is StorageFullError else _FAILED
-        raise kind(template, place=str(place), detail=str(error)) from error
+        raise kind(template, place=str(error.filename or place), detail=why(error)) from error
     except _postgres_errors() as error:
         raise _from_postgres(error, place) from error
 

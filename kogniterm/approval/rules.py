@@ -103,16 +103,16 @@ def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet
         ) from None
     for key in data:
         if key != "rule":
-            _fail(
-                text, origin, 0, key, "unknown key {key!r}; rules are written as [[rule]]", key=key
-            )
+            unknown = Text("unknown key {key!r}; rules are written as [[rule]]", {"key": key})
+            _fail(text, origin, 0, key, unknown)
     tables = data.get("rule", [])
     if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
-        _fail(text, origin, 0, "rule", "rules are written as [[rule]]")
+        _fail(text, origin, 0, "rule", Text("rules are written as [[rule]]"))
     loaded = [_rule(text, origin, index, item) for index, item in enumerate(tables)]
     for index, (rule, item) in enumerate(zip(loaded, tables, strict=True)):
         if tighten_only and rule.decision == "allow":
-            _fail(text, origin, index, "decision", "a project's rules may only tighten: no allow")
+            tighten = Text("a project's rules may only tighten: no allow")
+            _fail(text, origin, index, "decision", tighten)
         _check_examples(text, origin, index, rule, item)
     return RuleSet(tuple(loaded))
 
@@ -120,17 +120,18 @@ def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet
 def _rule(text: str, origin: str, index: int, item: Mapping[str, Any]) -> Rule:
     for key in item:
         if key not in _KEYS:
-            _fail(text, origin, index, key, "unknown key {key!r}", key=key)
+            _fail(text, origin, index, key, Text("unknown key {key!r}", {"key": key}))
     if item.get("decision") not in {"allow", "ask", "deny"}:
-        _fail(text, origin, index, "decision", "decision must be allow, ask or deny")
+        _fail(text, origin, index, "decision", Text("decision must be allow, ask or deny"))
     if item.get("mode") not in {None, "manual", "auto"}:
-        _fail(text, origin, index, "mode", "mode must be manual or auto")
+        _fail(text, origin, index, "mode", Text("mode must be manual or auto"))
     programs = _strings(text, origin, index, item, "program")
     for key in ("tool", "arguments", "path", "reason"):
         if not isinstance(item.get(key, ""), str):
-            _fail(text, origin, index, key, "{key} must be a string", key=key)
+            _fail(text, origin, index, key, Text("{key} must be a string", {"key": key}))
     if not (programs or "arguments" in item or "path" in item or "tool" in item):
-        _fail(text, origin, index, "decision", "a rule needs a program, arguments, path or tool")
+        empty = Text("a rule needs a program, arguments, path or tool")
+        _fail(text, origin, index, "decision", empty)
     return Rule(
         decision=cast(Choice, item["decision"]),
         origin=f"{origin}:{_line(text, index, None)}",
@@ -149,7 +150,8 @@ def _pattern(text: str, origin: str, index: int, value: str | None) -> re.Patter
     try:
         return re.compile(value, re.DOTALL)
     except re.error as error:
-        _fail(text, origin, index, "arguments", "arguments is no regular expression: {e}", e=error)
+        wrong = Text("arguments is no regular expression: {why}", {"why": error})
+        _fail(text, origin, index, "arguments", wrong)
 
 
 def _strings(
@@ -158,7 +160,8 @@ def _strings(
     value = item.get(key, [])
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(entry, str) for entry in values):
-        _fail(text, origin, index, key, "{key} must be a string or a list of strings", key=key)
+        wrong = Text("{key} must be a string or a list of strings", {"key": key})
+        _fail(text, origin, index, key, wrong)
     return tuple(values)
 
 
@@ -170,19 +173,17 @@ def _check_examples(
             report = classify(example)
             mode: ApprovalMode = rule.mode or "manual"
             if rule.matches(report, tool=rule.tool, mode=mode) != wanted:
-                said = "does not match its" if wanted else "matches its"
-                _fail(
-                    text, origin, index, key, "the rule {said} {key} example {example!r}",
-                    said=said, key=key, example=example,
-                )  # fmt: skip
+                values = {"key": key, "example": example}
+                if wanted:
+                    said = Text("the rule does not match its {key} example {example!r}", values)
+                else:
+                    said = Text("the rule matches its {key} example {example!r}", values)
+                _fail(text, origin, index, key, said)
 
 
-def _fail(
-    text: str, origin: str, index: int, at: str, /, template: str, **values: object
-) -> NoReturn:
+def _fail(text: str, origin: str, index: int, at: str, wrong: Text) -> NoReturn:
     line = _line(text, index, at)
-    message = f"{{origin}}, line {{line}}: {template}."
-    raise SettingsError(message, origin=origin, line=line, **values)
+    raise SettingsError("{origin}, line {line}: {wrong}.", origin=origin, line=line, wrong=wrong)
 
 
 def _line(text: str, index: int, key: str | None) -> int:

@@ -225,8 +225,9 @@ def _unexpected(error: Exception) -> int:
     if logging.getLogger().handlers:
         logging.getLogger(__name__).error("unexpected failure", exc_info=error)
     if isinstance(error, OSError) and error.strerror:
-        where = f" ({error.filename})" if error.filename else ""
-        complain(Text("{what}{where}.", {"what": why(error), "where": where}))
+        values = {"file": error.filename, "why": why(error)}
+        named = Text("{file} cannot be used: {why}.", values)
+        complain(named if error.filename else Text("Reading or writing failed: {why}.", values))
         return EXIT_NOT_DONE
     what = redact(" ".join(str(error).split())[:200])
     complain(

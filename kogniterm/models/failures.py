@@ -93,11 +93,15 @@ def from_status(
             **values,
         )
     if status == 429:
-        template = "{provider} limits the rate or quota of {model} ({detail})."
-        return adjusted(ModelQuotaError(template, **values), retry_after=wait)
+        limited = ModelQuotaError(
+            "{provider} limits the rate or quota of {model} ({detail}).", **values
+        )
+        return adjusted(limited, retry_after=wait)
     if status >= 500 or status in {408, 409}:
-        template = "{provider} failed with status {status} ({detail})."
-        return adjusted(ModelUnavailableError(template, **values), retry_after=wait)
+        broken = ModelUnavailableError(
+            "{provider} failed with status {status} ({detail}).", **values
+        )
+        return adjusted(broken, retry_after=wait)
     return ModelError("{provider} refused the request with status {status} ({detail}).", **values)
 
 
@@ -117,8 +121,10 @@ def from_transport(error: BaseException, *, provider: str, host: str) -> ModelEr
     if "TimeoutException" in kinds:
         return ModelUnavailableError("{provider} at {host} went silent.", **values)
     if kinds & {"UnsupportedProtocol", "InvalidURL"}:
-        template = "The address {host} of {provider} cannot be used ({detail})."
-        return adjusted(ModelUnavailableError(template, **values), retryable=False)
+        unusable = ModelUnavailableError(
+            "The address {host} of {provider} cannot be used ({detail}).", **values
+        )
+        return adjusted(unusable, retryable=False)
     if kinds & {"TransportError", "RemoteProtocolError"}:
         return ModelUnavailableError(
             "The connection to {provider} at {host} was cut before the reply was complete.",

@@ -80,8 +80,11 @@ def from_exception(error: Exception, *, model: str, provider: str, host: str) ->
         return ContextOverflowError(template, model=model, detail=detail(message))
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and 300 <= status < 400:
-        template = "The address {host} of {provider} cannot be used (it redirects elsewhere)."
-        redirected = ModelUnavailableError(template, host=host, provider=provider)
+        redirected = ModelUnavailableError(
+            "The address {host} of {provider} cannot be used (it redirects elsewhere).",
+            host=host,
+            provider=provider,
+        )
         return adjusted(redirected, retryable=False)
     if isinstance(status, int) and status >= 400:
         return _from_status(error, status, message, model=model, provider=provider)

@@ -281,7 +281,7 @@ def test_a_full_standard_output_is_one_sentence(shell: Shell) -> None:
             timeout=PATIENCE,
         )
     assert result.returncode == 1
-    assert "No space left on device" in result.stderr
+    assert "no space is left" in result.stderr
     assert "Traceback" not in result.stderr
 
 

@@ -28,6 +28,7 @@ ERRORS = {
 
 TEMPLATES = {
     "approval/trust.py",
+    "database.py",
     "execution/effects.py",
     "runtime/limits.py",
     "settings/loading.py",
