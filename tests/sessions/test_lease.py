@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.errors import StorageLockedError
 from kogniterm.sessions.lease import Holder, SessionBusyError, is_gone, start_of, this_process
+from kogniterm.sessions.records import Intent
 from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.stored import stored_records
 from tests.support.conversation import command_turn, write
 
 ME = Holder("here", "boot1/pid:[1]", os.getpid(), start_of(os.getpid()) or "")
@@ -99,6 +102,23 @@ def test_another_machine_takes_over_only_after_silence(store: SessionStore, sess
     left.close()  # the machine wakes up; its end does not end the new holder's lease
     with pytest.raises(SessionBusyError):
         there.open(session)
+    journal.close()
+
+
+def test_who_lost_the_lease_can_write_nothing_even_when_first(
+    store: SessionStore, session: str
+) -> None:
+    far = Holder("far", "boot9/pid:[9]", 77, "1")
+    there = SessionStore(store.backend, version="1.0", holder=far, heartbeat=3600)
+    asleep = there.open(session)
+    store.backend.execute("UPDATE leases SET expires = 0")
+    journal = store.open(session)
+    with pytest.raises(StorageLockedError, match="changed by another process"):
+        asleep.append(Intent("r9", "rm x", "/", "e", None), durable=True)
+    journal.append(Intent("r9", "rm x", "/", "e", None), durable=True)
+    asked = [row.request_id for row in stored_records(store.backend, session)]
+    assert asked.count("r9") == 1
+    asleep.close()
     journal.close()
 
 
