@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +256,7 @@ def test_a_failed_check_is_told_and_then_the_fallback() -> None:
     plans = [Plan("g", (one,)) for one in (step, failed, instead)]
     told = [
         str(line)
-        for before, after in zip(plans, plans[1:], strict=False)
+        for before, after in pairwise(plans)
         for line in plan_panel.changes(before, after, PLAIN)
     ]
     assert told == ["! 1. check failed: exit 1", " → 1. Ask (instead of: Build)"]
