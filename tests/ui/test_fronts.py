@@ -104,6 +104,8 @@ async def test_plain_what_was_typed_ahead_does_not_answer_a_question() -> None:
     await plain.until("go")
     await started.wait()
     plain.type("y")
+    # Its echo tells that it has arrived: the kernel passes keys on in its own time.
+    await until(lambda: plain.text.endswith("y"), lambda: plain.text, plain.task)
     go.set()
     await plain.until("Your decision")
     plain.type("\n")
