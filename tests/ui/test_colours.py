@@ -82,10 +82,9 @@ def as_painted(terminal: Tmux, name: str, words: str) -> None:
 def test_each_background_has_its_colours(terminals: list[Tmux], theme: str, colorfgbg: str) -> None:
     terminal = Tmux(
         COLUMNS, ROWS, "--no-sandbox", "--memory", "off", "--model", "scripted:colours.yaml",
-        COLORFGBG=colorfgbg,
+        files={"colours.yaml": SCRIPT}, COLORFGBG=colorfgbg,
     )  # fmt: skip
     terminals.append(terminal)
-    (terminal.project / "colours.yaml").write_text(SCRIPT)
     terminal.ready()
     terminal.keys("Tidy up", "Enter")
     as_painted(terminal, f"{theme}-question", "[y] approve")

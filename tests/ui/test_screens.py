@@ -112,12 +112,14 @@ def test_what_is_typed_while_a_command_runs_is_read_by_it_or_by_the_prompt(
 
 
 def test_a_command_of_the_model_that_reads_the_keyboard_gets_it(terminals: list[Tmux]) -> None:
-    terminal = Tmux(60, 24, "--no-sandbox", "--memory", "off", "--model", "scripted:hand.yaml")
-    terminals.append(terminal)
     asks = "import readline; n = input(chr(78) + 'ame: '); print('hello ' + n); input(chr(62))"
     run = f'echo before; {sys.executable} -c "{asks}"'
     script = {"replies": [{"run": run, "purpose": "ask"}, "Fine."]}
-    (terminal.project / "hand.yaml").write_text(json.dumps(script))
+    terminal = Tmux(
+        60, 24, "--no-sandbox", "--memory", "off", "--model", "scripted:hand.yaml",
+        files={"hand.yaml": json.dumps(script)},
+    )  # fmt: skip
+    terminals.append(terminal)
     terminal.ready()
     terminal.keys("go", "Enter")
     terminal.until("[y] approve")

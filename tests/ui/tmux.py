@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,15 +28,24 @@ NEEDS_TMUX = [
 
 
 class Tmux:
-    """One tmux server with one window that runs the prompt."""
+    """One tmux server with one window that runs the prompt in a project with `files`."""
 
-    def __init__(self, columns: int, rows: int, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self,
+        columns: int,
+        rows: int,
+        *arguments: str,
+        files: Mapping[str, str] | None = None,
+        **environment: str,
+    ) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="kt-", dir="/tmp"))
         self.project = self.home / "project"
         (self.project / "draft").mkdir(parents=True)
         (self.project / "notes.txt").write_text("one two three four five\n")
         (self.project / "draft" / "a.txt").write_text("x\n")
         shutil.copy(DATA / "demo.yaml", self.project)
+        for name, content in (files or {}).items():
+            (self.project / name).write_text(content)
         self._socket = f"kogniterm-{uuid.uuid4().hex}"
         given = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         given |= {"TERM": "tmux-256color"} | environment
