@@ -276,8 +276,8 @@ replies:
     assert not any("word-3-21 1" in text for text in flow.shown if text != found[0])
     assert "There is no entry 99999" in found[1]
     number = int(found[0].partition(" ")[0].removeprefix("#"))
-    found = await flow.session.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
-    assert found.text.startswith("execute_command: word-3-21\n1\n2\n")
+    entry = await flow.session.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
+    assert entry.text.startswith("execute_command: word-3-21\n1\n2\n")
 
 
 # --- from the command line -------------------------------------------------------------------
