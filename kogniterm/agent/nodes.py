@@ -109,7 +109,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     _stop_endless_loops(state["messages"])
     nudge = hint(state["messages"])
     added: list[BaseMessage] = [nudge] if nudge is not None else []
-    added.extend(steered(text) for text in context.said_meanwhile())
+    added.extend(steered(text) for text in context.said_meanwhile(context.agent))
     usage = Usage()
     for attempt in range(1, MAX_UNUSABLE + 1):
         stop = context.may_continue(context.agent)

@@ -39,6 +39,10 @@ def _always_room(messages: Sequence[BaseMessage]) -> bool:
     return True
 
 
+def _nothing_said(agent: str) -> Sequence[str]:
+    return ()
+
+
 Item = NodeUpdate | ModelEvent | ToolCalled | str
 """What a run of the graph reports: see `graph.think`."""
 
@@ -58,8 +62,8 @@ class ThinkContext:
     be approved like an action. `delegates` offers sub-agents, which cannot have any themselves;
     `think` is the graph they run through, and `agents` those already at work by the id of their
     call. In the context of a sub-agent `agent` is that id, and `agent_task` what it was asked to
-    do, short. `said_meanwhile` gives what the person said while the turn ran, until it is
-    journaled.
+    do, short. `said_meanwhile` gives an agent what the person said while the turn ran, until it
+    is journaled.
     """
 
     model: Model
@@ -73,7 +77,7 @@ class ThinkContext:
     plan_only: bool = False
     review_plans: bool = False
     delegates: bool = False
-    said_meanwhile: Callable[[], Sequence[str]] = tuple
+    said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said
     think: Think | None = None
     agents: Mapping[str, AgentState] = field(default_factory=dict)
     agent: str = ""

@@ -221,7 +221,6 @@ class SubAgent:
             review_plans=False,
             delegates=False,
             has_room=lambda _: True,
-            said_meanwhile=tuple,
             agents={},
             agent=self.key,
             agent_task=self.task.short,

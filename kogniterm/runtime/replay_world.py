@@ -144,9 +144,10 @@ class Player:
         voice = self.turn.voices[agent]
         return None if voice.replies else voice.stop
 
-    def said(self) -> Sequence[str]:
-        """What the person said while the recorded turn ran, before its next model call."""
-        return self.turn.said.popleft() if self.turn.said else ()
+    def said(self, agent: str) -> Sequence[str]:
+        """What the person said to an agent before its next model call in the recorded turn."""
+        waiting = self.turn.voices[agent].said
+        return waiting.popleft() if waiting else ()
 
     @property
     def was_last(self) -> bool:

@@ -258,8 +258,8 @@ class LiveSession:
         """Append to the journal and advance the state by the same record."""
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
-        if isinstance(body, NodeRan) and not body.update.agent:
-            self.steering.journaled()
+        if isinstance(body, NodeRan):
+            self.steering.journaled(body.update.agent)
         if not isinstance(body, Compacted):
             self._tokens += compaction.estimate_tokens(self.state.messages[before:])
         else:

@@ -1,4 +1,9 @@
-"""What a person says to a turn that is running: kept until the model has it for good."""
+"""What a person says to a turn that is running: kept until the model has it for good.
+
+Each agent hears every word once: the main one, and the sub-agents that are at work or begin
+before the main one has heard it. A word is heard when the call that was made with it is in the
+journal; a call that is cut short gives it back.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +13,35 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Steering:
-    """Words wait here for the next model call; a call that is cut short gives them back."""
+    """The words of a turn in order, and how many of them each agent has heard or been given.
 
-    _waiting: list[str] = field(default_factory=list)
-    _given: list[str] = field(default_factory=list)
+    Agents are named by the id of their call; the main one has the empty name.
+    """
+
+    _words: list[str] = field(default_factory=list)
+    _heard: dict[str, int] = field(default_factory=dict)
+    _given: dict[str, int] = field(default_factory=dict)
 
     def add(self, text: str) -> None:
         """Say `text` before the next model call."""
-        self._waiting.append(text)
+        self._words.append(text)
 
-    def take(self) -> Sequence[str]:
-        """What to say with the model call that is about to be made."""
-        self._given += self._waiting
-        self._waiting.clear()
-        return tuple(self._given)
+    def take(self, agent: str = "") -> Sequence[str]:
+        """What to say with the model call that `agent` is about to make."""
+        # What the main agent has heard before it handed a task over, it has made part of it.
+        heard = self._heard.setdefault(agent, self._heard.get("", 0))
+        self._given[agent] = len(self._words)
+        return tuple(self._words[heard:])
 
-    def journaled(self) -> None:
-        """What was taken is in the journal now."""
-        self._given.clear()
+    def journaled(self, agent: str = "") -> None:
+        """What `agent` was given is in the journal now."""
+        if agent in self._given:
+            self._heard[agent] = self._given.pop(agent)
 
     def unheard(self) -> tuple[str, ...]:
-        """What no model call took before the turn ended, once."""
-        left = (*self._given, *self._waiting)
+        """What the main agent had not heard when the turn ended, once."""
+        left = tuple(self._words[self._heard.get("", 0) :])
+        self._words.clear()
+        self._heard.clear()
         self._given.clear()
-        self._waiting.clear()
         return left

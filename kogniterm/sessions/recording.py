@@ -45,13 +45,15 @@ UNUSABLE = "(Your reply could not be used:"
 class Voice:
     """What the model said to one agent in a turn.
 
-    `replies` holds None for a reply that had nothing in it, each with what it cost. `stop` is
-    why the agent was stopped before its next model call, `error` how that call failed.
+    `replies` holds None for a reply that had nothing in it, each with what it cost. `said` is
+    what the person said before each of its steps. `stop` is why the agent was stopped before its
+    next model call, `error` how that call failed.
     """
 
     replies: deque[tuple[AIMessage | None, Usage]] = field(default_factory=deque)
     stop: Text | None = None
     error: Text | None = None
+    said: deque[list[str]] = field(default_factory=deque)
     calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def say(self, message: AIMessage | None) -> None:
@@ -93,7 +95,6 @@ class TurnTape:
     plan_mode: str = ""
     voices: dict[str, Voice] = field(default_factory=lambda: defaultdict(Voice))
     compactions: deque[Shortened] = field(default_factory=deque)
-    said: deque[list[str]] = field(default_factory=deque)
     judged: deque[Judged] = field(default_factory=deque)
     decided: deque[Decided] = field(default_factory=deque)
     outcomes: deque[Outcome] = field(default_factory=deque)
@@ -201,8 +202,7 @@ def _take_thought(turn: TurnTape, voice: Voice, update: NodeUpdate) -> None:
     if voice.replies:
         voice.replies[-1] = (voice.replies[-1][0], update.usage)
     voice.stop = update.failure
-    if not update.agent:
-        turn.said.append(said)
+    voice.said.append(said)
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from kogniterm.models.replay import RecordingModel
 from kogniterm.runtime import events
 from kogniterm.sessions.records import NodeRan, Outcome
+from kogniterm.types import ActionRequest, Decision
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.support.forge import Forge, Started, until
 
@@ -167,6 +169,77 @@ async def test_it_edits_and_runs_through_the_same_approval(make_flow: MakeFlow) 
     assert flow.session is not None
     assert flow.session.state.agents == {}
     assert flow.session.usage.calls == 5
+
+
+def say(flow: Flow, words: str) -> Callable[[ActionRequest], Decision]:
+    """Approves, and steers the turn before that."""
+
+    def decide(request: ActionRequest) -> Decision:
+        assert flow.session is not None
+        flow.session.steer(words)
+        return yes(request)
+
+    return decide
+
+
+async def test_what_is_said_meanwhile_reaches_the_one_at_work_and_the_main_agent(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(
+        """
+replies:
+  - when: {turn: 1, last_contains: Do both}
+    calls:
+      - {tool: delegate, arguments: {task: The first, tools: run}}
+      - {tool: delegate, arguments: {task: The second, tools: run}}
+  - {when: {last_contains: The first}, run: echo one, purpose: Begin}
+  - {when: {any_contains: The first, last_contains: but softly}, text: First done softly.}
+  - {when: {any_contains: The second, last_contains: but softly}, run: echo two, purpose: Begin}
+  - {when: {any_contains: The second, last_contains: two}, text: Second done softly.}
+  - {when: {any_contains: Do both, last_contains: but softly}, text: Both done softly.}
+  - {text: Later., repeat: 2}
+""",
+        decisions=[],
+    )
+    assert flow.person is not None
+    flow.person.decisions += [say(flow, "but softly"), yes]
+    answer = await flow.run("Do both")
+    assert answer.text == "Both done softly."
+    assert flow.shown[2:4] == ["First done softly.", "Second done softly."]
+    assert sum("but softly" in text for text in flow.shown) == 1
+    assert flow.session is not None
+    assert flow.session.steering.unheard() == ()
+    await flow.run("and then?")
+    assert sum("but softly" in text for text in flow.shown) == 1
+    await flow.session.finish()
+    flow.close()
+    replay = forge.start(
+        ["replay", "last", "--json"],
+        environ=flow.environ,
+        folder=flow.folder,
+        scratch=flow.folder.parent,
+    )
+    assert (replay.wait(), replay.err.read_text()) == (0, "")
+
+
+async def test_what_the_main_agent_heard_is_not_said_to_sub_agents_again(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(
+        """
+replies:
+  - {when: {turn: 1, last_contains: Look round}, run: echo here, purpose: Look}
+  - when: {last_contains: but softly}
+    calls: [{tool: delegate, arguments: {task: Go on softly}}]
+  - {when: {last_contains: but softly}, text: Told twice.}
+  - {when: {last_contains: Go on softly}, text: Gone on.}
+  - {when: {last_contains: Gone on.}, text: Done.}
+""",
+        decisions=[],
+    )
+    assert flow.person is not None
+    flow.person.decisions.append(say(flow, "but softly"))
+    assert (await flow.run("Look round")).text == "Done."
 
 
 async def test_its_last_command_proves_a_plan_step(make_flow: MakeFlow) -> None:
