@@ -22,6 +22,7 @@ class TextSink:
         self._err = err
         self._sanitizer = Sanitizer()
         self._line_open = False
+        self._agents: set[str] = set()
 
     def __call__(self, event: object) -> None:
         """Take one event."""
@@ -42,7 +43,10 @@ class TextSink:
                 why = event.decision.reason and translate(event.decision.why)
                 self._line(f"  {render(why)}")
             case events.AgentStarted():
-                self._line(_("sub-agent: {task}").format(task=render(event.task)))
+                self._agent(event.agent, event.task)
+            case events.ActionProposed() if event.request.agent:
+                # One that began before this process did was announced to nobody here.
+                self._agent(event.request.agent, event.request.agent_task)
             case events.ToolRan():
                 self._line(f"· {event.name} {render(event.arguments)}")
             case events.ActionEnded():
@@ -71,6 +75,12 @@ class TextSink:
                 self._line(f"{sign} {render(line)}")
         if answer.reason is not None and answer.exit_code != 0:
             self._line(f"kogniterm: {translate(answer.reason)}")
+
+    def _agent(self, agent: str, task: str) -> None:
+        """Who acts from here on, said once."""
+        if agent not in self._agents:
+            self._agents.add(agent)
+            self._line(_("sub-agent: {task}").format(task=render(task)))
 
     def _plan(self, plan: Plan, previous: Plan | None) -> None:
         before = {step.id: step for step in previous.steps} if previous else {}

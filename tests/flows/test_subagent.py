@@ -538,3 +538,20 @@ def test_plain_lines_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge)
     assert started.wait() == 0
     said = Path(started.err).read_text()
     assert "sub-agent: Mend greet.sh" in said
+
+
+def test_after_a_resume_plain_lines_say_it_too(make_flow: MakeFlow, forge: Forge) -> None:
+    script = """
+replies:
+  - when: {turn: 1, last_contains: go}
+    calls: [{tool: delegate, arguments: {task: Count on, tools: run}}]
+  - {when: {last_contains: Count on}, run: echo x >>count, purpose: Add}
+  - {when: {last_contains: '[exit 0]'}, text: Added.}
+  - {when: {tool: delegate}, text: Done.}
+"""
+    flow = make_flow(script)
+    killed = start(forge, flow, "-y", "go", faults="kill:before-decision")
+    assert killed.wait() == -signal.SIGKILL, killed.said
+    resumed = start(forge, make_flow(script), "-y", "--continue")
+    assert resumed.wait() == 0, resumed.said
+    assert Path(resumed.err).read_text().count("sub-agent: Count on") == 1
