@@ -14,7 +14,7 @@ import pytest
 from tests.support.forge import Forge, Started
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
-PATIENCE = 120
+PATIENCE = 240
 """Seconds; a guard against hanging, not a measure."""
 
 

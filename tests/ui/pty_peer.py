@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.support.forge import Forge
 from tests.support.picture import Picture
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 
 

@@ -19,7 +19,7 @@ from kogniterm.ui.terminal_io import HeldOutput
 from tests.support.picture import Picture
 from tests.ui.face import Play, PlayedSession
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 AT_ONCE = Wiring(clock=lambda: 0.0)
 """No time passes: a key pressed twice is pressed twice in time, however busy the machine."""
