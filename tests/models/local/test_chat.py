@@ -126,14 +126,12 @@ def test_threads_leave_a_core_and_honour_the_quota(tmp_path: Path) -> None:
 
 TASKS: Sequence[tuple[str, str, str]] = (
     ("How many lines are in journal.txt?", "seq 1 31 > journal.txt", "31"),
-    ("find all the .toml files", "mkdir a; touch a/x.toml b.toml c.py", "b.toml"),
     (
         "What is the current git branch?",
         "git init -q -b side-road . && git config user.name T && git config user.email t@t "
         "&& git commit -q --allow-empty -m one",
         "side-road",
     ),
-    ("¿Cuántas líneas tiene carta.txt?", "seq 1 53 > carta.txt", "53"),
     (
         "¿Qué archivos contienen la palabra mango?",
         "echo mango > uno.txt; echo uva > dos.txt",
