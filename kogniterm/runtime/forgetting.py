@@ -5,6 +5,7 @@ Memory purges its own tables and proves the result; the other rooms are joined t
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
@@ -129,9 +130,21 @@ def _is_own(path: Path) -> bool:
 
 
 def _is_in_use(path: Path) -> bool:
-    """Whether the process that the folder's name tells of lives."""
+    """Whether the process that the folder's name tells of lives, or a job of its that was left."""
     owner = _FOLDER.fullmatch(path.name)
-    return owner is not None and start_of(int(owner[1])) is not None
+    if owner is not None and start_of(int(owner[1])) is not None:
+        return True
+    try:
+        descriptor = os.open(path / "held", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def person_files(paths: Paths, project: str) -> PersonFiles:

@@ -48,7 +48,8 @@ class WrittenFiles:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(self._register, flags, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(json.dumps(entry).encode() + b"\n")
+                # A line begins anew, whatever a full disk may have cut the last one to.
+                file.write(b"\n" + json.dumps(entry).encode())
 
     def unchanged(self) -> tuple[Written, ...]:
         """The files that still hold exactly what was written to them, sorted by path.
