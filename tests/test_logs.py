@@ -19,6 +19,8 @@ SECRET = "sk-do-not-log-me"
 def _restore() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
+    # A program that ran in this process before has left it on, and once on it does nothing more.
+    logging.captureWarnings(False)
     yield
     for handler in [h for h in root.handlers if h not in handlers]:
         root.removeHandler(handler)
