@@ -7,30 +7,59 @@ this touches the command's output. A dump counts only when it is complete, so a 
 killed leaves the last good state in place.
 
 Carried: folder and folder stack, variables with all attributes, functions, aliases, shell
-options, umask, traps, positional parameters, `$?`, PIPESTATUS, `$_` and the count of SECONDS.
-Not carried: descriptors opened with `exec`, and other variables that bash itself maintains.
+options, disabled builtins, umask, resource limits, traps, positional parameters, `$?`,
+PIPESTATUS, `$_` and the count of SECONDS. Only what differs from a fresh shell is restored.
+Descriptors go another way (`descriptors`).
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
-from kogniterm.execution import continuity
+from kogniterm.execution import continuity, limits
 
 _LEAVE = rb"""{ __kt_status=$? __kt_pipe="${PIPESTATUS[@]}" __kt_last=$_
-\builtin trap -p DEBUG; \. %s; } 2>/dev/null >|%s"""
-"""What our EXIT trap does: into the dump goes the DEBUG trap, which a sourced file does not see,
-then what the leave file writes. The first line is for what any command would change."""
-
-_LIMIT = re.compile(rb"-(\w)\) +(\S+)\n")
-_OPTION = re.compile(rb"set ([-+])o (\S+)\n")
+\builtin trap -p DEBUG RETURN; \builtin trap - DEBUG RETURN; \. %s; } 2>/dev/null >|%s"""
+"""What our EXIT trap does: into the dump go the traps that a sourced file does not see or would set
+off, then what the leave file writes. The first line is for what any command would change."""
 
 _OPTIONS_NOT_CARRIED = frozenset({b"noexec", b"onecmd", b"privileged", b"history", b"histexpand"})
 _OPTIONS_ON_AT_START = frozenset({b"braceexpand", b"hashall", b"interactive-comments"})
+_ENABLE = re.compile(rb"enable -n (\S+)\n")
+_ALIASES = b"expand_aliases"
+_NOTE_FRESH = b"""__kt_fresh=$BASHOPTS
+\\builtin mapfile -d '' -t __kt_fresh_limits </proc/self/limits
+"""
+_AS_IN_A_FRESH_SHELL = frozenset(
+    {
+        b"declare -- IFS=$' \\t\\n'\n",
+        b'declare -- OPTERR="1"\n',
+        b'declare -i OPTIND="1"\n',
+        b'declare -- PS4="+ "\n',
+    }
+)
+_PLAIN = re.compile(rb'declare -x ([A-Za-z_]\w*)="([^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"\n')
+_NOT_INHERITED = re.compile(
+    rb"BASH|LC_|LD_|LANG|MALLOC_|GLIBC_|GCONV_|LOCPATH|NLSPATH|SHELLOPTS|POSIX|TMOUT|PS\d|"
+    rb"(?:IFS|PATH|PWD|OLDPWD|SHLVL|OPT\w+|RANDOM|SRANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|"
+    rb"DIRSTACK|FUNCNAME|GROUPS|PIPESTATUS|COMP_\w+|LINES|COLUMNS|UID|EUID|PPID|_)\Z"
+)
+"""Names that would change how bash itself starts, or that it keeps itself."""
+_ESCAPED = re.compile(rb"\\(.)")
+_LONGEST_INHERITED = 4 << 10
+_MOST_INHERITED = 64 << 10
 _READS_STATUS = re.compile(r"\$\{?#?\?|\b(?:exit|return)\b|PIPESTATUS")
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a shell starts with: only what differs from it has to be restored."""
+
+    shopts: frozenset[bytes]
+    limits: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +69,20 @@ class ShellState:
     variables: Mapping[bytes, bytes] = field(default_factory=dict)
     functions: bytes = b""
     function_flags: bytes = b""
-    shell_options: bytes = b""
-    options: bytes = b""
+    shopts: frozenset[bytes] | None = None
+    """The `shopt` options that are on; None before the first command."""
+    options: frozenset[bytes] = _OPTIONS_ON_AT_START
+    """The `set` options that are on."""
+    fresh: Fresh | None = None
     aliases: bytes = b""
+    disabled: bytes = b""
+    """`enable -n` commands for builtins that are switched off."""
     traps: bytes = b""
     positional: bytes = b""
     folders: tuple[bytes, ...] = ()
     umask: bytes = b""
-    limits: tuple[bytes, bytes] = (b"", b"")
-    """Soft and hard resource limits, as `ulimit -a` prints them."""
+    limits: bytes = b""
+    """Resource limits, as bash prints an array of what the kernel says."""
     status: int = 0
     pipe: tuple[int, ...] = ()
     """PIPESTATUS."""
@@ -110,28 +144,51 @@ def exported(name: str, value: str) -> bytes:
     return b"declare -x " + encode(name) + b'="' + escaped + b'"\n'
 
 
+def inheritable(variables: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Values of exported variables that a shell may just as well get in its environment.
+
+    That costs it a fifth of what a declaration does. Left out is what would alter the shell
+    itself (a library path is for its children), and what is too large for an environment.
+    """
+    values: dict[bytes, bytes] = {}
+    room = _MOST_INHERITED
+    for name, line in variables.items():
+        match = _PLAIN.fullmatch(line)
+        if match is None or len(line) > _LONGEST_INHERITED or _NOT_INHERITED.match(name):
+            continue
+        room -= len(line)
+        if room < 0:
+            break
+        values[name] = _ESCAPED.sub(rb"\1", match[2])
+    return values
+
+
 def enter_scripts(
-    state: ShellState, command: str, files: Files, overlay: Mapping[bytes, bytes]
+    state: ShellState,
+    command: str,
+    files: Files,
+    overlay: Mapping[bytes, bytes],
+    inherited: Container[bytes] = (),
 ) -> tuple[bytes, bytes]:
     """(enter, restore): what bash reads before `command`, and what that file sources.
 
-    `overlay` are declarations for this command alone. The restored text comes before anything
+    `overlay` are declarations for this command alone; variables named in `inherited` are in the
+    shell's environment already. The restored text comes before anything
     that would trace, check or alter it: functions after variables, options and traps last. Its
     complaints (a variable that has become read-only, say) go nowhere.
     """
-    options = b"".join(
-        line
-        for line in state.shell_options.splitlines(keepends=True)
-        if b"expand_aliases" not in line
-    )
     restore = [
-        options,
-        b"".join({**state.variables, **overlay}.values()),
+        _shopts(state),
+        b"".join(
+            line
+            for name, line in {**state.variables, **overlay}.items()
+            if name not in inherited and line not in _AS_IN_A_FRESH_SHELL
+        ),
         state.aliases,
         b"umask " + state.umask + b"\n" if state.umask else b"",
         *(b"\\builtin pushd -n " + quoted(f) + b" >/dev/null\n" for f in state.folders[:0:-1]),
-        b"\\builtin set --" + state.positional + b"\n",
-        _resource_limits(state.limits),
+        b"\\builtin set --" + state.positional + b"\n" if state.positional else b"",
+        b"" if state.fresh is None else limits.commands(state.fresh.limits, state.limits),
         continuity.with_last_background(state.functions, state.background),
         state.function_flags,
     ]
@@ -141,7 +198,7 @@ def enter_scripts(
         restore.append(continuity.wait_prelude(files.statuses, state.children))
     if state.jobs and continuity.mentions_jobs(command, state.functions):
         restore.append(continuity.job_prelude(state.jobs))
-    trap = leave_trap(files.leave, files.dump)
+    trap = leave_trap(files)
     if state.exit_action or continuity.minds_exit_trap(command, state.functions):
         restore.append(
             continuity.exit_trap_prelude(
@@ -153,8 +210,9 @@ def enter_scripts(
         # The branches keep `$?`, and `set -e` does not end the trap before the action.
         trap = b"if " + trap + b"; then " + action + b"; else " + action + b"; fi"
     restore.append(b"\\builtin trap -- " + quoted(trap) + b" EXIT\n")
-    expand = b"-u" if b"shopt -u expand_aliases" in state.shell_options else b"-s"
-    restore.append(b"\\builtin shopt " + expand + b" expand_aliases\n")
+    restore.append(_ENABLE.sub(rb"\\builtin enable -n \1\n", state.disabled))
+    if state.shopts is None or _ALIASES in state.shopts:
+        restore.append(b"\\builtin shopt -s expand_aliases\n")
     enter = [
         b"\\builtin unset BASH_ENV\nBASH_ARGV0=bash\n",
         b"\\builtin . " + quoted(files.restore) + b" 2>/dev/null\n",
@@ -163,9 +221,9 @@ def enter_scripts(
     return b"".join(enter), b"".join(restore)
 
 
-def leave_trap(leave: bytes, dump: bytes) -> bytes:
-    """The text of the EXIT trap that writes `dump` by the file `leave`."""
-    return _LEAVE % (quoted(leave), quoted(dump))
+def leave_trap(files: Files) -> bytes:
+    """The text of the EXIT trap that writes the dump by the leave file."""
+    return _LEAVE % (quoted(files.leave), quoted(files.dump))
 
 
 def _last_words(state: ShellState, command: str) -> bytes:
@@ -176,7 +234,7 @@ def _last_words(state: ShellState, command: str) -> bytes:
     words = [b"{\n", b"" if fires else traps, _set_options(state.options), last]
     # `$?` is restored only for a command that looks at it: bash reports some syntax errors with
     # the status it had before.
-    dies_of_status = b"set -o errexit\n" in state.options
+    dies_of_status = b"errexit" in state.options
     if _READS_STATUS.search(command) and not (state.status and dies_of_status) and not fires:
         codes = state.pipe if "PIPESTATUS" in command else ()
         if state.status or any(codes):
@@ -186,28 +244,32 @@ def _last_words(state: ShellState, command: str) -> bytes:
     return b"".join(words)
 
 
-def _resource_limits(printed: tuple[bytes, bytes]) -> bytes:
-    """`ulimit` commands; setting a limit to what it is does no harm."""
-    lines = []
-    for kind, text in zip((b"-S", b"-H"), printed, strict=True):
-        lines += [
-            b"\\builtin ulimit " + kind + b" -" + letter + b" " + value + b"\n"
-            for letter, value in _LIMIT.findall(text)
-            if letter != b"p"
-        ]
+def _shopts(state: ShellState) -> bytes:
+    """`shopt` commands for options that differ from a fresh shell's.
+
+    The first shell notes what it starts with. Aliases are expanded from the last line on.
+    """
+    if state.shopts is None or state.fresh is None:
+        return _NOTE_FRESH
+    lines = [
+        b"\\builtin shopt " + flag + b" " + b" ".join(sorted(names)) + b"\n"
+        for flag, names in (
+            (b"-s", state.shopts - state.fresh.shopts - {_ALIASES}),
+            (b"-u", state.fresh.shopts - state.shopts),
+        )
+        if names
+    ]
     return b"".join(lines)
 
 
-def _set_options(printed: bytes) -> bytes:
+def _set_options(on: frozenset[bytes]) -> bytes:
     """`set` commands for options that differ from a fresh shell's; tracing comes last."""
-    changed = []
-    for sign, name in _OPTION.findall(printed):
-        if name not in _OPTIONS_NOT_CARRIED and (sign == b"-") != (name in _OPTIONS_ON_AT_START):
-            changed.append(
-                (name in (b"xtrace", b"verbose"), b"\\builtin set " + sign + b"o " + name)
-            )
-    changed.sort()
-    return b"; ".join(line for _late, line in changed) + b"\n" if changed else b""
+    changed = [(b"-o", name) for name in on - _OPTIONS_ON_AT_START]
+    changed += [(b"+o", name) for name in _OPTIONS_ON_AT_START - on]
+    changed = [item for item in changed if item[1] not in _OPTIONS_NOT_CARRIED]
+    changed.sort(key=lambda item: (item[1] in (b"xtrace", b"verbose"), item[1]))
+    lines = [b"\\builtin set " + sign + b" " + name for sign, name in changed]
+    return b"; ".join(lines) + b"\n" if lines else b""
 
 
 def without_dump(state: ShellState, status: int, folder: str) -> ShellState:

@@ -10,6 +10,7 @@ import termios
 import threading
 import time
 
+from kogniterm.execution.descriptors import Farewell
 from kogniterm.execution.feed import LiveFeed
 from kogniterm.execution.interactive import SIZE_LOOK, HandOver, ModeTracker, needs_person
 from kogniterm.execution.keys import KeySequence, Outgoing
@@ -44,10 +45,11 @@ _SHOWN = 8 << 10
 class RunningCommand:
     """Drives one command in the caller's thread; `stop`, `detach` and `send` come from others."""
 
-    def __init__(self, launched: Launched, keeper: OutputKeeper) -> None:
+    def __init__(self, launched: Launched, keeper: OutputKeeper, farewell: Farewell) -> None:
         self.leader = launched.leader
         self.master = launched.master
         self.reports = Reports(launched.reports)
+        self._farewell = farewell
         self.keeper = keeper
         self.outgoing = Outgoing(launched.master)
         self.started = time.monotonic()
@@ -106,6 +108,7 @@ class RunningCommand:
         self._poll.register(self._wake_read, select.POLLIN)
         self._poll.register(self.reports.fd, select.POLLIN)
         self._poll.register(self.master, select.POLLIN)
+        self._poll.register(self._farewell.asked, select.POLLIN)
         watch = Watch(self.leader, self.master, company.sink)
         try:
             if company.terminal is not None and company.at_once:
@@ -190,6 +193,8 @@ class RunningCommand:
                     os.read(fd, 4096)
             elif fd == self.reports.fd:
                 self.reports.read()
+            elif fd == self._farewell.asked:
+                self.notes += self._farewell.answer(self.leader, self.master)
             elif fd == self.master:
                 if event & select.POLLOUT:
                     self.outgoing.flush()

@@ -196,6 +196,24 @@ def job_prelude(jobs: tuple[CarriedJob, ...]) -> bytes:
     }
 
 
+_SEEDS = re.compile(r"(?:^|[\s;&|({])RANDOM=")
+_NAMED_AFTER_SHELL = re.compile(r"[\w./-](?:\$\$|\$\{\$\})(?![\w({])")
+
+
+def not_carried(command: str) -> list[str]:
+    """What of `command` no later one can go on with, in sentences; most often nothing."""
+    notes = []
+    if _SEEDS.search(command):
+        notes.append("The sequence of random numbers that RANDOM=… starts ends with this command.")
+    words = command.split() if "$$" in command or "${$}" in command else ()
+    if any(
+        _NAMED_AFTER_SHELL.search(word) and "=" not in word and "/proc/$" not in word
+        for word in words
+    ):
+        notes.append("$$ is another number in every command: keep a name made of it in a variable.")
+    return notes
+
+
 _PIECE = re.compile(
     r"""(?P<plain>\\. | '[^']*' | \$'(?:[^'\\]|\\.)*' | (?<![^\s;&|(])\#[^\n]* | <<<)
     | (?P<here><<-?[ \t]*(?P<end>(?:\\.|'[^']*'|"[^"]*"|[^\s;&|()<>'"\\])+))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,14 +13,17 @@ from typing import Literal
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import carry, continuity, leave
 from kogniterm.execution.command import RunningCommand
+from kogniterm.execution.descriptors import Descriptors, Farewell
 from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
 from kogniterm.execution.feed import LiveFeed
 from kogniterm.execution.jobs import JobTable
 from kogniterm.execution.keys import KeySequence, as_keystrokes
-from kogniterm.execution.launcher import Launcher
+from kogniterm.execution.launcher import Launched, Launcher, Order, refusal
 from kogniterm.execution.output import OutputKeeper, OutputLimits
+from kogniterm.execution.private import PrivateFolder
 from kogniterm.execution.processes import end_tree
 from kogniterm.execution.results import command_result, exit_code
+from kogniterm.execution.standby import CANNOT_START
 from kogniterm.execution.terms import Company, Ending, RunLimits
 from kogniterm.execution.wrapper import Wrapper
 from kogniterm.protocols import OutputSink, Terminal
@@ -36,6 +36,14 @@ INPUT_WAIT = 30.0
 _LONGEST_ARGUMENT = 120 << 10
 """A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
 _SHELL = "/bin/bash"
+_NOT_LEFT = (
+    "The shell was replaced (exec) or its exit trap taken: what this command changed in "
+    "variables or folder is not carried over."
+)
+_LEFT_IN_PART = (
+    "The shell could not write down its state (is the disk full?): what this command changed in "
+    "variables or folder is not carried over."
+)
 
 
 class CommandExecutor:
@@ -71,20 +79,16 @@ class CommandExecutor:
         self._input_wait = input_wait
         self._limits = limits or OutputLimits()
         self.sandbox = sandbox
-        self._private = Path(tempfile.mkdtemp(prefix="kogniterm-"))
-        self._leave = self._private / "leave"
-        self._leave.write_bytes(leave.LEAVE_SCRIPT)
-        self._statuses = self._private / "statuses"
-        self._statuses.mkdir()
-        os.mkfifo(self._statuses / "never", 0o600)
-        self._outputs = (outputs or self._private / "outputs") / _stamp()
+        self._private = PrivateFolder()
+        self._descriptors = Descriptors()
+        self._outputs = (outputs or self._private.path / "outputs") / _stamp()
         self._number = 1
         self._jobs = JobTable(self._limits, (ROWS, COLUMNS))
         self._turn = threading.Lock()
         self._guard = threading.Lock()
         self._current: RunningCommand | None = None
         self._closed = False
-        self._launcher = Launcher()
+        self._launcher = Launcher(self._private.path, self._private.held)
         self._launcher.start()
 
     # --- running --------------------------------------------------------------------------
@@ -102,7 +106,7 @@ class CommandExecutor:
     @property
     def state_folder(self) -> str:
         """Where shells leave their state; a sandbox must leave it writable."""
-        return str(self._private)
+        return str(self._private.path)
 
     def run(
         self,
@@ -157,15 +161,17 @@ class CommandExecutor:
         self._number += 1
         folder, notes = self._folder(cwd)
         overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, company)}
-        dump = self._private / f"left-{number}"
-        request = self._request(command, number, folder, overlay, dump, company)
+        order = self._order(command, number, folder, overlay, company)
+        farewell = Farewell(self._private, self._descriptors, wrapped=order.wrapped)
         self._outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
         keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
         with self._guard:  # an order given from its first moment on reaches the command
-            running = RunningCommand(self._launcher.launch(request), keeper)
+            launched = self._launcher.launch(order)
+            running = RunningCommand(launched, keeper, farewell)
             self._current = running
         try:
             ending = running.run(limits, company)
+            self._refuse(launched, ending)
         except BaseException:
             # An interrupt or a failing sink must not leave the command behind.
             end_tree(running.leader)
@@ -175,16 +181,21 @@ class CommandExecutor:
             with self._guard:
                 self._current = None
             keeper.close()
+            launched.let_go()
+            farewell.forget()
         duration = time.monotonic() - running.started
         if ending.left_running:
             self._jobs.adopt(command, running, path, detached=ending.ended == "detached")
             self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
         else:
             running.close()
-        notes += running.notes
-        self._carry(dump, number, overlay, ending, notes, folder)
+        notes += running.notes + continuity.not_carried(command)
+        if not self._carry(number, overlay, ending, notes, folder):
+            notes += self._descriptors.lost()
+        elif not (order.wrapped or farewell.taken):
+            self._descriptors.close()  # the shell had none any more
         # `set -v` makes bash print even the text of a trap.
-        ours = carry.decode(carry.leave_trap(os.fsencode(self._leave), os.fsencode(dump)))
+        ours = carry.decode(carry.leave_trap(self._private.files(number)))
         return command_result(
             command,
             ending,
@@ -195,6 +206,14 @@ class CommandExecutor:
             notes=notes,
             hidden=ours,
         )
+
+    @staticmethod
+    def _refuse(launched: Launched, ending: Ending) -> None:
+        """Raise ExecutionError when there was no shell at all."""
+        if ending.status is not None and exit_code(ending.status) == CANNOT_START:
+            refused = refusal(launched)
+            if refused is not None:
+                raise refused
 
     def _extra(self, env: Mapping[str, str], company: Company) -> Iterable[tuple[str, str]]:
         """Variables for one command alone."""
@@ -211,77 +230,75 @@ class CommandExecutor:
         notes = [] if found == folder else [f"{folder} no longer exists; started in {found}."]
         return str(found), notes
 
-    def _request(
+    def _order(
         self,
         command: str,
         number: int,
         folder: str,
         overlay: Mapping[bytes, bytes],
-        dump: Path,
         company: Company,
-    ) -> dict[str, object]:
-        enter = self._private / f"enter-{number}"
-        restore = self._private / f"restore-{number}"
-        files = carry.Files(*map(os.fsencode, (self._leave, restore, dump, self._statuses)))
-        script, restored = carry.enter_scripts(self._state, command, files, overlay)
-        enter.write_bytes(script)
-        restore.write_bytes(restored)
+    ) -> Order:
+        private, files = self._private, self._private.files(number)
+        # A sandbox's own programs must not run with what a command has exported.
+        variables = {**self._state.variables, **overlay}
+        inherited = {} if self.sandbox is not None else carry.inheritable(variables)
+        enter, restore = carry.enter_scripts(self._state, command, files, overlay, inherited)
+        private.write("restore", number, restore)
         command = continuity.expand_last_background(command, self._state.background)
         argv = [self._shell, "--norc", "--noprofile", "-c", "--", command]
         if len(carry.encode(command)) > _LONGEST_ARGUMENT:
-            text = self._private / f"command-{number}"
-            text.write_bytes(carry.encode(command))
-            argv[3:] = ["--", str(text)]
-        environment = {**self._other_env, "BASH_ENV": str(enter), "PWD": folder}
+            argv[3:] = ["--", private.write("command", number, carry.encode(command))]
+        environment = {
+            **self._other_env,
+            **{carry.decode(name): carry.decode(value) for name, value in inherited.items()},
+            "BASH_ENV": private.write("enter", number, enter),
+            "PWD": folder,
+        }
         terminal = company.terminal
         rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
         plain = argv
         if self.sandbox is not None:
-            argv = self.sandbox.wrap(plain, cwd=folder, state_folder=str(self._private))
-        return {
-            "argv": argv,
-            "env": environment,
-            "cwd": folder,
-            "rows": rows,
-            "columns": columns,
-            "output_processing": company.at_once,
-            "outside": argv != plain,
-            "statuses": str(self._statuses),
-        }
+            argv = self.sandbox.wrap(plain, cwd=folder, state_folder=self.state_folder)
+        return Order(
+            argv,
+            environment,
+            folder,
+            rows=rows,
+            columns=columns,
+            newlines=company.at_once,
+            descriptors=self._descriptors,
+            wrapped=argv != plain,
+        )
 
     def _carry(
         self,
-        dump: Path,
         number: int,
         overlay: Mapping[bytes, bytes],
         ending: Ending,
         notes: list[str],
         folder: str,
-    ) -> None:
-        """Take over what the command's shell left; without that, keep the last good state."""
-        try:
-            state = leave.read_dump(dump.read_bytes(), self._state, overlay)
-        except OSError:
-            state = None
+    ) -> bool:
+        """Take over what the command's shell left; without that, keep the last good state.
+
+        Returns whether it left anything.
+        """
+        dump = self._private.left(number)
+        state = None if dump is None else leave.read_dump(dump, self._state, overlay)
         if state is None:
             status = 0 if ending.status is None else exit_code(ending.status)
-            state = carry.without_dump(self._state, status, folder)
+            self._state = carry.without_dump(self._state, status, folder)
             if ending.ended == "exited":
-                notes.append(
-                    "The shell was replaced (exec) or its exit trap taken: what this command "
-                    "changed in variables or folder is not carried over."
-                )
+                notes.append(_NOT_LEFT if dump is None else _LEFT_IN_PART)
         else:
             if state.ended is not None:
                 pid, code = state.ended
-                (self._statuses / str(pid)).write_text(f"{code}\n")
+                (self._private.statuses / str(pid)).write_text(f"{code}\n")
             for key in state.overridden:
                 self._overlay.pop(carry.decode(key), None)
-        self._state = state
+            self._state = state
         if not ending.left_running:
-            for name in ("left", "enter", "restore", "command"):
-                with contextlib.suppress(OSError):
-                    (self._private / f"{name}-{number}").unlink()
+            self._private.tidy(number)
+        return state is not None
 
     # --- control from other threads -------------------------------------------------------
 
@@ -347,8 +364,8 @@ class CommandExecutor:
                 return
             self._closed = True
             self._launcher.close()
-            if not self._jobs.close():
-                shutil.rmtree(self._private, ignore_errors=True)
+            self._descriptors.close()
+            self._private.close(keep=self._jobs.close())
 
     def __enter__(self) -> CommandExecutor:
         return self

@@ -5,42 +5,90 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import ExecutionError
-from kogniterm.execution import wire
+from kogniterm.execution import pty, standby, wire
+from kogniterm.execution.descriptors import Descriptors
 
 _BOOT = (
-    "import sys; sys.path.extend(sys.argv[3:]); "
-    "from kogniterm.execution.supervisor import main; main(int(sys.argv[1]), int(sys.argv[2]))"
+    "import sys; sys.path.extend(sys.argv[4:]); "
+    "from kogniterm.execution.supervisor import main; "
+    "main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])"
 )
 _GOODBYE = 3.0
 """Seconds a supervisor gets to end its trees before it is killed."""
 _STANDARD_ERROR = 2
+_ATTEMPTS = 3
+"""How many leaders that stood by may be found dead, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to run: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
+
+    With `newlines` the terminal translates them. `descriptors` are what the shell is to have
+    open beside its terminal. With `wrapped`, `argv` is a sandbox, which cannot be made ahead of
+    need and is given no descriptors.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    rows: int
+    columns: int
+    newlines: bool
+    descriptors: Descriptors
+    wrapped: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A started command: its leader's pid, its terminal's master, the pipe of the reports."""
+    """A started command: its leader's pid, its terminal's master, the pipe of the reports.
+
+    `channel` leads to what was to become the shell, and tells why it did not.
+    """
 
     leader: int
     master: int
     reports: int
+    channel: socket.socket | None = None
+
+    def close(self) -> None:
+        """Release the descriptors."""
+        os.close(self.master)
+        os.close(self.reports)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the channel; nothing is told through it any more."""
+        if self.channel is not None:
+            self.channel.close()
 
 
 class Launcher:
-    """Owns the supervisor process. Safe to use from several threads."""
+    """Owns the supervisor process. Safe to use from several threads.
 
-    def __init__(self) -> None:
+    `private` is the executor's own folder; `held` an open file in it that is locked as long as
+    either of the two processes lives.
+    """
+
+    def __init__(self, private: Path, held: int) -> None:
+        self._private = private
+        self._held = held
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._ready: Launched | None = None
+        self._coming = False
         self._keeps_jobs = False
 
     def start(self) -> None:
@@ -52,12 +100,12 @@ class Launcher:
         if self._channel is not None and self._process is not None:
             if self._process.poll() is None:
                 return self._channel
-            self._channel.close()
+            self._forget()
         ours, theirs = _channel()
         try:
             self._process = subprocess.Popen(
                 self._argv(theirs.fileno()),
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), self._held),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -72,10 +120,19 @@ class Launcher:
         finally:
             theirs.close()
         self._channel = ours
+        self._coming = True
         return ours
 
-    @staticmethod
-    def _argv(channel: int) -> list[str]:
+    def _forget(self) -> None:
+        """Let go of a supervisor that is gone, and of what it had ready."""
+        if self._channel is not None:
+            self._channel.close()
+        if self._ready is not None:
+            self._ready.close()
+        self._channel = self._ready = None
+        self._coming = False
+
+    def _argv(self, channel: int) -> list[str]:
         from importlib.util import find_spec
 
         roots = [str(Path(__file__).resolve().parents[2])]
@@ -84,35 +141,107 @@ class Launcher:
             raise ExecutionError("The package ptyprocess is not installed; reinstall kogniterm.")
         roots.append(str(Path(spec.origin).resolve().parents[1]))
         options = ["-I", "-S", "-X", "utf8", "-c", _BOOT]
-        return [sys.executable, *options, str(channel), str(os.getpid()), *roots]
+        ours = [str(channel), str(os.getpid()), str(self._private)]
+        return [sys.executable, *options, *ours, *roots]
 
-    def launch(self, request: dict[str, Any]) -> Launched:
-        """Start a command as `pty.SpawnRequest` describes; raises ExecutionError."""
-        reports, report = os.pipe()
+    def launch(self, order: Order) -> Launched:
+        """Start a command; raises ExecutionError.
+
+        That the program cannot be executed shows only later: see `refusal`.
+        """
         try:
             with self._lock:
-                channel = self._start()
-                wire.send(channel, {"op": "spawn", **request}, (report,))
-                received = wire.receive(channel)
+                return self._wrapped(order) if order.wrapped else self._give(order)
         except OSError as error:
-            os.close(reports)
             raise ExecutionError(
                 "The supervisor of commands is gone: {reason}.", reason=error
             ) from error
-        finally:
-            os.close(report)
+
+    def _give(self, order: Order) -> Launched:
+        """Let what stands by become the command's shell."""
+        for _ in range(_ATTEMPTS):
+            ready = self._take()
+            try:
+                channel = _whole(ready)
+                pty.set_size(ready.master, order.rows, order.columns)
+                if order.newlines:
+                    pty.set_output_processing(ready.master, on=True)
+                _give_descriptors(channel, order.descriptors)
+                wire.send(channel, {"argv": order.argv, "env": order.env, "cwd": order.cwd})
+            except (OSError, termios.error):
+                ready.close()  # somebody ended it: the next one
+            else:
+                return ready
+            finally:
+                self._ask_for_next()
+        raise ExecutionError("The supervisor of commands ended unexpectedly.")
+
+    def _take(self) -> Launched:
+        """What stands by; waits for it."""
+        channel = self._start()
+        if self._ready is None and not self._coming:
+            self._ask_for_next()
+        while self._ready is None:
+            self._receive(channel)
+        ready, self._ready = self._ready, None
+        return ready
+
+    def _ask_for_next(self) -> None:
+        if self._channel is not None:
+            with contextlib.suppress(OSError):
+                wire.send(self._channel, {"op": "next"})
+                self._coming = True
+
+    def _receive(self, channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
+        """The next message; what stands by is put aside."""
+        received = wire.receive(channel)
         if received is None:
-            os.close(reports)
+            self._forget()
             raise ExecutionError("The supervisor of commands ended unexpectedly.")
         message, fds = received
-        if message["op"] != "spawned":
+        if message["op"] == "ready":
+            self._coming = False
+            os.set_blocking(fds[1], False)
+            self._ready = Launched(message["leader"], fds[0], fds[1], socket.socket(fileno=fds[2]))
+        elif message["op"] == "failed":
+            self._coming = False
+            raise _not_started(message["error"])
+        return message, fds
+
+    def _wrapped(self, order: Order) -> Launched:
+        """Start a command in a sandbox."""
+        reports, report = os.pipe()
+        try:
+            channel = self._start()
+            request = {
+                "op": "spawn",
+                "argv": order.argv,
+                "env": order.env,
+                "cwd": order.cwd,
+                "rows": order.rows,
+                "columns": order.columns,
+                "output_processing": order.newlines,
+                "statuses": str(self._private / standby.STATUSES),
+            }
+            wire.send(channel, request, (report,))
+            message, fds = self._answer(channel, "spawned", "refused")
+            if message["op"] == "refused":
+                raise _not_started(message["error"])
+        except BaseException:
             os.close(reports)
-            raise ExecutionError(
-                "The command could not be started: {reason}.", reason=message["error"]
-            )
+            raise
+        finally:
+            os.close(report)
         os.set_blocking(fds[0], False)
         os.set_blocking(reports, False)
         return Launched(message["leader"], fds[0], reports)
+
+    def _answer(self, channel: socket.socket, *kinds: str) -> tuple[dict[str, Any], list[int]]:
+        """Wait for a message of one of `kinds`."""
+        while True:
+            message, fds = self._receive(channel)
+            if message["op"] in kinds:
+                return message, fds
 
     def adopt(self, leader: int, master: int, path: str, room: int) -> None:
         """Let the supervisor drain the terminal into `path`, at most `room` bytes more."""
@@ -127,9 +256,9 @@ class Launcher:
         """Wait until what jobs have written so far is in their files."""
         with self._lock:
             if self._channel is not None:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, ExecutionError):
                     wire.send(self._channel, {"op": "sync"})
-                    wire.receive(self._channel)
+                    self._answer(self._channel, "synced")
 
     def _tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with self._lock:
@@ -140,10 +269,11 @@ class Launcher:
     def close(self) -> None:
         """Let the supervisor end every tree but the kept ones; waits until it has."""
         with self._lock:
-            channel, process = self._channel, self._process
-            self._channel = self._process = None
-        if channel is not None:
-            channel.close()
+            process, self._process = self._process, None
+            if self._channel is not None:
+                with contextlib.suppress(OSError):
+                    wire.send(self._channel, {"op": "close"})
+            self._forget()
         if process is None:
             return
         if self._keeps_jobs:
@@ -155,6 +285,44 @@ class Launcher:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def refusal(launched: Launched) -> ExecutionError | None:
+    """Why the program could not be executed, once the command has ended; None when it was."""
+    if launched.channel is None:
+        return None
+    reason = standby.complaint(launched.channel)
+    return _not_started(reason) if reason else None
+
+
+def _not_started(reason: str) -> ExecutionError:
+    return ExecutionError("The command could not be started: {reason}.", reason=reason)
+
+
+def _give_descriptors(channel: socket.socket, descriptors: Descriptors) -> None:
+    """Send what is open to the shell-to-be and close it here, before it is told to go on.
+
+    The shell has it alone then: what it closes is closed, and its locks are let go.
+    """
+    if not descriptors.open:
+        return
+    carried = {n: fd for n, fd in descriptors.open.items() if fd is not None}
+    terminals = [n for n, fd in descriptors.open.items() if fd is None]
+    numbers = {"numbers": list(carried), "terminals": terminals}
+    wire.send(channel, numbers, tuple(carried.values()))
+    descriptors.given()
+
+
+def _whole(ready: Launched) -> socket.socket:
+    """Its channel; OSError when a process is gone: neither says anything before its order."""
+    poll = select.poll()
+    if ready.channel is None:
+        raise ConnectionResetError
+    for fd in (ready.channel.fileno(), ready.reports):
+        poll.register(fd, select.POLLIN)
+    if poll.poll(0):
+        raise ConnectionResetError
+    return ready.channel
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:

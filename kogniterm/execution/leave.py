@@ -7,21 +7,20 @@ import time
 from collections.abc import Mapping
 
 from kogniterm.execution import continuity
-from kogniterm.execution.carry import ShellState, decode
+from kogniterm.execution.carry import Fresh, ShellState, decode, quoted
 
-LEAVE_SCRIPT = rb"""__kt_flags=$-
-\builtin set +eux
+_SCRIPT = rb"""__kt_flags=$-
+\builtin set +euxf
+\builtin mapfile -d '' -t __kt_limits </proc/self/limits
 \builtin printf '\0begin\0%s\0%s\0%s\0%s\0%s\0%s\0' "$__kt_status" "$__kt_pipe" \
   "$__kt_flags" "$__kt_last" "$PWD" "$SECONDS"
 \builtin umask; \builtin printf '\0'
-\builtin ulimit -Sa; \builtin printf '\0'; \builtin ulimit -Ha; \builtin printf '\0'
-\builtin shopt -p; \builtin printf '\0'
-\builtin set +o; \builtin printf '\0'
 \builtin declare -f; \builtin printf '\0'
 \builtin declare -F; \builtin printf '\0'
 \builtin declare -p; \builtin printf '\0'
 \builtin alias -p; \builtin printf '\0'
 \builtin trap -p; \builtin printf '\0'
+\builtin enable -n; \builtin printf '\0'
 if [[ ${#FUNCNAME[@]} -gt 1 ]]; then
   \builtin printf 'inside\0'; \builtin local -p
 else
@@ -42,23 +41,42 @@ fi
 if [[ -n $! && ! -d /proc/$! ]]; then \builtin wait "$!"; \builtin printf %s $?; fi
 \builtin printf '\0'
 \builtin jobs -l; \builtin printf '\0end\0'
+__kt_fds=(/proc/$$/fd/*)
+if [[ ${#__kt_fds[@]} -ne 6 || ! -t 0 || ! -t 10 || ! -t 11 ]]; then
+  \builtin printf '%d\n' $$ 1<>ASK; \builtin read -r -t 5 __kt_fds <>ANSWER
+fi
 if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
 if [[ $__kt_flags == *e* ]]; then \builtin set -e; fi
+if [[ $__kt_flags == *f* ]]; then \builtin set -f; fi
 if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
 \builtin return "$__kt_status"
 """
 
+# The shell has open what every one has: its terminal on 0, what its own trap stands in for (10 and
+# 11, the terminal too), the trap's 1 and 2, and the folder of descriptors itself. When there is
+# more, or one of them leads elsewhere, it asks for what it has to be taken over, and waits.
+
+
+def script(folder: bytes) -> bytes:
+    """The leave file of the executor whose folder is `folder`."""
+    names = ((b"ASK", folder + b"/ask"), (b"ANSWER", folder + b"/answer"))
+    text = _SCRIPT
+    for name, path in names:
+        text = text.replace(name, quoted(path))
+    return text
+
+
 _FIELDS = (
-    *("status", "pipe", "letters", "last", "cwd", "seconds", "umask", "soft", "hard"),
-    *("shopts", "options"),
-    *("functions", "flags", "variables", "aliases", "traps", "positional", "local", "folders"),
+    *("status", "pipe", "letters", "last", "cwd", "seconds", "umask"),
+    *("functions", "flags", "variables", "aliases", "traps", "disabled"),
+    *("positional", "local", "folders"),
     *("exit_action", "children", "background", "ended", "jobs"),
 )
 """What the leave file writes, in its order, each ended by a NUL."""
 
-_VALUE = rb"""(?:"(?:[^"\\]|\\.)*+"|\$?'(?:[^'\\]|\\.)*+'|\\.|[^"'\\\n])*+"""
+_VALUE = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|\$?'[^'\\]*+(?:\\.[^'\\]*+)*+'|\\.|[^"'\\\n]++)*+"""
 _VARIABLE = re.compile(
-    rb"declare (-\S+) ([A-Za-z_][A-Za-z0-9_]*)(?:=" + _VALUE + rb")?\n", re.DOTALL
+    rb"declare (-\S+) ([A-Za-z_][A-Za-z0-9_]*)(?:=(" + _VALUE + rb"))?\n", re.DOTALL
 )
 _FUNCTION_FLAGS = re.compile(rb"declare (-f\w*) (.+)\n")
 _TRAP = re.compile(rb"trap -- ('(?:[^']|'\\'')*+') (\S+)\n")
@@ -68,10 +86,10 @@ _KEPT_BY_BASH = frozenset(
     BASH_ENV BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_SOURCE
     BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS COMP_CWORD COMP_KEY COMP_LINE
     COMP_POINT COMP_TYPE DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD HOSTTYPE
-    LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID _
-    __kt_status __kt_pipe __kt_flags __kt_last __kt_exit __kt_before __kt_fire
-    __kt_action""".split()
+    LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID
+    _""".split()
 )
+_OURS_ALONE = b"__kt_"
 _MOST_CHILDREN = 64
 _NO_CHILD = 127
 _SIZE_NAMES = frozenset({b"LINES", b"COLUMNS"})
@@ -89,22 +107,28 @@ def read_dump(
     if begin < 0 or len(parts) != len(_FIELDS) + 2 or parts[-2] != b"end":
         return None
     field = dict(zip(_FIELDS, parts, strict=False))
-    table = _variables(field["variables"])
-    if table is None:
+    declared = _variables(field["variables"])
+    if declared is None:
         return None
+    table, kept = declared
     inside = field["positional"] == b"inside"
-    hidden = _variables(field["local"]) if inside else {}
+    hidden = (_variables(field["local"]) or ({},))[0] if inside else {}
+    fresh = previous.fresh or Fresh(
+        _names(kept.get(b"__kt_fresh")), kept.get(b"__kt_fresh_limits", b"")
+    )
     background = field["background"]
     return ShellState(
-        variables=_restored(table, previous.variables, overlay, hidden or {}),
+        variables=_restored(table, previous.variables, overlay, hidden),
         functions=continuity.without_last_background(
             _without_ours(field["functions"]), previous.background
         ),
         function_flags=_function_flags(field["flags"]),
-        shell_options=field["shopts"],
-        options=_with_flags(field["options"], field["letters"]),
-        limits=(field["soft"], field["hard"]),
+        shopts=_names(kept.get(b"BASHOPTS")),
+        options=_options(kept, field["letters"]),
+        fresh=fresh,
+        limits=kept.get(b"__kt_limits", b""),
         aliases=field["aliases"],
+        disabled=field["disabled"],
         traps=continuity.without_last_background(
             _traps(dump[:begin]) + _traps(field["traps"]), previous.background
         ),
@@ -143,9 +167,13 @@ def _traps(printed: bytes) -> bytes:
     )
 
 
-def _variables(printed: bytes) -> dict[bytes, bytes] | None:
-    """Declarations by name; None when the text is not a row of declarations."""
+def _variables(printed: bytes) -> tuple[dict[bytes, bytes], dict[bytes, bytes]] | None:
+    """(declarations by name, values of bash's and our own variables as printed).
+
+    None when the text is not a row of declarations.
+    """
     table: dict[bytes, bytes] = {}
+    kept: dict[bytes, bytes] = {}
     position = 0
     while position < len(printed):
         match = _VARIABLE.match(printed, position)
@@ -153,10 +181,16 @@ def _variables(printed: bytes) -> dict[bytes, bytes] | None:
             return None
         position = match.end()
         name = match[2]
-        if name in _KEPT_BY_BASH or (name in _SIZE_NAMES and b"x" not in match[1]):
-            continue
-        table[name] = match[0]
-    return table
+        if name in _KEPT_BY_BASH or name.startswith(_OURS_ALONE):
+            kept[name] = match[3] or b""
+        elif name not in _SIZE_NAMES or b"x" in match[1]:
+            table[name] = match[0]
+    return table, kept
+
+
+def _names(value: bytes | None) -> frozenset[bytes]:
+    """The options in a list like that of SHELLOPTS, as printed."""
+    return frozenset((value or b"").strip(b'"').split(b":")) - {b""}
 
 
 _OURS = re.compile(
@@ -198,9 +232,7 @@ def _restored(
     return table
 
 
-def _with_flags(printed: bytes, letters: bytes) -> bytes:
-    """The options as printed, with those that were off while they were printed."""
-    for letter, name in ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace")):
-        if letter in letters:
-            printed = printed.replace(b"set +o " + name, b"set -o " + name)
-    return printed
+def _options(kept: Mapping[bytes, bytes], letters: bytes) -> frozenset[bytes]:
+    """The options that were on, those too that are off while the state is printed."""
+    pairs = ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace"), (b"f", b"noglob"))
+    return _names(kept.get(b"SHELLOPTS")) | {name for letter, name in pairs if letter in letters}

@@ -36,6 +36,7 @@ _IUTF8 = 0x4000
 _MOST_TYPED = 64 << 10
 SHELL_ENDED = "shell"
 CHILD_ENDED = "child"
+ALL_ENDED = "all"
 _MOST_NOTED = 256
 _LEADER_IGNORES = (
     signal.SIGHUP,
@@ -115,10 +116,9 @@ class SpawnRequest:
     """What to start: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
 
     `report` is the descriptor the leader writes its reports to; exit codes of orphans also go
-    into the folder `statuses`, a file each, where shells of later commands find them. With
-    `outside`, `argv` is a wrapper (a sandbox) that must not own the terminal: it runs in a
-    session without one, with the terminal as its standard streams; a `setsid -c` inside takes
-    the terminal for the shell.
+    into the folder `statuses`, a file each, where shells of later commands find them. `argv` is
+    a wrapper (a sandbox) that must not own the terminal: it runs in a session without one, with
+    the terminal as its standard streams; a `setsid -c` inside takes the terminal for the shell.
     """
 
     def __init__(
@@ -130,7 +130,6 @@ class SpawnRequest:
         rows: int,
         columns: int,
         output_processing: bool,
-        outside: bool,
         report: int,
         statuses: str = "",
     ) -> None:
@@ -140,7 +139,6 @@ class SpawnRequest:
         self.rows = rows
         self.columns = columns
         self.output_processing = output_processing
-        self.outside = outside
         self.report = report
         self.statuses = statuses
 
@@ -212,8 +210,7 @@ def _split(request: SpawnRequest) -> None:
     except termios.error as error:
         raise OSError(*error.args) from error
     become_leader()
-    if request.outside:
-        fcntl.ioctl(0, termios.TIOCNOTTY)
+    fcntl.ioctl(0, termios.TIOCNOTTY)
     shell = os.fork()
     if shell:
         try:
@@ -221,8 +218,6 @@ def _split(request: SpawnRequest) -> None:
         finally:
             os._exit(1)
     os.setpgid(0, 0)
-    if not request.outside:
-        os.tcsetpgrp(0, os.getpid())
     default_signals()
 
 
@@ -248,35 +243,68 @@ def default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def die_with(leader: int) -> None:
+    """End when the process `leader`, this one's parent, does."""
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != leader:
+        os._exit(1)
+
+
+def live_on() -> None:
+    """Take `die_with` back: a shell may outlive its leader as in any terminal."""
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_PDEATHSIG, 0)
+
+
 def lead(shell: int, report: int, statuses: str) -> NoReturn:
     """Reap everything below the leader and report it; exits when nothing is left."""
     noted = 0
     close_all_but(0, report)
     os.chdir("/")
-    while True:
-        try:
-            pid, status = os.waitpid(-1, 0)
-        except InterruptedError:
-            continue
-        except OSError as error:
+    ended = _ended(0)
+    while ended is not None:
+        if ended != shell and statuses and noted < _MOST_NOTED:
+            noted += 1
+            # Before it is reaped: who looks for its status finds that, or the process.
+            _note(f"{statuses}/{ended}", os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT))
+        pid, status = os.waitpid(ended, 0)
+        line = f"{SHELL_ENDED if pid == shell else CHILD_ENDED} {pid} {status}\n"
+        ended = _ended(os.WNOHANG)
+        if ended is None:
             # The end of a session leader hangs its terminal up, and with it goes what was typed
             # ahead. Giving the terminal up before keeps it.
             with contextlib.suppress(OSError):
                 fcntl.ioctl(0, termios.TIOCNOTTY)
-            os._exit(0 if error.errno == errno.ECHILD else 1)
-        kind = SHELL_ENDED if pid == shell else CHILD_ENDED
-        if pid != shell and statuses and noted < _MOST_NOTED:
-            noted += 1
-            _note(f"{statuses}/{pid}", status)
+            line += f"{ALL_ENDED} 0 0\n"
         # Reports of orphans may be lost when nobody reads them; the shell's must not.
         os.set_blocking(report, pid == shell)
         with contextlib.suppress(OSError):
-            os.write(report, f"{kind} {pid} {status}\n".encode("ascii"))
+            os.write(report, line.encode("ascii"))
+        if ended == 0:
+            ended = _ended(0)
+    os._exit(0)
 
 
-def _note(path: str, status: int) -> None:
-    """Write a shell's view of `status` to `path`, whole or not at all."""
-    code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+def _ended(how: int) -> int | None:
+    """A child that has ended, not yet reaped; 0 when `how` forbids to wait, None without any."""
+    while True:
+        try:
+            child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | how)
+        except InterruptedError:
+            continue
+        except OSError as error:
+            if error.errno != errno.ECHILD:
+                os._exit(1)
+            return None
+        return child.si_pid if child is not None else 0
+
+
+def _note(path: str, child: os.waitid_result | None) -> None:
+    """Write a shell's view of how `child` ended to `path`, whole or not at all."""
+    if child is None:
+        return
+    code = child.si_status + (0 if child.si_code == os.CLD_EXITED else 128)
     with contextlib.suppress(OSError):
         file = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.write(file, b"%d\n" % code)

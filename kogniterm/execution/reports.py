@@ -7,7 +7,7 @@ import os
 import select
 import threading
 
-from kogniterm.execution.pty import SHELL_ENDED
+from kogniterm.execution.pty import ALL_ENDED, SHELL_ENDED
 
 
 class Reports:
@@ -40,7 +40,9 @@ class Reports:
             *lines, self._partial = (self._partial + data).split(b"\n")
             for line in lines:
                 kind, _pid, status = line.decode("ascii").split()
-                if kind == SHELL_ENDED:
+                if kind == ALL_ENDED:
+                    self.gone = True
+                elif kind == SHELL_ENDED:
                     self.status = int(status)
                 else:
                     self.last_child = int(status)

@@ -1,17 +1,17 @@
 """A session leader and its shell-to-be, forked ahead of need.
 
 Two forks of an interpreter and a new terminal are most of what a command costs. The supervisor
-makes them while a command runs or nothing does; the next command then only has to be executed.
-Both processes wait on a channel of their own and end when it closes, so that a supervisor which
-is killed leaves none of them behind.
+makes them while a command runs or nothing does, and hands the executor all there is to them: the
+terminal, the pipe of the reports, and the channel on which the shell-to-be waits for its order.
+The next command then takes one message. The shell-to-be ends when its channel closes, and both
+end with the supervisor, so that nothing is left of them when it is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-import select
-import signal
 import socket
 
 from kogniterm.execution import pty, wire
@@ -21,116 +21,99 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+STATUSES = "statuses"
+"""The folder in the executor's private one where exit codes of background processes are noted."""
 _LONGEST_ERROR = 4096
-_CANNOT_START = 71
-"""EX_OSERR of sysexits.h."""
+CANNOT_START = 71
+"""How the shell-to-be ends when it cannot become the shell: EX_OSERR of sysexits.h."""
 _SIZE = (24, 80)
 
 
 class Standby:
-    """What waits for one command. Use it once: `start` or `discard`."""
+    """What waits for one command, as the supervisor made it."""
 
-    def __init__(self) -> None:
+    def __init__(self, statuses: str) -> None:
         """Fork; raises OSError or pty.SpawnError."""
-        self._leader_channel, leader_end = socket.socketpair()
-        self._shell_channel, shell_end = socket.socketpair()
+        channel, theirs = socket.socketpair()
+        self.reports, report = os.pipe()
         try:
             self.leader, self.master = pty.open_terminal(
-                lambda: _stand_by(leader_end, shell_end),
-                (leader_end.fileno(), shell_end.fileno()),
-                _SIZE,
+                lambda: _stand_by(theirs, report, statuses), (theirs.fileno(), report), _SIZE
             )
         except (OSError, pty.SpawnError):
-            self._close()
+            channel.close()
+            os.close(self.reports)
             raise
         finally:
-            leader_end.close()
-            shell_end.close()
+            theirs.close()
+            os.close(report)
+        self.channel = channel.detach()
 
-    def start(self, request: pty.SpawnRequest) -> tuple[int, int]:
-        """Start the command; returns (the leader's pid, the terminal's master descriptor).
-
-        Raises pty.SpawnError when the program cannot be executed or the folder entered, and
-        OSError when the processes are gone; neither leaves anything behind.
-        """
-        order = {
-            "argv": request.argv,
-            "env": request.env,
-            "cwd": request.cwd,
-            "output_processing": request.output_processing,
-        }
-        try:
-            self._must_be_whole()
-            pty.set_size(self.master, request.rows, request.columns)
-            wire.send(self._leader_channel, {"statuses": request.statuses}, (request.report,))
-        except OSError:
-            self.discard()
-            raise
-        error = b""
-        # From here on the leader tells what becomes of the shell: it must not be started twice.
-        with contextlib.suppress(OSError):
-            wire.send(self._shell_channel, order)
-            # Execution closes the other end; an error is written to it.
-            error = self._shell_channel.recv(_LONGEST_ERROR)
-        self._close()
-        if error:
-            os.close(self.master)
-            raise pty.SpawnError(error.decode("utf-8", "replace"))
-        return self.leader, self.master
-
-    def _must_be_whole(self) -> None:
-        """Raise OSError when one of the two is gone; neither says anything before its order."""
-        if select.select([self._leader_channel, self._shell_channel], [], [], 0)[0]:
-            raise ConnectionResetError
-
-    def discard(self) -> None:
-        """End both processes and wait until they are gone."""
-        self._close()
-        os.close(self.master)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.leader, 0)
-
-    def _close(self) -> None:
-        self._leader_channel.close()
-        self._shell_channel.close()
+    def handed_on(self) -> None:
+        """Close what is the executor's alone from now on."""
+        os.close(self.channel)
+        os.close(self.reports)
 
 
-def _stand_by(leader_channel: socket.socket, shell_channel: socket.socket) -> NoReturn:
-    """In the session leader: fork the shell-to-be, then wait for the order. Never returns."""
+def complaint(channel: socket.socket) -> str:
+    """Why it could not become the shell; to be asked after it has ended with CANNOT_START."""
+    with contextlib.suppress(OSError):
+        channel.setblocking(False)
+        return channel.recv(_LONGEST_ERROR).decode("utf-8", "replace")
+    return ""
+
+
+def _stand_by(channel: socket.socket, report: int, statuses: str) -> NoReturn:
+    """In the session leader: fork the shell-to-be, then lead. Never returns."""
     try:
         pty.become_leader()
+        leader = os.getpid()
+        pty.set_output_processing(0, on=False)
         shell = os.fork()
         if shell:
-            pty.close_all_but(0, leader_channel.fileno())
-            _lead_when_ordered(leader_channel, shell)
+            pty.lead(shell, report, statuses)
+        pty.die_with(leader)
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
         pty.default_signals()
-        pty.close_all_but(0, 1, 2, shell_channel.fileno())
-        _execute_when_ordered(shell_channel)
+        pty.close_all_but(0, 1, 2, channel.fileno())
+        _execute_when_ordered(channel)
     finally:
-        os._exit(_CANNOT_START)
-
-
-def _lead_when_ordered(channel: socket.socket, shell: int) -> None:
-    received = wire.receive(channel)
-    if received is None:
-        os.kill(shell, signal.SIGKILL)
-        os.waitpid(shell, 0)
-        os._exit(0)
-    message, fds = received
-    pty.lead(shell, fds[0], message["statuses"])
+        os._exit(CANNOT_START)
 
 
 def _execute_when_ordered(channel: socket.socket) -> None:
-    received = wire.receive(channel)
-    if received is None:
-        return
-    order, _fds = received
+    """Become the shell of the next message: `argv` with `env` in `cwd`.
+
+    Before it there may be one with descriptors: `numbers` are what they are to be here,
+    `terminals` those that are to be the terminal.
+    """
     try:
-        if order["output_processing"] is False:
-            pty.set_output_processing(0, on=False)
-        os.chdir(order["cwd"])
-        os.execve(order["argv"][0], order["argv"], order["env"])
+        received = wire.receive(channel)
+        if received is not None and "numbers" in received[0]:
+            what, fds = received
+            channel = _place(channel, fds, what["numbers"], what["terminals"])
+            received = wire.receive(channel)
+        if received is None:
+            return
+        what, _fds = received
+        os.chdir(what["cwd"])
+        pty.live_on()
+        os.execve(what["argv"][0], what["argv"], what["env"])
     except (OSError, ValueError) as error:
         channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])
+
+
+def _place(
+    channel: socket.socket, fds: list[int], numbers: list[int], terminals: list[int]
+) -> socket.socket:
+    """Give the descriptors the numbers they had in the shell before; returns the channel, moved."""
+    above = max((*numbers, *terminals)) + 1
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in (channel.fileno(), *fds)]
+    for fd in (channel.detach(), *fds):
+        os.close(fd)
+    for fd, number in zip(moved[1:], numbers, strict=True):
+        os.dup2(fd, number)
+    for number in terminals:
+        os.dup2(0, number)
+    return socket.socket(fileno=moved[0])

@@ -6,10 +6,13 @@ with -9), ends every tree that was not kept on purpose. It is started as
 `python -I -S -c 'from kogniterm.execution.supervisor import main; …'` and imports the standard
 library and ptyprocess only.
 
-Requests (`wire` messages): `spawn` with one descriptor (the report pipe) is answered by
-`spawned` with the terminal's master, or by `failed`. `adopt` (drain this master into a file),
-`keep` (outlive the executor) have no answer; `sync` is answered by `synced` when everything
-written so far by adopted commands is in their files.
+Messages (`wire`): whenever a leader stands by, `ready` goes to the executor with the terminal's
+master, the pipe of the reports and the channel of the shell-to-be; `failed` when none could be
+made; `next` asks for the one after it. `spawn` with one descriptor (the report pipe) starts a
+command that cannot wait for its order (one in a sandbox) and is answered by `spawned` with the
+terminal's master, or by `refused`. `adopt` (drain this master into a file), `keep` (outlive the
+executor) and `close` (the executor ends, and removes its folder itself) have no answer; `sync`
+is answered by `synced` when everything written so far by adopted commands is in their files.
 """
 
 from __future__ import annotations
@@ -18,14 +21,13 @@ import contextlib
 import gc
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
 
 from kogniterm.execution import pty, wire
 from kogniterm.execution.processes import end_tree, process_state
-from kogniterm.execution.standby import Standby
+from kogniterm.execution.standby import STATUSES, Standby
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
@@ -86,15 +88,15 @@ class _Command:
 class Supervisor:
     """The loop: requests from `channel`, ends of leaders, output of adopted terminals."""
 
-    def __init__(self, channel: socket.socket, host: int) -> None:
+    def __init__(self, channel: socket.socket, host: int, private: str) -> None:
         self._channel = channel
         self._host = host
+        self._private = private
+        self._tidies = True
         self._commands: dict[int, _Command] = {}
         self._poll = select.poll()
         self._draining: dict[int, _Command] = {}
         self._orphaned = False
-        self._private = ""
-        self._standby: Standby | None = None
 
     def run(self) -> None:
         """Serve until the executor is gone and no kept job is left."""
@@ -115,7 +117,7 @@ class Supervisor:
                 elif fd == self._channel.fileno():
                     self._serve()
                 elif fd == host:
-                    self.end()
+                    self.host_left()
                 elif fd in self._draining and not self._draining[fd].drain():
                     self._stop_draining(fd)
             self._reap()
@@ -138,7 +140,7 @@ class Supervisor:
         except OSError:
             received = None
         if received is None:
-            self.end()
+            self.host_left()
             return
         message, fds = received
         match message["op"]:
@@ -149,6 +151,10 @@ class Supervisor:
             case "keep":
                 if message["leader"] in self._commands:
                     self._commands[message["leader"]].kept = True
+            case "next":
+                self._prepare()
+            case "close":
+                self._tidies = False
             case "sync":
                 self._reap()
                 for command in list(self._draining.values()):
@@ -163,36 +169,32 @@ class Supervisor:
             rows=message["rows"],
             columns=message["columns"],
             output_processing=message["output_processing"],
-            outside=message["outside"],
             report=report,
             statuses=message["statuses"],
         )
-        self._private = os.path.dirname(request.statuses)  # noqa: PTH120 - pathlib is slow to load
         try:
-            leader, master = self._start(request)
+            leader, master = pty.spawn(request)
         except (OSError, pty.SpawnError) as error:
-            self._answer({"op": "failed", "error": str(error)})
+            self._answer({"op": "refused", "error": str(error)})
             return
         finally:
             os.close(report)
         os.set_blocking(master, False)
         self._commands[leader] = _Command(leader, master)
         self._answer({"op": "spawned", "leader": leader}, (master,))
-        self._prepare()
-
-    def _start(self, request: pty.SpawnRequest) -> tuple[int, int]:
-        standby = None if request.outside else self._standby
-        if standby is not None:
-            self._standby = None
-            with contextlib.suppress(OSError):  # somebody ended it: start afresh
-                return standby.start(request)
-        return pty.spawn(request)
 
     def _prepare(self) -> None:
-        """Have a leader ready for the next command."""
-        if self._standby is None:
-            with contextlib.suppress(OSError, pty.SpawnError):
-                self._standby = Standby()
+        """Have a leader ready for the next command, and hand it to the executor."""
+        try:
+            standby = Standby(f"{self._private}/{STATUSES}")
+        except (OSError, pty.SpawnError) as error:
+            self._answer({"op": "failed", "error": str(error)})
+            return
+        os.set_blocking(standby.master, False)
+        self._commands[standby.leader] = _Command(standby.leader, standby.master)
+        fds = (standby.master, standby.reports, standby.channel)
+        self._answer({"op": "ready", "leader": standby.leader}, fds)
+        standby.handed_on()
 
     def _answer(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with contextlib.suppress(OSError):
@@ -243,22 +245,19 @@ class Supervisor:
         if self._orphaned:
             return
         self._orphaned = True
-        if self._standby is not None:
-            self._standby.discard()
-            self._standby = None
         with contextlib.suppress(KeyError, ValueError):
             self._poll.unregister(self._channel)
         for command in list(self._commands.values()):
             if not command.kept:
                 end_tree(command.leader)
                 signal_leader(command.leader)
-        self._tidy()
 
-    def _tidy(self) -> None:
-        """Remove the private folder of an executor whose process was killed."""
-        host = process_state(self._host)
-        host_gone = host is None or host.state in "ZX"
-        if self._private and host_gone and not any(c.kept for c in self._commands.values()):
+    def host_left(self) -> None:
+        """End; an executor that went without a word was killed: remove its folder."""
+        self.end()
+        if self._tidies and not any(c.kept for c in self._commands.values()):
+            import shutil  # is not worth carrying through every fork
+
             shutil.rmtree(self._private, ignore_errors=True)
 
 
@@ -268,8 +267,11 @@ def signal_leader(leader: int) -> None:
         os.kill(leader, signal.SIGKILL)
 
 
-def main(channel_fd: int, host: int) -> None:
-    """Run as the supervisor of the process `host`, which holds the other end of the channel."""
+def main(channel_fd: int, host: int, private: str) -> None:
+    """Run as the supervisor of the process `host`, which holds the other end of the channel.
+
+    `private` is the folder of its executor; it goes when the executor was killed.
+    """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the executor's thread may block some
@@ -279,14 +281,16 @@ def main(channel_fd: int, host: int) -> None:
     channel.set_inheritable(False)
     gc.disable()
     gc.freeze()  # forked leaders share these pages as long as nobody walks over them
-    supervisor = Supervisor(channel, host)
+    supervisor = Supervisor(channel, host, private)
 
     def finish(*_: object) -> None:
         sys.exit(0)
 
     signal.signal(signal.SIGTERM, finish)
     try:
-        if process_state(host) is not None:
+        if process_state(host) is None:
+            supervisor.host_left()
+        else:
             supervisor.run()
     finally:
         supervisor.end()

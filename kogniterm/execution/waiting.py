@@ -112,7 +112,7 @@ class Watch:
     def reads_terminal(self) -> bool:
         """Whether a foreground process is blocked reading the terminal at this moment."""
         group = _foreground(self._master)
-        terminal = _terminal_device(self._master)
+        terminal = terminal_device(self._master)
         return any(
             _reads(state.pid, terminal)
             for state in descendants(self._leader)
@@ -121,7 +121,7 @@ class Watch:
 
     def _diagnose(self, last_lines: Callable[[], str]) -> _Finding | None:
         group = _foreground(self._master)
-        terminal = _terminal_device(self._master)
+        terminal = terminal_device(self._master)
         echo, canonical = _modes(self._master)
         findings = []
         states = descendants(self._leader)
@@ -180,7 +180,7 @@ def _modes(master: int) -> tuple[bool, bool]:
     return bool(local & termios.ECHO), bool(local & termios.ICANON)
 
 
-def _terminal_device(master: int) -> int:
+def terminal_device(master: int) -> int:
     """The device number of the terminal's other end."""
     try:
         answer = fcntl.ioctl(master, _TIOCGPTN, bytes(4))

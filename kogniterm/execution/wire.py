@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LENGTH = 4
-_MAX_FDS = 8
+MOST_FDS = 253
+"""What the kernel lets one message carry (unix(7), SCM_MAX_FD)."""
 
 
 def send(channel: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
@@ -45,7 +46,7 @@ def _read(channel: socket.socket, size: int, fds: list[int]) -> bytes | None:
     parts: list[bytes] = []
     while size:
         data, ancillary, _flags, _address = channel.recvmsg(
-            min(size, 1 << 20), socket.CMSG_SPACE(_MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC
+            min(size, 1 << 20), socket.CMSG_SPACE(MOST_FDS * 4), socket.MSG_CMSG_CLOEXEC
         )
         for level, kind, payload in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

@@ -73,6 +73,13 @@ CASES = [
         ("(until [ -e go ]; do sleep 0.05; done; exit 5) &", ""),
         ("touch go; fg; echo $?", "5"),
     ]),
+    ("builtins that are switched off", [
+        ("enable -n test; type -t test", "file"), ("type -t test", "file"),
+        ("enable test", ""), ("type -t test", "builtin"),
+    ]),
+    ("limits", [
+        ("ulimit -Sn 60; ulimit -c 0", ""), ("ulimit -Sn; ulimit -Hc; ulimit -Sc", "60\n0\n0"),
+    ]),
     ("disown", [("nohup sleep 51 >/dev/null 2>&1 &", ""), ("disown && echo ok", "ok")]),
     ("wait for all, no IFS", [("IFS=; (exit 3) & sleep 0.2 &", ""), ("wait; echo $?", "0")]),
     ("statuses of a pipe", [("false | true | (exit 3)", ""), ('echo "${PIPESTATUS[@]}"', "1 0 3")]),
@@ -80,6 +87,12 @@ CASES = [
     ("groups of a match", [("[[ key=7 =~ (.*)=(.*) ]]", ""), ("echo ${BASH_REMATCH[2]}", "7")]),
     ("seconds go on", [("SECONDS=1000", ""), ("echo $((SECONDS / 100))", "10")]),
     ("debug trap", [("trap 'echo at 1' DEBUG", ""), ("true", "at 1"), ("trap - DEBUG", "at 1")]),
+    ("traps that functions inherit", [
+        ("set -o functrace; trap 'echo d' DEBUG", ""),
+        ("a=1", "d"),
+        ("trap - DEBUG; f() { :; }; trap 'echo r' RETURN", "d"),
+        ("f; echo $a", "r\n1"),
+    ]),
     ("no trap is listed that nobody set", [
         ("trap -p", ""),
         ("trap 'echo \"it'\\''s\"' USR1; trap", "trap -- 'echo \"it'\\''s\"' SIGUSR1"),

@@ -139,9 +139,9 @@ def test_a_folder_that_cannot_be_entered(executor: CommandExecutor, tmp_path: Pa
 
 
 def test_ended_jobs_hold_no_descriptors(executor: CommandExecutor) -> None:
-    executor.run("true")
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for number in range(3):
+    for number in range(4):
+        if number == 1:
+            before = len(list(Path("/proc/self/fd").iterdir()))
         job = executor.run(f"until test -e go{number}; do sleep 0.02; done &").jobs[-1]
         Path(executor.cwd, f"go{number}").touch()
         executor.wait_job(job.id, PATIENCE)

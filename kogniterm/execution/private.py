@@ -1,0 +1,149 @@
+"""The executor's own folder: what shells read and leave, and a lock that says it is in use.
+
+The folder goes with its executor. When that is killed the supervisor removes it, and when both
+are killed the next executor does: a folder whose lock nobody holds is nobody's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kogniterm.errors import ExecutionError, why
+from kogniterm.execution import leave
+from kogniterm.execution.carry import Files
+from kogniterm.execution.standby import STATUSES
+
+_PREFIX = "kogniterm-"
+_LOCK = "held"
+_OTHERS = ("/dev/shm", "/var/tmp")
+"""Where the folder is made when the usual place for temporary files cannot be written."""
+_PER_COMMAND = ("left", "enter", "restore", "command")
+
+
+class PrivateFolder:
+    """Makes the folder, names the files in it. Raises ExecutionError when none can be made."""
+
+    def __init__(self) -> None:
+        usual, *others = _places()
+        _sweep(usual)
+        reason: OSError | None = None
+        for place in (usual, *others):
+            try:
+                self.path, self.held = _make(place)
+            except OSError as error:
+                reason = reason or error
+            else:
+                break
+        else:
+            raise ExecutionError(
+                "No folder for temporary files can be written ({reason}); "
+                "make room in {folder} or set TMPDIR to another.",
+                reason="" if reason is None else why(reason),
+                folder=usual,
+            ) from reason
+        self.statuses = self.path / STATUSES
+        self.asked = _channel(self.path / "ask")
+        self.answers = _channel(self.path / "answer")
+
+    def files(self, number: int) -> Files:
+        """The files of command `number`."""
+        folder = os.fsencode(self.path)
+        return Files(
+            leave=folder + b"/leave",
+            restore=b"%s/restore-%d" % (folder, number),
+            dump=b"%s/left-%d" % (folder, number),
+            statuses=os.fsencode(self.statuses),
+        )
+
+    def write(self, name: str, number: int, data: bytes) -> str:
+        """Write a file of command `number`; returns its path. Raises ExecutionError."""
+        path = self.path / f"{name}-{number}"
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise ExecutionError(
+                "{path} cannot be written: {reason}.",
+                path=str(self.path),
+                reason=why(error),
+            ) from error
+        return str(path)
+
+    def left(self, number: int) -> bytes | None:
+        """What the shell of command `number` left; None when it left nothing."""
+        with contextlib.suppress(OSError):
+            return (self.path / f"left-{number}").read_bytes()
+        return None
+
+    def tidy(self, number: int) -> None:
+        """Remove the files of command `number`, of which no process is left."""
+        for name in _PER_COMMAND:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self.path}/{name}-{number}")  # noqa: PTH108 - once a command
+
+    def close(self, *, keep: bool) -> None:
+        """Release it; remove it unless a job that is kept still needs it."""
+        for fd in (self.asked, self.answers, self.held):
+            os.close(fd)
+        if not keep:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _places() -> list[str]:
+    try:
+        return [tempfile.gettempdir(), *_OTHERS]
+    except OSError:  # none can be written; the attempt tells why
+        return ["/tmp", *_OTHERS]
+
+
+def _make(place: str) -> tuple[Path, int]:
+    """A new folder in `place` with what every command needs, and the descriptor of its lock."""
+    path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
+    held = -1
+    try:
+        # It has its name only once it is locked: a sweep must not find it free.
+        held = os.open(path / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        (path / "new").rename(path / _LOCK)
+        (path / "leave").write_bytes(leave.script(os.fsencode(path)))
+        (path / STATUSES).mkdir()
+        for name in (f"{STATUSES}/never", "ask", "answer"):
+            os.mkfifo(path / name, 0o600)
+    except OSError:
+        if held >= 0:
+            os.close(held)
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    return path, held
+
+
+def _channel(path: Path) -> int:
+    """A fifo, open at both ends so that neither side ever waits for the other to open it."""
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _sweep(place: str) -> None:
+    """Remove folders in `place` whose executor and supervisor were killed.
+
+    A folder without a lock is left alone: it is another version's, or is just being made.
+    """
+    with contextlib.suppress(OSError):
+        for path in Path(place).glob(f"{_PREFIX}*-*/{_LOCK}"):
+            with contextlib.suppress(OSError):
+                _remove_if_free(path)
+
+
+def _remove_if_free(lock: Path) -> None:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    fd = os.open(lock, flags)
+    try:
+        ours = os.fstat(fd).st_uid == os.geteuid() == lock.parent.lstat().st_uid
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if ours and not lock.parent.is_symlink():
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    finally:
+        os.close(fd)
