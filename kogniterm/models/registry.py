@@ -156,8 +156,8 @@ def _langchain(provider: Provider, argument: str, options: ModelOptions) -> Mode
 
 
 def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
-    from kogniterm.models.local import open_local
     from kogniterm.models.local.catalogue import DEFAULT_NAME
+    from kogniterm.models.local.chat import open_local
     from kogniterm.models.local.learned import LearnedExamples
 
     learned = options.examples_file

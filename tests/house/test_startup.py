@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,3 +75,28 @@ def test_the_prompt_is_drawn_with_prompt_toolkit_alone(tmp_path: Path) -> None:
 
 def test_a_heavier_start_would_be_seen(tmp_path: Path) -> None:
     assert "rich" in loaded_at_the_prompt(tmp_path, "import rich\n")
+
+
+def test_a_session_loads_no_local_model_for_another_one(tmp_path: Path) -> None:
+    script = tmp_path / "hello.yaml"
+    script.write_text("replies: [{text: Hello.}]")
+    program = """
+import sys
+from kogniterm.__main__ import main
+status = main()
+loaded = [name for name in sys.modules if name.startswith("kogniterm.models.local.")]
+print(sorted(name.rpartition(".")[2] for name in loaded))
+sys.exit(status)
+"""
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", "--model", f"scripted:{script}", "hi"],
+        env=environ,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "Hello.\n['bank', 'language', 'learned']\n"
