@@ -107,13 +107,13 @@ class AskPanel:
             return []
         document = self._document(columns)
         painter = self._painter()
-        keys = painter.lines(Text(self._keys_line(document), "key"), columns)
+        keys = painter.keys(Text(self._keys_line(document), "key"), columns)
         self._room, self._columns = max(rows - len(keys), 3), columns
         self.offset = max(0, min(self.offset, len(document.lines) - self._room))
         shown = document.lines[self.offset : self.offset + self._room]
         if self.offset + len(shown) >= document.must_see:
             self.seen_end = True
-            keys = painter.lines(Text(self._keys_line(document), "key"), columns)
+            keys = painter.keys(Text(self._keys_line(document), "key"), columns)
         return [*shown, *keys]
 
     def _document(self, columns: int) -> Document:

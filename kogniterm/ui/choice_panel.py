@@ -49,7 +49,7 @@ class ChoicePanel:
         are read: a key that is shown and does nothing would be worse than one that waits."""
         painter = self._painter()
         head = painter.lines(Text(self._title, "heading"), columns)
-        foot = painter.lines(Text(self._keys(), "key"), columns)
+        foot = painter.keys(Text(self._keys(), "key"), columns)
         body: list[str] = []
         for line in self._body:
             body += painter.lines(Text(line), columns)

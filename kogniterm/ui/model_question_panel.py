@@ -54,7 +54,7 @@ class ModelQuestionPanel:
     def lines(self, columns: int, rows: int) -> list[str]:
         """The question in at most `rows` lines; the answers stay in sight while one is chosen."""
         painter, self._columns = self._painter(), columns
-        foot = painter.lines(Text(self._keys(), "key"), columns)
+        foot = painter.keys(Text(self._keys(), "key"), columns)
         chosen = self._question.number(self._entered())
         if chosen is None and not self._entered().strip():
             chosen = self._picked
@@ -63,7 +63,7 @@ class ModelQuestionPanel:
         hidden = max(len(body) - self._page, 0)
         self._offset = hidden if chosen is not None else min(self._offset, hidden)
         if hidden > self._offset and chosen is None:
-            foot = painter.lines(Text(_("[Page-Down] more") + "  " + self._keys(), "key"), columns)
+            foot = painter.keys(Text(_("[Page-Down] more") + "  " + self._keys(), "key"), columns)
         return [*body[self._offset : self._offset + max(rows - len(foot), 1)], *foot]
 
     def _keys(self) -> str:

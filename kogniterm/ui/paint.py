@@ -11,7 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
+from rich.text import Text
 from rich.theme import Theme as RichTheme
 
 from kogniterm.ui.theme import ROLES, Theme
@@ -91,6 +93,16 @@ class Painter:
     def lines(self, renderable: RenderableType, width: int) -> list[str]:
         """The same, as lines without their newline."""
         return self.paint(renderable, width, end="").split("\n")
+
+    def keys(self, line: Text, width: int) -> list[str]:
+        """Keys with their words, two blanks apart, in lines that part no key from its words."""
+        rows: list[str] = []
+        for part in line.plain.split("  "):
+            if rows and cell_len(f"{rows[-1]}  {part}") <= width:
+                rows[-1] += f"  {part}"
+            else:
+                rows.append(part)
+        return [drawn for row in rows for drawn in self.lines(Text(row, line.style), width)]
 
     def symbol(self, name: str) -> str:
         """A sign by name, in ASCII where the terminal has no Unicode."""

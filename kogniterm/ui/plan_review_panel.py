@@ -76,7 +76,7 @@ class PlanReviewPanel:
         """The plan in at most `rows` lines, the selected step always among them."""
         painter, self._columns = self._painter(), columns
         head = [line for text in self._head() for line in painter.lines(text, columns)]
-        foot = painter.lines(self._keys(painter), columns)
+        foot = painter.keys(self._keys(painter), columns)
         body = self._body(painter, columns, max(rows - len(head) - len(foot), 1))
         return [*head, *body, *foot]
 

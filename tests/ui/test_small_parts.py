@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from prompt_toolkit.utils import get_cwidth
+from rich.text import Text
 
 from kogniterm.ui.attention import Attention
 from kogniterm.ui.banner import banner
@@ -156,6 +157,16 @@ def test_history_goes_on_without_a_file_it_may_write(tmp_path: Path) -> None:
     history = PrivateHistory(file)
     history.append_string("kept in memory")
     assert history.get_strings() == ["kept in memory"]
+
+
+def test_no_line_parts_a_key_from_its_words() -> None:
+    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    keys = Text("[y] aprobar  [n] rechazar  [l] permiso  [s] detener el turno", "key")
+    assert painter.keys(keys, 34) == [
+        "[y] aprobar  [n] rechazar",
+        "[l] permiso  [s] detener el turno",
+    ]
+    assert painter.keys(keys, 80) == [keys.plain]
 
 
 def test_small_pastes_stay_and_large_ones_become_markers() -> None:
