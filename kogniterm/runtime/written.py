@@ -49,7 +49,7 @@ class WrittenFiles:
             descriptor = os.open(self._register, flags, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 # A line begins anew, whatever a full disk may have cut the last one to.
-                file.write(b"\n" + json.dumps(entry).encode())
+                file.write(b"\n" + json.dumps(entry).encode() + b"\n")
 
     def unchanged(self) -> tuple[Written, ...]:
         """The files that still hold exactly what was written to them, sorted by path.
