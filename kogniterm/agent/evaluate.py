@@ -34,6 +34,7 @@ Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement 
 """Judges a step by its outputs alone; None where nobody can."""
 
 OPEN_STEPS = "the plan has open steps:"
+SHOW_IT = " Whoever judges sees the outputs of the step's work and nothing else: show it in one."
 CHANGE_AFTER = 3
 """Failed checks of one step after which repeating is no longer offered."""
 
@@ -94,7 +95,9 @@ async def complete(
         judgement = await judge(plan, step, messages)
         if judgement is not None and judgement.verdict != "met":
             failed = replace(evidence, note=f"judged {judgement.verdict}: {judgement}")
-            return _check_failed(plan, step, failed, messages)
+            again = judgement.verdict == "cannot tell" and step.failed_checks + 1 < CHANGE_AFTER
+            plan, text = _check_failed(plan, step, failed, messages)
+            return plan, text + (SHOW_IT if again else "")
         if judgement is not None:
             proof = replace(evidence, note=judgement.reason, quote=judgement.quote)
     updated = close_step(plan, step.id, "done", proof)

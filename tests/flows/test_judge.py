@@ -110,7 +110,9 @@ async def test_only_a_quote_that_stands_counts(
     make_flow: MakeFlow, word: str, quote: str, why: str
 ) -> None:
     flow, answer, _ = await judged(make_flow, SAY + verdict(word, quote))
-    assert any(f"Check failed (judged cannot tell: {why}" in text for text in flow.shown)
+    (told,) = (text for text in flow.shown if "judged cannot tell" in text)
+    assert told.startswith(f"Check failed (judged cannot tell: {why}")
+    assert told.endswith("show it in one.")
     assert (step_of(flow).status, answer.stop) == ("active", "not_done")
 
 
