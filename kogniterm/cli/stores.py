@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.cli.options import settings_of
+from kogniterm.ui.clean import cells
 from kogniterm.ui.locale import translate
 
 if TYPE_CHECKING:
@@ -104,10 +105,13 @@ def write_lines(lines: Sequence[str]) -> None:
 
 def write_table(rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as what stands in them; the last one is not padded."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [visible(cell).ljust(width) for cell, width in zip(row, widths, strict=True)]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+    shown = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        padded = [
+            cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)
+        ]
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")
 
 
 def visible(text: str) -> str:

@@ -27,3 +27,12 @@ def one_line(text: str, limit: int = 200) -> str:
 def without_style(text: str) -> str:
     """`text` without colour sequences."""
     return _SGR.sub("", text)
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal `text` takes: wide letters take two, accents none."""
+    if text.isascii():
+        return len(text)
+    from prompt_toolkit.utils import get_cwidth
+
+    return get_cwidth(text)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from kogniterm.cli import stores
 from kogniterm.cli.output import JsonSink, StreamJsonSink, failure, kind_of
 from kogniterm.errors import (
     BudgetError,
@@ -208,3 +209,10 @@ def test_whatever_breaks_a_task_has_a_result() -> None:
     broken = failure(ZeroDivisionError("by zero"))
     assert (broken.stop, broken.exit_code) == ("not_done", 1)
     assert str(broken.reason) == "ZeroDivisionError: by zero"
+
+
+def test_columns_stand_under_each_other_whatever_the_letters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stores.write_table([("ab", "日本", "x"), ("é", "cafe\u0301", "y")])
+    assert capsys.readouterr().out == "ab  日本  x\né   cafe\u0301  y\n"
