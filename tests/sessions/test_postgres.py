@@ -18,6 +18,7 @@ from kogniterm.sessions.schema import POSTGRES
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.transfer import copy_all, differences, export_lines, import_lines
 from tests.support.conversation import command_turn, write
+from tests.support.forge import Forge
 from tests.support.postgres import address
 
 pytestmark = pytest.mark.postgres
@@ -165,7 +166,7 @@ def test_there_and_back_again_without_loss(postgres_url: str, tmp_path: Path) ->
 
 
 def test_moving_to_a_server_and_working_there_from_the_command_line(
-    postgres_url: str, tmp_path: Path
+    postgres_url: str, forge: Forge, tmp_path: Path
 ) -> None:
     """As a person does it: copy, compare, then go on with the address configured."""
     here = SessionStore(SqliteBackend(tmp_path / "data" / "kogniterm.db"), version="1.0")
@@ -182,10 +183,9 @@ def test_moving_to_a_server_and_working_there_from_the_command_line(
     }
 
     def kogniterm(*words: str) -> str:
-        command = [sys.executable, "-m", "kogniterm", *words]
-        result = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=tmp_path)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
+        started = forge.start(words, environ=environ, folder=tmp_path, scratch=tmp_path)
+        assert started.wait() == 0, started.said
+        return started.out.read_text()
 
     assert json.loads(kogniterm("sessions", "list", "--json")) == []
     copied = json.loads(kogniterm("storage", "copy", "sqlite", "postgres", "--json"))
