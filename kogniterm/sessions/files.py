@@ -58,7 +58,11 @@ def replaced(path: Path) -> Iterator[TextIO]:
     A new file is the person's alone (0600). Raises `StorageError` kinds.
     """
     with storage_errors(path):
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        except OSError as error:
+            error.filename = str(path)  # nobody knows the name beside it
+            raise
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
