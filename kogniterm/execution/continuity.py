@@ -19,7 +19,7 @@ one it is replaced by `${!:-PID}`, in the next command's text and in carried fun
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kogniterm.execution.processes import process_state
 
@@ -152,6 +152,7 @@ disown () {
   __kt_job "${1-}"; if [[ $__kt_j == %%* ]]; then \builtin disown "$__kt_j"; fi
 }
 """
+_MOST_ENDED = 8
 _JOB_WORDS = re.compile(r"%|\b(?:jobs|[fb]g|disown)\b")
 _LISTED = re.compile(rb"\[(\d+)\][-+ ]? +\d+ (?:Running|Stopped)\b.*\n(?: +\d+ .*\n)*")
 _LISTED_PID = re.compile(rb"^(?:\[\d+\][-+ ]?)? +(\d+) ", re.MULTILINE)
@@ -165,17 +166,29 @@ class CarriedJob:
     number: int
     pids: tuple[int, ...]
     text: bytes
+    runs: bool = True
 
 
 def known_jobs(previous: tuple[CarriedJob, ...], listed: bytes) -> tuple[CarriedJob, ...]:
-    """The jobs that still run: those of before, and what this shell's `jobs -l` printed."""
+    """The jobs of before and what this shell's `jobs -l` printed.
+
+    Ended ones keep their numbers while another runs, and for one command more: `kill %1` may be
+    followed by `wait %1`.
+    """
     highest = max((job.number for job in previous), default=0)
-    jobs = list(previous)
+    jobs = [replace(job, runs=_runs(job.pids)) for job in previous]
     for match in _LISTED.finditer(listed):
         text = b" ".join(_LISTED_TEXT.findall(match[0]))
         pids = tuple(int(pid) for pid in _LISTED_PID.findall(match[0]))
-        jobs.append(CarriedJob(highest + int(match[1]), pids, text))
-    return tuple(job for job in jobs if any(process_state(pid) is not None for pid in job.pids))
+        jobs.append(CarriedJob(highest + int(match[1]), pids, text, _runs(pids)))
+    if not any(job.runs for job in (*previous, *jobs)):
+        return ()
+    ended = [job for job in jobs if not job.runs]
+    return tuple(job for job in jobs if job.runs or job in ended[-_MOST_ENDED:])
+
+
+def _runs(pids: tuple[int, ...]) -> bool:
+    return any(process_state(pid) is not None for pid in pids)
 
 
 def mentions_jobs(command: str, functions: bytes) -> bool:
@@ -191,7 +204,7 @@ def job_prelude(jobs: tuple[CarriedJob, ...]) -> bytes:
     return JOB_FUNCTIONS % {
         b"cases": b"".join(cases),
         b"highest": max(lists),
-        b"last": lists[max(lists)],
+        b"last": lists[max((job.number for job in jobs if job.runs), default=max(lists))],
         b"list": b"'" + rows.replace(b"'", b"'\\''") + b"'",
     }
 

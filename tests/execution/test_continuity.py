@@ -69,6 +69,10 @@ CASES = [
         ("kill %1; wait %1; echo $?", "143"),
         ("end() { kill %2 %3; }; end; wait; echo $?; jobs", "0"),
     ]),
+    ("a job that was ended keeps its number for whoever waits for it", [
+        ("sleep 510 &", ""), ("sleep 520 &", ""), ("kill %1", ""), ("wait %1; echo $?", "143"),
+        ("jobs -p | wc -l; kill %2", "1"), ("wait %2; echo $?", "143"), ("jobs", ""),
+    ]),
     ("fg waits for an earlier job", [
         ("(until [ -e go ]; do sleep 0.05; done; exit 5) &", ""),
         ("touch go; fg; echo $?", "5"),
