@@ -146,7 +146,7 @@ def same(terminal: Tmux, file: Path, words: str, looks: Callable[[], str]) -> No
     end = time.monotonic() + PATIENCE_SECONDS
     while (text := looks()) != golden and time.monotonic() < end:
         time.sleep(0.05)
-    assert text == golden
+    assert text == golden, f"not as in {file.name}:\n{text}"
 
 
 def _settled(looks: Callable[[], str]) -> str:
