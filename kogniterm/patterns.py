@@ -1,40 +1,47 @@
-"""Regular expressions that somebody else wrote, bounded: a pattern like `(a+)+$` never ends.
+"""Regular expressions that somebody else wrote: checked when they come, bounded when they search.
 
-Python's engine looks for signals while it matches, so a timer of CPU time can stop it. Time on
-the clock would not do: it depends on what else the machine does.
+One like `(a|aa)+$` can search longer than anybody lives. The library `regex` reads what Python's
+own `re` reads, gives up after a time, and lets other threads run meanwhile.
 """
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Iterator
-from types import FrameType
+import re
+import time
 
 from kogniterm.errors import ToolError
 
 SECONDS = 2.0
-"""CPU time that matching may take."""
+"""CPU time that all searches of one pattern may take together."""
 
 
-@contextlib.contextmanager
-def bounded(seconds: float = SECONDS) -> Iterator[None]:
-    """Matching in here ends after `seconds` of this process's CPU time with a `ToolError`.
+class Pattern:
+    """A regular expression; `^` and `$` match at each line's ends.
 
-    Only the main thread gets signals; on another one nothing is bounded.
+    Raises `ToolError` when `text` is none, and when its searches took `seconds` of CPU time.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
+    def __init__(self, text: str, *, ignore_case: bool = False, seconds: float = SECONDS) -> None:
+        import regex
+
+        flags = regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0)
+        try:
+            # Only what both libraries read means the same to everybody who knows one of them.
+            re.compile(text)
+            self._compiled = regex.compile(text, flags)
+        except (re.error, regex.error, OverflowError, RecursionError) as error:
+            raise ToolError("The pattern is no regular expression: {why}.", why=error) from None
+        self._left = seconds
+
+    def search(self, text: str) -> tuple[int, int] | None:
+        """Where the first match begins and ends."""
+        begun = time.thread_time()
+        try:
+            found = self._compiled.search(text, timeout=max(self._left, 1e-3), concurrent=True)
+        except TimeoutError:
+            self._left = 0.0
+        else:
+            self._left -= time.thread_time() - begun
+            if self._left > 0:
+                return found.span() if found else None
         raise ToolError("The pattern takes too long to match; write a simpler one.")
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)

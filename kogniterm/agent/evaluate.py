@@ -7,7 +7,6 @@ is put to a model of its own (`agent/judge`), after the cheap signals.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from kogniterm.agent.plan import (
     with_step,
 )
 from kogniterm.errors import ToolError
-from kogniterm.patterns import bounded
+from kogniterm.patterns import Pattern
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
 
 Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
@@ -170,8 +169,7 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
     if check is None or check.kind != "pattern":
         return None
     try:
-        with bounded():
-            found = re.search(check.value, message.text, re.MULTILINE)
+        found = Pattern(check.value).search(message.text)
     except ToolError as error:
         return str(error).rstrip(".")
     return None if found else f"the output does not match /{check.value}/"

@@ -8,6 +8,7 @@ from typing import Any
 
 from kogniterm.agent.plan import CHECKS, KINDS, activate_next, open_steps
 from kogniterm.errors import ToolError
+from kogniterm.patterns import Pattern
 from kogniterm.types import Check, DelegateKind, Plan, PlanStep
 
 MAX_STEPS = 30
@@ -204,7 +205,7 @@ def _parse_check(raw: Any, step_id: str, problems: list[str]) -> Check | None:
         problems.append(f"the check of {step_id} needs a number from 0 to 255 as exit code")
     if kind == "pattern":
         try:
-            re.compile(value)
-        except (re.error, OverflowError, RecursionError) as error:
-            problems.append(f"the pattern of {step_id} is no regular expression: {error}")
+            Pattern(value)
+        except ToolError as error:
+            problems.append(f"the pattern of {step_id} cannot be used: {str(error).rstrip('.')}")
     return Check(kind, value)

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import ToolError, UsageError
+from kogniterm.patterns import Pattern
 from kogniterm.types import DelegateKind
 
 NAME = r"^[a-z][a-z0-9_-]{0,39}$"
@@ -72,7 +73,10 @@ class Condition(_Model):
         if len(self.model_fields_set - {"value"}) != 1:
             raise ValueError("needs one of equals, contains, matches, below, above")
         if self.matches is not None:
-            re.compile(self.matches)
+            try:
+                Pattern(self.matches)
+            except ToolError as error:
+                raise ValueError(str(error).rstrip(".")) from error
         return self
 
 
@@ -268,13 +272,11 @@ def read_recipe(text: str) -> Recipe:
         raise UsageError("A recipe needs a name and nodes.")
     try:
         return Recipe.model_validate(data)
-    except (ValidationError, re.error) as error:
+    except ValidationError as error:
         raise UsageError("The recipe cannot be used: {problems}.", problems=_said(error)) from error
 
 
-def _said(error: ValidationError | re.error) -> str:
-    if isinstance(error, re.error):
-        return f"no regular expression: {error}"
+def _said(error: ValidationError) -> str:
     return "; ".join(
         ": ".join(
             filter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from kogniterm.agent.history import clean_reply
 from kogniterm.agent.messages import tool_message
 from kogniterm.agent.recipe import REFERENCE, Input, Node, Recipe
 from kogniterm.errors import KognitermError, ToolError, UsageError
-from kogniterm.patterns import bounded
+from kogniterm.patterns import Pattern
 from kogniterm.types import Reply, ToolSpec
 
 MAX_TOOL_ROUNDS = 12
@@ -214,8 +213,7 @@ def _holds(condition: recipes.Condition, value: Any) -> bool:
     if condition.contains is not None:
         return condition.contains in text
     if condition.matches is not None:
-        with bounded():
-            return re.search(condition.matches, text, re.MULTILINE) is not None
+        return Pattern(condition.matches).search(text) is not None
     if condition.below is None and condition.above is None:
         return value == condition.equals or text == str(condition.equals)
     try:

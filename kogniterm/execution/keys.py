@@ -8,7 +8,10 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from kogniterm.errors import ToolError
+from kogniterm.patterns import Pattern
 from kogniterm.types import Keystrokes
 
 _WINDOW = 64 << 10
@@ -88,11 +91,14 @@ class KeySequence:
             return
         text = _ESCAPES.sub("", self._recent)
         try:
-            match = re.search(pattern, text, re.MULTILINE)
-        except re.error:
-            match = re.search(re.escape(pattern), text)
-        if match is not None:
-            self._recent = text[match.end() :]
+            found = Pattern(pattern).search(text)
+        except ToolError:
+            # No expression, or one that never ends: its own letters are waited for.
+            self._waiting[0] = replace(self._waiting[0], wait_for=re.escape(pattern))
+            self._match(now)
+            return
+        if found is not None:
+            self._recent = text[found[1] :]
             self._armed = now
 
     def due(self) -> float | None:

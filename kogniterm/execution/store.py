@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kogniterm.errors import ToolError
 from kogniterm.execution.screen import render
+from kogniterm.patterns import Pattern
 
 QUOTA_BYTES = 1 << 30
 MAX_AGE = 14 * 24 * 3600.0
@@ -87,10 +88,7 @@ class OutputStore:
 
         Raises ToolError for an invalid pattern or a path that is not kept output.
         """
-        try:
-            expression = re.compile(pattern)
-        except re.error as error:
-            raise ToolError("The pattern is invalid: {reason}.", reason=error) from error
+        expression = Pattern(pattern)
         before: list[str] = []
         matches: list[Match] = []
         for number, line in enumerate(_lines(self._file(path)), 1):

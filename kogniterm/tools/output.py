@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -64,7 +65,9 @@ def read_output(outputs: Outputs) -> SchemaTool[OutputArguments]:
 
     async def run(arguments: OutputArguments) -> str:
         if arguments.pattern is not None:
-            found = outputs.search(arguments.path, arguments.pattern, limit=arguments.lines)
+            found = await asyncio.to_thread(
+                outputs.search, arguments.path, arguments.pattern, limit=arguments.lines
+            )
             return (
                 "\n".join(f"{match.line}: {match.text}" for match in found) or "[no line matches]"
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -18,6 +17,7 @@ from pathlib import Path
 from pydantic import Field
 
 from kogniterm.errors import ToolError
+from kogniterm.patterns import Pattern
 from kogniterm.tools.base import Arguments, SchemaTool
 
 MAX_RESULTS = 200
@@ -49,12 +49,15 @@ def search_text(cwd: Callable[[], str], workspace: str) -> SchemaTool[TextArgume
 
     async def run(arguments: TextArguments) -> str:
         root = _inside(cwd(), workspace, arguments.path)
+        Pattern(arguments.pattern)  # refused here, before a program is asked
         try:
-            re.compile(arguments.pattern)
-        except re.error as error:
-            raise ToolError("The pattern is no regular expression: {why}.", why=error) from None
-        found = await asyncio.wait_for(_search(root, cwd(), arguments), SECONDS)
-        return _listing(found, "no match")
+            async with asyncio.timeout(SECONDS):
+                return _listing(await _search(root, arguments), "no match")
+        except TimeoutError:
+            raise ToolError(
+                "The search took more than {seconds:.0f} s; search below a smaller folder.",
+                seconds=SECONDS,
+            ) from None
 
     return SchemaTool("search_text", "Find lines in files below a folder.", TextArguments, run)
 
@@ -98,7 +101,7 @@ def _listing(found: list[str], nothing: str) -> str:
     return "\n".join(lines)
 
 
-async def _search(root: Path, cwd: str, arguments: TextArguments) -> list[str]:
+async def _search(root: Path, arguments: TextArguments) -> list[str]:
     program = shutil.which("rg")
     if program is not None:
         return await _ripgrep(program, root, arguments)
@@ -140,8 +143,7 @@ async def _ripgrep(program: str, root: Path, arguments: TextArguments) -> list[s
 
 def own_search(root: Path, arguments: TextArguments) -> Iterator[str]:
     """The same lines without ripgrep: `path:line: text`, sorted by path."""
-    flags = re.IGNORECASE if arguments.ignore_case else 0
-    matches = re.compile(arguments.pattern, flags).search
+    pattern = Pattern(arguments.pattern, ignore_case=arguments.ignore_case)
     base = root if root.is_dir() else root.parent
     files = sorted(files_below(root)) if root.is_dir() else [Path(root.name)]
     for name in files:
@@ -157,7 +159,7 @@ def own_search(root: Path, arguments: TextArguments) -> Iterator[str]:
         if b"\0" in data[:8192]:
             continue
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-            if matches(line):
+            if pattern.search(line):
                 yield f"{name}:{number}:{line[:MAX_LINE]}"
 
 

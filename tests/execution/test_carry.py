@@ -283,9 +283,12 @@ def test_keystrokes_in_every_form() -> None:
     assert as_keystrokes(["q"])[0].send == "q"
 
 
-def test_an_invalid_pattern_is_taken_literally() -> None:
-    keys = KeySequence(as_keystrokes([("a[", 0, "x")]))
-    keys.saw(b"\x1b[1mgot a[\x1b[m")
+@pytest.mark.parametrize("pattern", ["a[", "(a|aa)+$"])
+def test_a_pattern_that_is_none_or_never_ends_is_taken_literally(pattern: str) -> None:
+    keys = KeySequence(as_keystrokes([(pattern, 0, "x")]))
+    keys.saw(b"a" * 80 + b"!\n")
+    assert keys.due() is None
+    keys.saw(b"\x1b[1mgot " + pattern.encode() + b"\x1b[m")
     due = keys.due()
     assert due is not None
     assert keys.take(due, reading=True) == "x"

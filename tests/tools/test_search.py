@@ -51,6 +51,15 @@ async def test_the_own_search_gives_the_same_lines(
     assert list(own_search(work, wanted)) == (await text(work, **wanted.model_dump())).splitlines()
 
 
+async def test_a_pattern_that_never_ends_is_given_up(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "long.txt").write_text("a" * 80 + "!\n")
+    monkeypatch.setenv("PATH", "")  # no ripgrep, which would not mind
+    with pytest.raises(ToolError, match="takes too long"):
+        await text(work, pattern="(a|aa)+$")
+
+
 async def test_a_flood_of_matches_is_cut(work: Path) -> None:
     (work / "many.txt").write_text("x\n" * (MAX_RESULTS + 50))
     lines = (await text(work, pattern="^x$")).splitlines()
