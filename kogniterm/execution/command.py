@@ -34,6 +34,8 @@ _FULL_READ = 4000
 _READS_AT_ONCE = 32
 _STRAGGLERS = 0.15
 """Seconds that what the shell left behind gets to end by itself before it becomes a job."""
+_TERMINAL_HOLDS = 128 << 10
+"""Bytes, more than a terminal takes in before its writers have to wait."""
 _GIVE_UP = 3.0
 """Seconds after KILL until a process that cannot be killed is left alone."""
 _READY_POLL = 0.02
@@ -244,9 +246,12 @@ class RunningCommand:
         return b"".join(parts)
 
     def _drain(self) -> None:
-        """Read what is left without waiting; bounded in time for a job that goes on writing."""
-        stop = time.monotonic() + _STRAGGLERS
-        while self._terminal_open and time.monotonic() < stop:
+        """Read what is left without waiting; bounded in time for a job that goes on writing.
+
+        All that the terminal held at the end is read, however late this process gets to it.
+        """
+        stop, held = time.monotonic() + _STRAGGLERS, self.keeper.total + _TERMINAL_HOLDS
+        while self._terminal_open and (self.keeper.total < held or time.monotonic() < stop):
             before = self.keeper.total
             if not self._read() or self.keeper.total == before:
                 return
