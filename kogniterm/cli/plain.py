@@ -10,6 +10,7 @@ from kogniterm.approval.sanitize import Sanitizer
 from kogniterm.runtime import events
 from kogniterm.types import Answer, Plan
 from kogniterm.ui.locale import _, translate
+from kogniterm.ui.tool_words import tool_words
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 
@@ -48,7 +49,9 @@ class TextSink:
                 # One that began before this process did was announced to nobody here.
                 self._agent(event.request.agent, event.request.agent_task)
             case events.ToolRan():
-                self._line(f"· {event.name} {render(event.arguments)}")
+                self._line(f"· {event.name} {tool_words(event.name, event.arguments)}".rstrip())
+            case events.ActionEnded(arguments=given) if given and not event.failed:
+                self._line(f"· {event.tool} {tool_words(event.tool, given)}".rstrip())
             case events.ActionEnded():
                 self._line(f"· {event.tool}: {render(event.observation.partition(chr(10))[0])}")
             case events.ModelLoading(done=False):

@@ -188,12 +188,17 @@ class CommandEnded:
 
 @dataclass(frozen=True, slots=True)
 class ActionEnded:
-    """An approved action that is not a command is over."""
+    """An approved action that is not a command is over.
+
+    `arguments` is what the tool was given, as in `ToolRan`, where it only fetched something:
+    its observation is somebody's page. What changed something tells of it in its observation.
+    """
 
     request_id: str
     tool: str
     observation: str
     failed: bool = False
+    arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)

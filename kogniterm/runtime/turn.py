@@ -14,6 +14,7 @@ The graph never touches a process and the executor never sees the graph: they me
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -329,7 +330,10 @@ async def _act_tool(
     observation = session.redact(observation)
     message = messages.action_message(request, observation, failed=failure, images=images)
     _observe(session, request, "failed" if failure else "finished", message)
-    front.sink(events.ActionEnded(request.id, request.tool, observation, failure))
+    given = ""
+    if request.effect == "network":
+        given = session.redact(json.dumps(dict(request.arguments), ensure_ascii=False, default=str))
+    front.sink(events.ActionEnded(request.id, request.tool, observation, failure, given))
 
 
 def _observe(

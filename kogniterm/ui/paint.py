@@ -87,7 +87,11 @@ class Painter:
         """
         file = _Page()
         file.encoding = "utf-8" if self.unicode else "ascii"
-        self.console(width, file).print(renderable, end=end)
+        # Printing copies a text and forgets whether it may wrap.
+        text = renderable if isinstance(renderable, Text) else Text()
+        self.console(width, file).print(
+            renderable, end=end, no_wrap=text.no_wrap, overflow=text.overflow
+        )
         return file.getvalue() if exact else _TRAILING.sub(r"\1", file.getvalue())
 
     def lines(self, renderable: RenderableType, width: int) -> list[str]:

@@ -331,7 +331,8 @@ class ScreenSink:
     def _action_ended(self, event: ev.ActionEnded) -> None:
         if event.tool == "ask_person" and not event.failed:
             return  # whoever asked has shown question and answer
-        line = tool_line(self.painter, event.tool, "", event.observation, failed=event.failed)
+        ended = event.tool, event.arguments, event.observation
+        line = tool_line(self.painter, *ended, failed=event.failed)
         self.write(self.agents.inside_action(event.request_id, line))
 
     def _notice(self, event: ev.Notice) -> None:

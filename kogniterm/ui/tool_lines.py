@@ -11,6 +11,7 @@ from kogniterm.types import ActionRequest
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.locale import _
 from kogniterm.ui.paint import Painter
+from kogniterm.ui.tool_words import tool_words
 
 INDENT = 2
 DELEGATE = "delegate"
@@ -19,15 +20,19 @@ DELEGATE = "delegate"
 def tool_line(
     painter: Painter, name: str, arguments: str, observation: str, *, failed: bool
 ) -> Text:
-    """A tool that ran: its name, what it was given, and what came of it where that tells more."""
+    """A tool that ran: its name and what it was given, on one line of the screen; what came of
+    it where that tells more."""
     line = Text()
     sign = "failed" if failed else "bullet"
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
     line.append(name)
-    if arguments:
-        line.append(f" {one_line(arguments, 120)}", "muted")
+    given = tool_words(name, arguments) if arguments else ""
+    if given:
+        line.append(f" {given}", "muted")
     if failed or not arguments:
         line.append(f": {one_line(observation, 160)}", "bad" if failed else "muted")
+    else:
+        line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
 
@@ -91,7 +96,9 @@ class AgentLines:
             return line
         number, _task = self._open.get(agent, (0, ""))
         told = f"{number} " if number and len(self._open) > 1 else ""
-        return Text.assemble(" " * INDENT, (told, "muted"), line)
+        inside = Text.assemble(" " * INDENT, (told, "muted"), line)
+        inside.no_wrap, inside.overflow = line.no_wrap, line.overflow
+        return inside
 
     def inside_action(self, request_id: str, line: Text) -> Text:
         """`line` as what came of an action."""

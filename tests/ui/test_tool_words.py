@@ -1,0 +1,96 @@
+"""What a tool was given is told as a person would say it, and hides nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kogniterm.runtime import events as ev
+from kogniterm.ui import locale
+from kogniterm.ui.tool_words import tool_words
+from tests.ui.test_render import begin, lines
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "english", "spanish"),
+    [
+        ("read_file", {"path": "src/app.py"}, "src/app.py", "src/app.py"),
+        (
+            "read_file",
+            {"path": "a.py", "start": 10, "lines": 31},
+            "a.py, lines 10-40",
+            "a.py, líneas 10-40",
+        ),
+        (
+            "read_file",
+            {"path": "a.py", "start": 7, "lines": 1},
+            "a.py, line 7",
+            "a.py, línea 7",
+        ),
+        (
+            "read_output",
+            {"path": "/c/1.log", "start": -50, "pattern": "err or"},
+            '"err or" in /c/1.log, the last 50 lines',
+            '"err or" en /c/1.log, las últimas 50 líneas',
+        ),
+        ("search_text", {"pattern": "foo", "path": "src"}, '"foo" in src', '"foo" en src'),
+        (
+            "search_text",
+            {"pattern": "foo", "path": ".", "glob": "*.py"},
+            '"foo", *.py',
+            '"foo", *.py',
+        ),
+        ("find_files", {"glob": "*.md", "path": "docs"}, "*.md in docs", "*.md en docs"),
+        ("recall_history", {"entry": 12}, "entry 12", "entrada 12"),
+        ("web_fetch", {"url": "https://a.example/x"}, "https://a.example/x", "https://a.example/x"),
+        ("web_search", {"query": "two words", "purpose": "why"}, '"two words"', '"two words"'),
+        ("github", {"action": "issue", "repo": "a/b", "number": 3}, "issue a/b #3", "issue a/b #3"),
+        ("jobs", {"action": "list"}, "list", "list"),
+    ],
+)
+def test_a_call_reads_like_a_sentence(
+    name: str, given: dict[str, object], english: str, spanish: str
+) -> None:
+    told = json.dumps(given)
+    assert tool_words(name, told) == english
+    locale.use_language("es")
+    try:
+        assert tool_words(name, told) == spanish
+    finally:
+        locale.use_language("en")
+
+
+def test_any_other_tool_names_what_it_was_given() -> None:
+    given = {"city": "Lima", "days": 3, "wind": True, "note": "", "parts": ["a", {"b": 1}]}
+    told = tool_words("weather", json.dumps(given))
+    assert told == 'city: Lima, days: 3, wind: true, parts: ["a", {"b": 1}]'
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("read_file", '{"path": "a\\u202e\\nb\\u001b[2J"}', "a\\u{202E} b\\u{1B}[2J"),
+        ("read_file", '{"path": "a", "start": "soon"}', "path: a, start: soon"),
+        ("read_file", '{"file": "a"}', "file: a"),
+        ("read_file", "no JSON\u200b", "no JSON\\u{200B}"),
+        ("read_file", "[1, 2]", "[1, 2]"),
+        ("weather", "{}", ""),
+    ],
+)
+def test_what_does_not_fit_is_shown_as_it_is(name: str, given: str, told: str) -> None:
+    assert tool_words(name, given) == told
+
+
+def test_a_call_keeps_to_one_line_of_the_screen_and_a_failure_is_told_whole() -> None:
+    sink, stream, _clock = lines(40)
+    begin(sink)
+    long = json.dumps({"path": "folder/" * 20})
+    sink(ev.ToolRan("read_file", long, "x"))
+    sink(ev.ActionEnded("1", "web_fetch", "A page", False, '{"url": "https://a.example/"}'))
+    sink(ev.ToolRan("read_file", '{"path": "b"}', "There is no b.", failed=True))
+    assert stream.getvalue() == (
+        "• read_file folder/folder/folder/folder…\n"
+        "• web_fetch https://a.example/\n"
+        "✗ read_file b: There is no b.\n"
+    )
