@@ -2,8 +2,8 @@
 
 Bubblewrap if there is one; else Landlock with seccomp, which needs nothing installed but leaves
 reads and other processes open; else none, and that is said. Inside, only the workspace and a
-private /tmp can be written, there is no network unless it was approved, folders with secrets
-are empty, and git's hooks and configuration cannot be changed.
+private /tmp (and TMPDIR) can be written, there is no network unless it was approved, folders
+with secrets are empty, and git's hooks and configuration cannot be changed.
 """
 
 from __future__ import annotations
@@ -74,6 +74,9 @@ class Sandbox:
         if Path("/run").is_dir():
             # Sockets of docker, dbus or an ssh agent lead out of any namespace.
             arguments += ["--tmpfs", "/run"]
+        temporary = Path(tempfile.gettempdir()).resolve()  # where TMPDIR points
+        if temporary != Path("/tmp") and not Path(self.home).is_relative_to(temporary):
+            arguments += ["--tmpfs", str(temporary)]
         for folder in self._hidden_folders():
             arguments += ["--tmpfs", folder]
         for file in self._hidden_files():

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,6 +143,25 @@ def test_git_hooks_cannot_be_planted_under_bubblewrap(home: Path) -> None:
         executor.run("echo evil > .git/hooks/pre-commit; mv .git/hooks .git/h; rm -rf .git/hooks")
     assert hooks.is_dir()
     assert not list(hooks.iterdir())
+
+
+def test_bubblewrap_has_temporary_files_where_they_are_asked_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = probe(home / "probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("no bubblewrap")
+    for name in ("work", "scratch"):
+        (home / name).mkdir()
+    (home / "scratch" / "other").write_text("somebody's")
+    monkeypatch.setenv("TMPDIR", str(home / "scratch"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    box = Sandbox("bubblewrap", str(home / "work"), str(home / "h"), program=found.program)
+    with open_executor(box.workspace, sandbox=box) as executor:
+        result = executor.run('echo kept > "$(mktemp)" && cat "$TMPDIR"/tmp.*; ls "$TMPDIR"')
+    assert result.text.startswith("kept\n")
+    assert "other" not in result.text
+    assert [path.name for path in (home / "scratch").iterdir()] == ["other"]
 
 
 def test_off_is_none_and_says_so(home: Path) -> None:
