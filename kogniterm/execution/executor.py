@@ -217,7 +217,8 @@ class CommandExecutor:
 
     def _extra(self, env: Mapping[str, str], company: Company) -> Iterable[tuple[str, str]]:
         """Variables for one command alone."""
-        return {**({} if company.at_once else self._overlay), **env}.items()
+        inside = self.sandbox.variables(self.state_folder) if self.sandbox is not None else {}
+        return {**({} if company.at_once else self._overlay), **inside, **env}.items()
 
     def _folder(self, wanted: str | None) -> tuple[str, list[str]]:
         """The folder to start in: the nearest that exists, with a note when it is another."""

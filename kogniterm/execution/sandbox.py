@@ -58,6 +58,14 @@ class Sandbox:
             return [*_inside(), network, *self._writable(state_folder), "--", *argv]
         return argv
 
+    def variables(self, state_folder: str) -> Mapping[str, str]:
+        """Where temporary files go under Landlock, which cannot put a private /tmp in place."""
+        if self.kind != "landlock":
+            return {}
+        temporary = Path(state_folder, "tmp")
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        return {"TMPDIR": str(temporary)}
+
     def _writable(self, state_folder: str) -> tuple[str, ...]:
         return (self.workspace, *self.writable, state_folder)
 

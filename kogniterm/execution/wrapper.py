@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 
@@ -14,3 +15,6 @@ class Wrapper(Protocol):
 
     def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
         """The argv that runs `argv` inside; `state_folder` must be writable at its own path."""
+
+    def variables(self, state_folder: str) -> Mapping[str, str]:
+        """What commands need in their environment inside, and nowhere else."""

@@ -145,6 +145,13 @@ def test_git_hooks_cannot_be_planted_under_bubblewrap(home: Path) -> None:
     assert not list(hooks.iterdir())
 
 
+def test_temporary_files_can_be_made(box: Sandbox) -> None:
+    with open_executor(box.workspace, sandbox=box) as executor:
+        assert executor.run('echo kept > "$(mktemp)" && cat "${TMPDIR:-/tmp}"/tmp.*').text == "kept"
+        executor.sandbox = None
+        assert executor.run('echo "${TMPDIR-unset}"').text == os.environ.get("TMPDIR", "unset")
+
+
 def test_bubblewrap_has_temporary_files_where_they_are_asked_for(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
