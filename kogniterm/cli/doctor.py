@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         findings.append(Finding("bad", _("settings"), translate(error.text)))
     else:
         findings += _settings(settings, paths)
-        for check in (_model, _providers, _storage):
+        for check in (_model, _providers, _storage, _sandbox):
             findings += check(settings, paths)
         if args.online:
             findings += _online(settings)
@@ -201,6 +201,33 @@ def _programs() -> Iterator[Finding]:
             yield Finding(
                 state, _("{name} is missing: {purpose}").format(name=name, purpose=purpose)
             )
+
+
+def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
+    from kogniterm.execution.sandbox import probe
+
+    if settings.sandbox == "off":
+        switched_off = _("sandbox: switched off by {origin}")
+        yield Finding("note", switched_off.format(origin=settings.origin("sandbox")))
+        return
+    try:
+        found = probe(paths.data / "probe", settings.sandbox)
+    except OSError as error:
+        untried = _("the sandbox could not be tried: {why}")
+        yield Finding("note", untried.format(why=translate(why(error))))
+        return
+    if found.kind == "bubblewrap":
+        yield Finding("ok", _("sandbox: bubblewrap refused what it must"))
+    elif found.kind == "landlock":
+        weaker = _("sandbox: Landlock refused what it must; files can be read from inside")
+        yield Finding("ok", weaker, _("install bubblewrap for a stronger one"))
+    else:
+        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in found.reasons.items())
+        yield Finding(
+            "note",
+            _("no sandbox works here ({why}); --auto-approve needs one").format(why=reasons),
+            _("install bubblewrap, or run with --no-sandbox"),
+        )
 
 
 def _installed(package: str) -> bool:

@@ -84,3 +84,12 @@ def test_every_extra_is_named_and_those_of_this_environment_are_found(shell: She
     assert {what for what in found if what.startswith("extra ")} == {
         f"extra {name}: installed" for name in extras
     }
+
+
+def test_the_sandbox_is_tried(shell: Shell) -> None:
+    tried = shell.run("doctor").stdout
+    assert "sandbox: bubblewrap refused" in tried or "sandbox: Landlock refused" in tried
+    off = shell.run("doctor", environ={"KOGNITERM_SANDBOX": "off"}).stdout
+    assert "sandbox: switched off by environment KOGNITERM_SANDBOX" in off
+    missing = shell.run("doctor", environ={"KOGNITERM_SANDBOX": "bubblewrap", "PATH": "/nowhere"})
+    assert "no sandbox works here (bubblewrap: bwrap is not installed)" in missing.stdout
