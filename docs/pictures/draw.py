@@ -86,8 +86,8 @@ def main() -> None:
             terminal.until("/help")
             terminal.keys("the tests fail, find out why and mend it", "Enter")
             terminal.answer("Work on this plan?")
-            terminal.answer("Run the test suite")
-            save(terminal.answer("edit "), "approval")
+            save(terminal.answer("Run the test suite"), "approval")
+            terminal.answer("edit /")
             terminal.answer("Check s3")
             save(terminal.until("brings it back"), "answer")
         finally:

@@ -6,6 +6,7 @@ thread behind the prompt.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -182,8 +183,11 @@ def _replay(_: Provider, argument: str, options: ModelOptions) -> Model:
 
 
 def _file(argument: str, options: ModelOptions) -> Path:
-    path = Path(argument).expanduser()
-    return path if options.base_folder is None else options.base_folder / path
+    """Its name is shown and kept: without detours like `shop/../demo`."""
+    path = Path(os.path.normpath(Path(argument).expanduser()))
+    return (
+        path if options.base_folder is None else Path(os.path.normpath(options.base_folder / path))
+    )
 
 
 OPENERS: Mapping[str, Callable[[Provider, str, ModelOptions], Model]] = {
