@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,6 +19,9 @@ UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
 """Write the golden captures anew instead of comparing with them."""
 PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
+
+_GUARD = 'read -r _; tmux -S "$0" kill-server; rm -rf "$1"'
+"""Waits until its input ends, by `close` or with the process of the test, however that ends."""
 
 NEEDS_TMUX = [
     pytest.mark.tmux,
@@ -46,7 +48,13 @@ class Tmux:
         shutil.copy(DATA / "demo.yaml", self.project)
         for name, content in (files or {}).items():
             (self.project / name).write_text(content)
-        self._socket = f"kogniterm-{uuid.uuid4().hex}"
+        self._socket = str(self.home / "tmux")
+        self._guard = subprocess.Popen(
+            ["sh", "-c", _GUARD, self._socket, str(self.home)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # what ends the tests from a terminal leaves it alone
+        )
         given = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         given |= {"TERM": "tmux-256color"} | environment
         self._plain = given["TERM"] == "dumb"
@@ -112,12 +120,11 @@ class Tmux:
 
     def close(self) -> None:
         """End the server and what runs in it."""
-        self._tmux("kill-server")
-        shutil.rmtree(self.home, ignore_errors=True)
+        self._guard.communicate()
 
     def _tmux(self, *arguments: str) -> str:
         done = subprocess.run(
-            ["tmux", "-L", self._socket, *arguments],
+            ["tmux", "-S", self._socket, *arguments],
             capture_output=True,
             text=True,
             check=True,
