@@ -251,21 +251,21 @@ class Wire(httpx.AsyncBaseTransport):
             raise WireChangedError
         for group in call.fresh:
             mine, entries = entries[: group.entries], entries[group.entries :]
-            group.data = json.dumps(mine)[1:-1].encode()
+            group.data = _wire(mine)[1:-1]
             self._kept[group.key] = group
             self._kept.move_to_end(group.key)
         while len(self._kept) > max(LEAST_KEPT, 2 * len(call.groups)):
             self._kept.popitem(last=False)
-        contents = b", ".join(group.data or b"" for group in call.groups)
+        contents = b",".join(group.data or b"" for group in call.groups)
         head = self._head(call.head, body)
-        return b"{" + head + b'"contents": [' + contents + b"]}"
+        return b"{" + head + b'"contents":[' + contents + b"]}"
 
     def _head(self, key: HeadKey, body: dict[str, Any]) -> bytes:
         """The constant part with a comma behind it; learnt from the first body that has it."""
         for known, data in self._heads:
             if known == key:
                 return data
-        data = json.dumps(body)[1:-1].encode() + b", " if body else b""
+        data = _wire(body)[1:-1] + b"," if body else b""
         self._heads = [(key, data), *self._heads[:7]]
         return data
 
@@ -285,3 +285,9 @@ class Wire(httpx.AsyncBaseTransport):
         if self._client is not None and self._loop is asyncio.get_running_loop():
             await self._client.aclose()
             self._client = None
+
+
+def _wire(value: object) -> bytes:
+    """As JSON without blanks and escapes: a sixteenth less than the client's own."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")  # half a character is no UTF-8
