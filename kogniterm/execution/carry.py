@@ -51,7 +51,12 @@ _NOT_INHERITED = re.compile(
 _ESCAPED = re.compile(rb"\\(.)")
 _LONGEST_INHERITED = 4 << 10
 _MOST_INHERITED = 64 << 10
-_READS_STATUS = re.compile(r"\$\{?#?\?|\b(?:exit|return)\b|PIPESTATUS")
+_READS_STATUS = re.compile(
+    r"\$\{?#?\?|\b(?:exit|return)\b|PIPESTATUS|(?:^|[\s;&|({])(?:source|\.)\s", re.MULTILINE
+)
+_EXTENDED_PATTERN = re.compile(rb"[?*+@!]\(")
+_FUNCTION_NAME = re.compile(rb"^(\S+) \(\) *$", re.MULTILINE)
+_ALIAS_NAME = re.compile(rb"^alias ([^=\n]+)=", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class ShellState:
     """What one command leaves to the next. Values are bash source text, as bash printed it."""
 
     variables: Mapping[bytes, bytes] = field(default_factory=dict)
+    missing: frozenset[bytes] = frozenset()
+    """Unset variables that bash would give itself anew."""
     functions: bytes = b""
     function_flags: bytes = b""
     shopts: frozenset[bytes] | None = None
@@ -108,12 +115,14 @@ class ShellState:
 class Files:
     """Paths in the executor's private folder, as a shell gets them.
 
-    `leave` is the leave file, `restore` what the enter file sources, `dump` what
-    this command writes, `statuses` the folder where exit codes of background processes are noted.
+    `leave` is the leave file, `restore` what the enter file sources, `functions` what that
+    sources in turn, `dump` what this command writes, `statuses` the folder where exit codes of
+    background processes are noted.
     """
 
     leave: bytes
     restore: bytes
+    functions: bytes
     dump: bytes
     statuses: bytes
 
@@ -169,8 +178,8 @@ def enter_scripts(
     files: Files,
     overlay: Mapping[bytes, bytes],
     inherited: Container[bytes] = (),
-) -> tuple[bytes, bytes]:
-    """(enter, restore): what bash reads before `command`, and what that file sources.
+) -> tuple[bytes, bytes, bytes]:
+    """(enter, restore, functions): what bash reads before `command`; each file sources the next.
 
     `overlay` are declarations for this command alone; variables named in `inherited` are in the
     shell's environment already. The restored text comes before anything
@@ -184,12 +193,13 @@ def enter_scripts(
             for name, line in {**state.variables, **overlay}.items()
             if name not in inherited and line not in _AS_IN_A_FRESH_SHELL
         ),
+        *(b"\\builtin unset -v " + name + b"\n" for name in state.missing - overlay.keys()),
         state.aliases,
         b"umask " + state.umask + b"\n" if state.umask else b"",
         *(b"\\builtin pushd -n " + quoted(f) + b" >/dev/null\n" for f in state.folders[:0:-1]),
         b"\\builtin set --" + state.positional + b"\n" if state.positional else b"",
         b"" if state.fresh is None else limits.commands(state.fresh.limits, state.limits),
-        continuity.with_last_background(state.functions, state.background),
+        _read_functions(state, files),
         state.function_flags,
     ]
     if state.clock is not None:
@@ -218,7 +228,22 @@ def enter_scripts(
         b"\\builtin . " + quoted(files.restore) + b" 2>/dev/null\n",
         _last_words(state, command),
     ]
-    return b"".join(enter), b"".join(restore)
+    functions = continuity.with_last_background(state.functions, state.background)
+    return b"".join(enter), b"".join(restore), functions
+
+
+def _read_functions(state: ShellState, files: Files) -> bytes:
+    """The commands that define the functions.
+
+    They are a file of their own because what bash prints of a function it cannot always read
+    again: then that file ends there, and nothing else of the state is lost with it.
+    """
+    if not state.functions:
+        return b""
+    read = b"\\builtin . " + quoted(files.functions) + b"\n"
+    if b"extglob" not in (state.shopts or ()) and _EXTENDED_PATTERN.search(state.functions):
+        return b"\\builtin shopt -s extglob\n" + read + b"\\builtin shopt -u extglob\n"
+    return read
 
 
 def leave_trap(files: Files) -> bytes:
@@ -229,19 +254,32 @@ def leave_trap(files: Files) -> bytes:
 def _last_words(state: ShellState, command: str) -> bytes:
     """Options, `$_`, `$?` and traps, in an order in which none of them disturbs the others."""
     last = b"\\builtin : " + quoted(state.last_argument) + b"\n"
-    fires = any(name in state.traps for name in (b" DEBUG\n", b" ERR\n", b" RETURN\n"))
+    fires = any(name in state.traps for name in (b" DEBUG\n", b" RETURN\n"))
     traps = continuity.actions_with_last_background(state.traps, state.background)
     words = [b"{\n", b"" if fires else traps, _set_options(state.options), last]
-    # `$?` is restored only for a command that looks at it: bash reports some syntax errors with
-    # the status it had before.
-    dies_of_status = b"errexit" in state.options
-    if _READS_STATUS.search(command) and not (state.status and dies_of_status) and not fires:
-        codes = state.pipe if "PIPESTATUS" in command else ()
-        if state.status or any(codes):
-            exits = [b"(\\builtin exit %d)" % code for code in codes or (state.status,)]
-            words.append(b" | ".join(exits) + b"\n")
+    codes = state.pipe if "PIPESTATUS" in command else ()
+    if not fires and (state.status or any(codes)) and _reads_status(state, command):
+        exits = [b"(\\builtin exit %d)" % code for code in codes or (state.status,)]
+        # What fails before `&&` neither ends a shell with `set -e` nor sets off an ERR trap.
+        words.append(b" | ".join(exits) + (b" && :\n" if state.status else b"\n"))
     words += [traps if fires else b"", b"} 2>/dev/null\n"]
     return b"".join(words)
+
+
+def _reads_status(state: ShellState, command: str) -> bool:
+    """Whether `command` may look at `$?`, by itself or in a function or alias that it uses.
+
+    For others it is not restored: bash reports some syntax errors with the status it had before.
+    """
+    if _READS_STATUS.search(command):
+        return True
+    words = encode(command)
+    return any(
+        name in words
+        for source, names in ((state.functions, _FUNCTION_NAME), (state.aliases, _ALIAS_NAME))
+        if b"$?" in source or b"PIPESTATUS" in source
+        for name in names.findall(source)
+    )
 
 
 def _shopts(state: ShellState) -> bytes:

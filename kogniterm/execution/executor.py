@@ -194,8 +194,6 @@ class CommandExecutor:
             notes += self._descriptors.lost()
         elif not (order.wrapped or farewell.taken):
             self._descriptors.close()  # the shell had none any more
-        # `set -v` makes bash print even the text of a trap.
-        ours = carry.decode(carry.leave_trap(self._private.files(number)))
         return command_result(
             command,
             ending,
@@ -204,7 +202,7 @@ class CommandExecutor:
             cwd=self._state.cwd,
             jobs=self.jobs(),
             notes=notes,
-            hidden=ours,
+            ours=self._private.traces(number),
         )
 
     @staticmethod
@@ -243,8 +241,11 @@ class CommandExecutor:
         # A sandbox's own programs must not run with what a command has exported.
         variables = {**self._state.variables, **overlay}
         inherited = {} if self.sandbox is not None else carry.inheritable(variables)
-        enter, restore = carry.enter_scripts(self._state, command, files, overlay, inherited)
+        scripts = carry.enter_scripts(self._state, command, files, overlay, inherited)
+        enter, restore, functions = scripts
         private.write("restore", number, restore)
+        if functions:
+            private.write("functions", number, functions)
         command = continuity.expand_last_background(command, self._state.background)
         argv = [self._shell, "--norc", "--noprofile", "-c", "--", command]
         if len(carry.encode(command)) > _LONGEST_ARGUMENT:

@@ -12,8 +12,9 @@ from kogniterm.execution.carry import Fresh, ShellState, decode, quoted
 _SCRIPT = rb"""__kt_flags=$-
 \builtin set +euxf
 \builtin mapfile -d '' -t __kt_limits </proc/self/limits
+if [[ ! -d $PWD ]]; then __kt_cwd=$(\builtin pwd -P || :); fi
 \builtin printf '\0begin\0%s\0%s\0%s\0%s\0%s\0%s\0' "$__kt_status" "$__kt_pipe" \
-  "$__kt_flags" "$__kt_last" "$PWD" "$SECONDS"
+  "$__kt_flags" "$__kt_last" "${__kt_cwd:-$PWD}" "$SECONDS"
 \builtin umask; \builtin printf '\0'
 \builtin declare -f; \builtin printf '\0'
 \builtin declare -F; \builtin printf '\0'
@@ -89,6 +90,8 @@ _KEPT_BY_BASH = frozenset(
     LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID
     _""".split()
 )
+_FILLED_AT_START = frozenset(b"HOSTNAME IFS OLDPWD OPTERR OPTIND PATH PS4 SHELL TERM".split())
+"""What bash gives itself when it starts without."""
 _OURS_ALONE = b"__kt_"
 _MOST_CHILDREN = 64
 _NO_CHILD = 127
@@ -119,6 +122,7 @@ def read_dump(
     background = field["background"]
     return ShellState(
         variables=_restored(table, previous.variables, overlay, hidden),
+        missing=_FILLED_AT_START - table.keys(),
         functions=continuity.without_last_background(
             _without_ours(field["functions"]), previous.background
         ),

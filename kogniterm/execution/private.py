@@ -15,14 +15,14 @@ from pathlib import Path
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution import leave
-from kogniterm.execution.carry import Files
+from kogniterm.execution.carry import Files, decode, leave_trap
 from kogniterm.execution.standby import STATUSES
 
 _PREFIX = "kogniterm-"
 _LOCK = "held"
 _OTHERS = ("/dev/shm", "/var/tmp")
 """Where the folder is made when the usual place for temporary files cannot be written."""
-_PER_COMMAND = ("left", "enter", "restore", "command")
+_PER_COMMAND = ("left", "enter", "restore", "functions", "command")
 
 
 class PrivateFolder:
@@ -56,9 +56,21 @@ class PrivateFolder:
         return Files(
             leave=folder + b"/leave",
             restore=b"%s/restore-%d" % (folder, number),
+            functions=b"%s/functions-%d" % (folder, number),
             dump=b"%s/left-%d" % (folder, number),
             statuses=os.fsencode(self.statuses),
         )
+
+    def traces(self, number: int) -> dict[str, str]:
+        """What bash may print of command `number`'s files, and what is to be read instead."""
+        files = self.files(number)
+        named = (str(self.path / f"command-{number}"), decode(files.functions))
+        return {
+            # `set -v` makes bash print even the text of a trap.
+            decode(leave_trap(files)): "",
+            # Complaints name the file that the text came from.
+            **{f"{name}: line ": "bash: line " for name in named},
+        }
 
     def write(self, name: str, number: int, data: bytes) -> str:
         """Write a file of command `number`; returns its path. Raises ExecutionError."""

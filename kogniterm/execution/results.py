@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 
 from kogniterm.execution.output import OutputKeeper
 from kogniterm.execution.terms import Ending
@@ -37,13 +38,14 @@ def command_result(
     cwd: str,
     jobs: tuple[Job, ...],
     notes: list[str],
-    hidden: str,
+    ours: Mapping[str, str],
 ) -> CommandResult:
-    """The result of `command`; `hidden` is a line of ours to be taken out of its output."""
+    """The result of `command`; `ours` what bash prints of us, and what is to be read instead."""
     rendered = keeper.render()
     text = rendered.text
-    if hidden in text:
-        text = text.replace(hidden, "").rstrip("\n")
+    for printed, instead in ours.items():
+        if printed in text:
+            text = text.replace(printed, instead).rstrip("\n")
     notes = list(notes)
     if keeper.cut_file:
         notes.append("The output file does not hold all of the output.")

@@ -53,9 +53,9 @@ class Screen:
         """Take in `data`; characters and sequences may be split anywhere between calls."""
         text = self._pending + self._decoder.decode(data, final)
         self._pending = ""
-        unfinished = None if final else _UNFINISHED.search(text, max(0, len(text) - 4096))
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - 4096))
         if unfinished is not None and len(text) - unfinished.start() < _LONGEST_UNFINISHED:
-            self._pending = text[unfinished.start() :]
+            self._pending = "" if final else text[unfinished.start() :]
             text = text[: unfinished.start()]
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup

@@ -351,6 +351,7 @@ SCREEN = [
     case("overwritten tab", ("printf 'a\\tb\\rXY\\n'", "XY      b", 0)),
     case("split character", ("printf '\\303'; sleep 0.2; printf '\\261\\n'", "ñ", 0)),
     case("split sequence", ("printf '\\033[3'; sleep 0.2; printf '1mred\\n'", "red", 0)),
+    case("unfinished sequence", ("printf 'red\\033[31'", "red", 0)),
     case("wide characters", ("printf '日本\\rX\\n'", "X 本", 0)),
     case("combining", ("printf 'e\\314\\201\\n'", "e\u0301", 0)),
     case("long line", ("head -c 10000 /dev/zero | tr '\\0' x; echo", "x" * 10000, 0)),
