@@ -16,6 +16,7 @@ from kogniterm.paths import Paths, resolve
 Language = Literal["en", "es"]
 Keys = Literal["emacs", "vi"]
 Color = Literal["auto", "always", "never"]
+Narrowing = Literal["cuts", "wraps", "wraps-cleared"]
 
 _TRUE = {"1", "true", "yes", "on", "y", "t"}
 
@@ -25,6 +26,8 @@ class QuickSettings:
     """What is known before pydantic is loaded.
 
     `term` and `colorfgbg` are as the terminal says, `editor` and `pager` empty when nobody says.
+    `narrowing` is what the terminal does to rows that no longer fit when its window gets narrower:
+    it cuts them or, where it is known for that, wraps them; tmux also wraps what was cleared.
     """
 
     paths: Paths
@@ -44,6 +47,7 @@ class QuickSettings:
     colorfgbg: str
     truecolor: bool
     unicode: bool
+    narrowing: Narrowing
 
 
 def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> QuickSettings:
@@ -88,6 +92,7 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
         colorfgbg=environ.get("COLORFGBG", ""),
         truecolor=environ.get("COLORTERM", "") in ("truecolor", "24bit"),
         unicode=_has_unicode(environ),
+        narrowing=_narrowing(environ),
     )
 
 
@@ -117,6 +122,24 @@ def _has_unicode(environ: Mapping[str, str]) -> bool:
             charset = value.partition(".")[2].lower().replace("-", "")
             return value in ("C", "POSIX") or charset.startswith("utf8") or not charset
     return True
+
+
+_WRAPPING = ("alacritty", "foot", "xterm-kitty", "xterm-ghostty", "wezterm", "vte", "konsole")
+_WRAPPING_PROGRAMS = {"iTerm.app", "Apple_Terminal", "WezTerm", "ghostty"}
+
+
+def _narrowing(environ: Mapping[str, str]) -> Narrowing:
+    """xterm, st and screen cut, and may have inherited what the terminal they were started from
+    said of itself; moving up too far would erase what is not ours, so who is unknown cuts."""
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    if term.startswith("tmux") or (term.startswith("screen") and program == "tmux"):
+        return "wraps-cleared"
+    if term.startswith(_WRAPPING):
+        return "wraps"
+    if not term.startswith("xterm") or environ.get("XTERM_VERSION"):
+        return "cuts"
+    named = environ.get("VTE_VERSION") or environ.get("KONSOLE_VERSION")
+    return "wraps" if named or program in _WRAPPING_PROGRAMS else "cuts"
 
 
 def _language(value: str, environ: Mapping[str, str]) -> Language:

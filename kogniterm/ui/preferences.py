@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ThemeName = Literal["auto", "dark", "light", "plain"]
 KeysName = Literal["emacs", "vi"]
 NotifyName = Literal["off", "bell", "osc9"]
+Narrowing = Literal["cuts", "wraps", "wraps-cleared"]
 
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "plain")
 KEYS: tuple[KeysName, ...] = ("emacs", "vi")
@@ -30,6 +31,7 @@ class Preferences:
 
     `color` False is NO_COLOR: bold and underline stay, colours go. `screen_reader` and bare
     terminals get plain lines in order: no redraws, no spinner, no keys that need a raw terminal.
+    `narrowing` is what the terminal does to rows that no longer fit a window made narrower.
     """
 
     language: str = "en"
@@ -41,6 +43,7 @@ class Preferences:
     term: str = "xterm-256color"
     colorfgbg: str = ""
     unicode: bool = True
+    narrowing: Narrowing = "cuts"
     history: Path | None = None
     editor: Sequence[str] = ("vi",)
     pager: Sequence[str] = ("less", "-R")
@@ -68,6 +71,7 @@ def from_quick(quick: QuickSettings, *, tty: bool = True) -> Preferences:
         term=quick.term,
         colorfgbg=quick.colorfgbg,
         unicode=quick.unicode,
+        narrowing=quick.narrowing,
         truecolor=quick.truecolor,
         editor=_words(quick.editor) or ("vi",),
         pager=_words(quick.pager) or ("less", "-R"),

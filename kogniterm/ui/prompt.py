@@ -33,6 +33,7 @@ from kogniterm.ui.history import PrivateHistory
 from kogniterm.ui.layout import prompt_layout
 from kogniterm.ui.paste import Pastes
 from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.resizing import ResizableApplication
 from kogniterm.ui.surface import FRAME_SECONDS, TICK_SECONDS, LiveRegion
 from kogniterm.ui.terminal_io import HeldOutput, drop_typed_ahead
 from kogniterm.ui.theme import Theme, prompt_style
@@ -319,7 +320,8 @@ class PromptFront:
         return ModalCursorShapeConfig() if self.vi else None
 
     def _application(self, input_: Input, output: Output) -> Application[int]:
-        app: Application[int] = Application(
+        app = ResizableApplication(
+            narrowing=self.preferences.narrowing,
             layout=self.parts.layout,
             key_bindings=prompt_bindings(self),
             style=DynamicStyle(lambda: self._style),
