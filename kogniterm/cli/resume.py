@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from kogniterm.cli import stores
 from kogniterm.cli.options import SESSION, add_options
 from kogniterm.errors import UsageError
-from kogniterm.ui.locale import _
+from kogniterm.ui.clean import cells
+from kogniterm.ui.locale import _, plural
 
 if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from kogniterm.cli import prompt
 
     with stores.opened(stores.location_of(args)) as store:
-        info = store.find(args.session) if args.session else pick(store.sessions(limit=_SHOWN))
+        info = store.find(args.session) if args.session else pick(store.sessions())
     args.resume = info.id
     if not hasattr(args, "cwd"):
         args.cwd = info.folder
@@ -42,17 +43,54 @@ def run(args: argparse.Namespace) -> int:
 
 
 def pick(infos: list[SessionInfo]) -> SessionInfo:
-    """The session a person picks by number. Raises `UsageError` when there is none to pick."""
+    """The session a person picks, by its number or by words of its title.
+
+    Raises `UsageError` when there is none, and where nobody can pick.
+    """
     if not infos:
         raise UsageError("There is no session yet; start one with: kogniterm")
     if not sys.stdin.isatty():
         raise UsageError("Say which session: kogniterm resume last, or an id from sessions list.")
-    for number, info in enumerate(infos, 1):
+    from kogniterm.sessions.texts import holds_words
+
+    shown = infos
+    while True:
+        _list(shown)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise UsageError("No session was picked.")
+        answer = answer.strip() or "1"
+        if answer.isdigit():
+            if not 1 <= int(answer) <= len(shown):
+                raise UsageError("{answer} is no number from the list.", answer=answer)
+            return shown[int(answer) - 1]
+        found = [info for info in infos if holds_words(info.title, answer)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            said = _("No title holds: {words}").format(words=answer)
+            sys.stderr.write(stores.visible(said) + "\n")
+        shown = found or infos
+
+
+def _list(infos: list[SessionInfo]) -> None:
+    """The last of `infos` with their numbers, a line of the terminal each, and the question."""
+    from kogniterm.ui.surface import stream_size
+
+    columns = stream_size(sys.stderr)[1]
+    for number, info in enumerate(infos[:_SHOWN], 1):
         line = f"{number:>3}  {stores.local_time(info.updated)}  {info.title}  ({info.folder})"
-        sys.stderr.write(stores.visible(line) + "\n")
-    sys.stderr.write(_("Which one? [1] "))
+        sys.stderr.write(_cut(stores.visible(line), columns - 1) + "\n")
+    left = len(infos) - _SHOWN
+    if left > 0:
+        sys.stderr.write(plural("     … {count} more", "     … {count} more", left) + "\n")
+    sys.stderr.write(_("Which one? A number, or words of the title [1] "))
     sys.stderr.flush()
-    answer = sys.stdin.readline().strip() or "1"
-    if not answer.isdigit() or not 1 <= int(answer) <= len(infos):
-        raise UsageError("{answer} is no number from the list.", answer=answer)
-    return infos[int(answer) - 1]
+
+
+def _cut(line: str, columns: int) -> str:
+    if cells(line) <= columns:
+        return line
+    while cells(line) > columns - 1:
+        line = line[:-1]
+    return line.rstrip() + "…"

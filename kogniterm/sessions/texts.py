@@ -89,6 +89,12 @@ def fold_case(text: str) -> str:
     return "".join(_folded(character) for character in text)
 
 
+def holds_words(text: str, words: str) -> bool:
+    """Whether `text` holds each of the `words`, or parts of words, whatever their case."""
+    folded = fold_case(text)
+    return all(word in folded for word in fold_case(words).split())
+
+
 def _folded(character: str) -> str:
     if character.isascii():
         return character.lower()

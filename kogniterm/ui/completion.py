@@ -66,9 +66,13 @@ class LineCompleter(Completer):
             choices = list(command.choices(self._context)) if command.choices else []
         except KognitermError:
             return
-        for choice in choices[:MOST]:
-            if choice.lower().startswith(argument.lower()):
-                yield Completion(choice, start_position=-len(argument))
+        from kogniterm.sessions.texts import holds_words
+
+        fitting = [choice for choice in choices if choice.lower().startswith(argument.lower())]
+        # A title is remembered by any of its words.
+        titles = [choice for choice in choices if " " in choice and holds_words(choice, argument)]
+        for choice in list(dict.fromkeys([*fitting, *titles]))[:MOST]:
+            yield Completion(choice, start_position=-len(argument))
 
 
 def _file_completions(typed: str, files: Iterable[str]) -> Iterable[Completion]:

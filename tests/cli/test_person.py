@@ -211,3 +211,20 @@ def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> 
     assert result.returncode == 3
     assert result.stdout == "It must be known which one.\n"
     assert "Nobody was there to answer: Which one?" in result.stderr
+
+
+def test_a_session_is_picked_by_words_of_its_title(shell: Shell) -> None:
+    model = shell.script("replies: [{text: One.}]")
+    for title in ("mend the parser of the very long name " * 3, "write the manual"):
+        shell.run("run", title, "--model", model)
+    person = start(shell, "resume", "--model", model)
+    person.sees("…")  # what is longer than the terminal is wide is cut
+    person.sees("[1] ")
+    person.says("nowhere to be found")
+    person.sees("No title holds: nowhere to be found")
+    person.sees("[1] ")
+    person.says("LONG parser")
+    person.sees("mend the parser")
+    person.sees("scripted:")
+    person.presses("\x04")
+    assert person.ended() == 0

@@ -13,8 +13,10 @@ from kogniterm.errors import UsageError
 from kogniterm.runtime.trust import TrustStore, discover
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.report import read_report
+from kogniterm.sessions.store import SessionInfo
 from kogniterm.types import Decision
 from kogniterm.ui.commands.own import parse, session_commands
+from kogniterm.ui.commands.sessions import SESSIONS
 from tests.flows.conftest import MakeFlow, make_flow, yes
 from tests.ui.commanded import Commanded
 
@@ -77,6 +79,29 @@ async def test_resume_lets_one_pick_from_the_others(make_flow: MakeFlow) -> None
     assert first_id[:8] in await repl.type("/sessions")
     await repl.type("/resume")
     assert repl.reopened == [first_id]
+
+
+async def test_resume_finds_a_session_by_words_of_its_title(make_flow: MakeFlow) -> None:
+    made: list[SessionInfo] = []
+    for task in ("Mend the Árbol parser", "mend the lexer", "write the manual"):
+        flow = make_flow("replies: [{text: Done.}]")
+        await flow.run(task)
+        assert flow.session is not None
+        made.append(flow.session.cabinet.store.find(flow.session.id))
+        flow.close()
+    session = make_flow().open()
+    repl = Commanded(session, answers=[made[1].id])
+    await repl.type("/resume arbol PARSER")
+    assert repl.reopened == [made[0].id]
+    # Several are asked about; the answer given above is the second one's.
+    await repl.type("/resume mend")
+    assert repl.reopened == [made[0].id, made[1].id]
+    with pytest.raises(UsageError, match="No session is called that"):
+        await repl.type("/resume nothing like it")
+    (command,) = (one for one in SESSIONS if one.name == "resume")
+    assert command.choices is not None
+    offered = list(command.choices(repl))
+    assert {info.title for info in made} | {info.id[:8] for info in made} <= set(offered)
 
 
 async def test_compacting_makes_the_history_smaller(make_flow: MakeFlow) -> None:
