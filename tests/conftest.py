@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
@@ -18,9 +19,9 @@ import pytest
 
 from kogniterm.paths import resolve
 from tests.support.fake_gemini import FakeGemini
-from tests.support.forge import Forge
+from tests.support.forge import Forge, until
 
-KEPT = {"TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "UPDATE_SCREENS"}
+KEPT = {"LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "UPDATE_SCREENS"}
 KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "COV")
 PINNED = {
     "LANG": "C.UTF-8",
@@ -48,11 +49,12 @@ def _is_here(host: object) -> bool:
     return name in {"localhost", "::1"} or name.startswith("127.") or name.endswith(".invalid")
 
 
-def _environment(found: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The environment of all tests, made from the one `found`.
+def _environment(found: Mapping[str, str], place: Path) -> dict[str, str]:
+    """The environment of all tests, made from the one `found`; `place` holds home and tmp.
 
     Python's programs come first on the path, so that `python3` in a command is this Python. The
     weights stay where they were pulled to; nothing else of the person who runs the tests is seen.
+    What tests are given to write to is still where pytest would have put it.
     """
     kept = {n: v for n, v in found.items() if n in KEPT or n.startswith(KEPT_PREFIXES)}
     here = str(Path(sys.executable).parent)
@@ -62,7 +64,9 @@ def _environment(found: Mapping[str, str], home: Path) -> dict[str, str]:
         if "KOGNITERM_TEST_WEIGHTS" in found
         else {"KOGNITERM_TEST_WEIGHTS": str(resolve(found).cache / "models")}
     )
-    return {**kept, **weights, **PINNED, "PATH": ":".join([here, *folders]), "HOME": str(home)}
+    root = {"PYTEST_DEBUG_TEMPROOT": found.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())}
+    own = {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp")}
+    return {**kept, **weights, **root, **PINNED, "PATH": ":".join([here, *folders]), **own}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -77,11 +81,14 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
     hypothesis.settings.load_profile("suite")
-    home = Path(tempfile.mkdtemp(prefix="kogniterm-home-"))
-    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
-    environment = _environment(os.environ, home)
+    place = Path(tempfile.mkdtemp(prefix="kogniterm-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
+    environment = _environment(os.environ, place)
     os.environ.clear()
     os.environ.update(environment)
+    for name in ("HOME", "TMPDIR"):
+        Path(environment[name]).mkdir()
+    tempfile.tempdir = environment["TMPDIR"]
     time.tzset()
     os.umask(0o022)
     # A run in the background inherits ignored and blocked signals, and so would every program
@@ -98,6 +105,28 @@ def pytest_collection_finish() -> None:
     """The modules have read what was meant for them: no setting of KogniTerm reaches a test."""
     for name in [name for name in os.environ if name.startswith("KOGNITERM_")]:
         del os.environ[name]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_behind() -> Iterator[None]:
+    """When all tests have run, what they started is gone, and so is what it wrote to /tmp."""
+    yield
+    folder = os.environ["TMPDIR"]
+    try:
+        until(lambda: not left_behind(folder))
+    except TimeoutError:
+        pytest.fail(f"left behind: {left_behind(folder)}", pytrace=False)
+
+
+def left_behind(folder: str) -> list[str]:
+    """What of KogniTerm is in `folder`, and the processes for which it is the place for such."""
+    left = [path.name for path in Path(folder).glob("kogniterm*")]
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"TMPDIR={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                said = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+                left.append(f"{process.name}: {said.decode(errors='replace')}")
+    return left
 
 
 @pytest.fixture(autouse=True)

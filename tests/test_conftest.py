@@ -24,7 +24,7 @@ def test_this_machine_can_be_reached(closed_port: int) -> None:
 
 def test_the_environment_is_the_same_everywhere() -> None:
     assert {name: os.environ[name] for name in PINNED} == PINNED
-    others = {"PATH", "HOME", *PINNED, *KEPT}
+    others = {"PATH", "HOME", "TMPDIR", *PINNED, *KEPT}
     left = [name for name in os.environ if name not in others]
     assert [name for name in left if not name.startswith(KEPT_PREFIXES)] == []
     assert not [name for name in left if name.startswith("KOGNITERM_")]
@@ -33,7 +33,7 @@ def test_the_environment_is_the_same_everywhere() -> None:
 def test_nothing_of_the_person_is_kept() -> None:
     theirs = {"HOME": "/home/ana", "PATH": "/bin", "GOOGLE_API_KEY": "k", "LC_ALL": "es_ES.UTF-8"}
     made = _environment(theirs, Path("/h"))
-    assert made["HOME"] == "/h"
+    assert (made["HOME"], made["TMPDIR"]) == ("/h/home", "/h/tmp")
     assert made["PATH"].endswith(":/bin")
     assert made["KOGNITERM_TEST_WEIGHTS"] == "/home/ana/.cache/kogniterm/models"
     assert not theirs.keys() & made.keys() - {"HOME", "PATH"}

@@ -31,6 +31,7 @@ class Shell:
         return {
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],
+            "TMPDIR": os.environ["TMPDIR"],
             "LANG": "C.UTF-8",
             "KOGNITERM_CONFIG_DIR": str(self.config),
             "KOGNITERM_DATA_DIR": str(self.data),

@@ -59,6 +59,7 @@ class Session:
         kinds = {f"KOGNITERM_{kind}_DIR": str(self.root / kind) for kind in ("CONFIG", "DATA")}
         return {
             "PATH": os.environ["PATH"],
+            "TMPDIR": os.environ["TMPDIR"],
             "HOME": str(self.root),
             "LANG": "C.UTF-8",
             "KOGNITERM_CACHE_DIR": str(self.root / "CACHE"),

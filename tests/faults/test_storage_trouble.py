@@ -40,7 +40,8 @@ class Place:
         file = self.root / "script.yaml"
         file.write_text(json.dumps(script))
         kinds = {f"KOGNITERM_{k}_DIR": str(self.root / k) for k in ("CONFIG", "DATA", "CACHE")}
-        given = {"PATH": os.environ["PATH"], "HOME": str(self.root), "LANG": "C.UTF-8"}
+        given = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG")}
+        given |= {"HOME": str(self.root)}
         given |= {"KOGNITERM_MODEL": f"scripted:{file}", "KOGNITERM_MEMORY": "off", **kinds}
         return self.forge.start(
             ["run", "-y", "--no-sandbox", *words, "go"],

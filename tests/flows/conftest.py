@@ -127,7 +127,7 @@ async def make_flow(tmp_path: Path) -> AsyncIterator[MakeFlow]:
     made: list[Flow] = []
     work = tmp_path / "work"
     work.mkdir()
-    environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR")}
     for kind in ("CONFIG", "DATA", "CACHE"):
         environ[f"KOGNITERM_{kind}_DIR"] = str(tmp_path / kind.lower())
 

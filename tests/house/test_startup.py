@@ -51,6 +51,7 @@ def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:
     environ = {
         "HOME": str(folder),
         "PATH": os.environ["PATH"],
+        "TMPDIR": os.environ["TMPDIR"],
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
     }

@@ -39,6 +39,7 @@ class Person:
         self.environ = {
             "HOME": str(root / "home"),
             "PATH": os.environ["PATH"],
+            "TMPDIR": os.environ["TMPDIR"],
             "LANG": "C.UTF-8",
             "KOGNITERM_CONFIG_DIR": str(root / "home" / "config"),
             "KOGNITERM_DATA_DIR": str(self.data),

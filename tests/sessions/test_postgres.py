@@ -175,6 +175,7 @@ def test_moving_to_a_server_and_working_there_from_the_command_line(
     environ = {
         "HOME": str(tmp_path),
         "PATH": os.environ["PATH"],
+        "TMPDIR": os.environ["TMPDIR"],
         "LANG": "C.UTF-8",
         "KOGNITERM_CONFIG_DIR": str(tmp_path / "config"),
         "KOGNITERM_DATA_DIR": str(tmp_path / "data"),

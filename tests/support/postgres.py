@@ -49,9 +49,16 @@ def start(leader: int, *, durable: bool = False) -> Path:
     """Start a server that lives as long as process `leader`; returns its socket folder."""
     home = Path(tempfile.mkdtemp(prefix="kogniterm-pg-", dir="/tmp"))
     command = [sys.executable, __file__, str(home), str(leader), "durable" if durable else "fast"]
+    # What a test run leaves behind is told by this name; the server is to outlive its tests.
+    environ = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
     with (home / "supervisor.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environ,
         )
     assert process.stdout is not None
     with process.stdout as said:

@@ -46,7 +46,8 @@ class PtyPeer:
         self.status: int | None = None
         self._answers = answers
         self._picture = Picture(rows, columns)
-        given = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+        given = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG")}
+        given |= {"HOME": str(folder)}
         given |= {"TERM": "xterm-256color", **(environment or {})}
         self.master, terminal = pty.openpty()
         try:

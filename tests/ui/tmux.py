@@ -55,7 +55,8 @@ class Tmux:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # what ends the tests from a terminal leaves it alone
         )
-        given = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
+        given = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG")}
+        given |= {"HOME": str(self.home)}
         given |= {"TERM": "tmux-256color"} | environment
         self._plain = given["TERM"] == "dumb"
         words = [f"{name}={value}" for name, value in given.items()]
