@@ -422,7 +422,7 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
     live.press("/resume 2026\r")
     await live.until("That is the session you are in.")
     live.press("/resume zz\r")
-    await live.until("Give the id of a session")
+    await live.until("No session is called that")
     live.press("/resume 99aa\r")
     await live.until(lambda: asked == ["99aa0000-bbbbbb"])
     assert session.closed
