@@ -39,6 +39,11 @@ if [[ -n ${__kt_fire+x} ]]; then
 fi
 \builtin printf '%s\0' "${__kt_exit-}"
 \builtin jobs -p; \builtin printf '\0%s\0' "$!"
+if [[ -n $! ]]; then
+  for __kt_n in 1 2 3 4 5 6 7 8 9 10; do
+    if [[ ! -d /proc/$! ]]; then \builtin break; fi; \builtin read -t 0.002 __kt_r <>NEVER
+  done
+fi
 if [[ -n $! && ! -d /proc/$! ]]; then \builtin wait "$!"; \builtin printf %s $?; fi
 \builtin printf '\0'
 \builtin jobs -l; \builtin printf '\0end\0'
@@ -53,6 +58,9 @@ if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
 \builtin return "$__kt_status"
 """
 
+# A process that ends at the same time as the shell could be reaped by it after the last look, and
+# its exit code would be lost: so one that is about to end gets 20 ms.
+#
 # The shell has open what every one has: its terminal on 0, what its own trap stands in for (10 and
 # 11, the terminal too), the trap's 1 and 2, and the folder of descriptors itself. When there is
 # more, or one of them leads elsewhere, it asks for what it has to be taken over, and waits.
@@ -60,7 +68,11 @@ if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
 
 def script(folder: bytes) -> bytes:
     """The leave file of the executor whose folder is `folder`."""
-    names = ((b"ASK", folder + b"/ask"), (b"ANSWER", folder + b"/answer"))
+    names = (
+        (b"ASK", folder + b"/ask"),
+        (b"ANSWER", folder + b"/answer"),
+        (b"NEVER", folder + b"/statuses/never"),
+    )
     text = _SCRIPT
     for name, path in names:
         text = text.replace(name, quoted(path))

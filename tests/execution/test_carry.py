@@ -210,14 +210,6 @@ SCRIPTS = {
         "shopt -u dotglob; set -f; echo *",
         "set +f; echo [pq]",
     ],
-    "jobs by number": [
-        "sleep 610 &",
-        "sleep 620 &",
-        "jobs -p | wc -l",
-        "kill %1",
-        "wait %1; echo $?",
-        "kill %2; wait %2; echo $?",
-    ],
     "words and substitutions": [
         "printf -v 'row[2]' '%05.2f' 3.14159",
         "echo ${row[2]} ${#row[@]}",

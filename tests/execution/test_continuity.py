@@ -118,6 +118,15 @@ CASES = [
     ("a complaint of a long command", [
         (f": {'x' * 130_000}\nnosuch", "bash: line 2: nosuch: command not found"),
     ]),
+    # Not beside one shell: that may have forgotten %1 by the time it is to wait for it.
+    ("jobs by number", [
+        ("sleep 610 &", ""),
+        ("sleep 620 &", ""),
+        ("jobs -p | wc -l", "2"),
+        ("kill %1", ""),
+        ("wait %1; echo $?", "143"),
+        ("kill %2; wait %2; echo $?", "143"),
+    ]),
     ("a folder that is moved", [
         ("mkdir -p a/b; cd a/b; mv ../../a ../../z", ""),
         ('echo "${PWD: -4}"; cd ..; ls', "/z/b\nb"),
