@@ -65,7 +65,11 @@ class Document:
 
 @dataclass(slots=True)
 class Question:
-    """An action request in front of a person. `original` is the command before they edited it."""
+    """An action request in front of a person. `original` is the command before they edited it.
+
+    The disk is looked at once, when the question is first drawn: it is drawn anew several times a
+    second for as long as it waits.
+    """
 
     request: ActionRequest
     report: RiskReport
@@ -74,6 +78,8 @@ class Question:
     hooks: AskHooks = field(default_factory=AskHooks)
     original: str | None = None
     explained: bool = False
+    _previewed: Sequence[Message] | None = field(default=None, init=False, repr=False)
+    _changed: tuple[str | None] | None = field(default=None, init=False, repr=False)
 
     @property
     def editable(self) -> bool:
@@ -152,9 +158,11 @@ class Question:
         return command_lines(self.request.command, painter, width, dollar=self.editable)
 
     def _diff(self) -> str | None:
-        hook = self.hooks.diff
-        change = hook(self.request) if hook is not None else self.request.detail
-        return relative(change, self.cwd) if change else None
+        if self._changed is None:
+            hook = self.hooks.diff
+            change = hook(self.request) if hook is not None else self.request.detail
+            self._changed = (relative(change, self.cwd) if change else None,)
+        return self._changed[0]
 
     def _warnings(self, painter: Painter) -> list[Text]:
         from kogniterm.approval.display import warnings
@@ -196,9 +204,10 @@ class Question:
         """What it does to the world: counted on the disk where that can be, else in words."""
         if self.hooks.preview is None:
             return [effect_text(effect) for effect in self.report.effects]
-        preview = self.hooks.preview(self.request, self.report)
+        if self._previewed is None:
+            self._previewed = self.hooks.preview(self.request, self.report)
         other = [effect for effect in self.report.effects if effect.kind not in _PREVIEWED]
-        return [*map(effect_text, other), *map(translate, preview)]
+        return [*map(effect_text, other), *map(translate, self._previewed)]
 
     def _reasons(self, *, told: bool) -> list[str]:
         """Why it was asked, each once; what is `told` as an effect already is left out."""

@@ -99,6 +99,18 @@ def test_previews_rules_and_changes_are_told() -> None:
     assert "  rm -r build" in text
 
 
+def test_the_disk_is_looked_at_once_however_often_the_question_is_drawn() -> None:
+    looks = []
+    hooks = AskHooks(
+        preview=lambda _r, _p: [Text("look {n}", {"n": looks.append(1) or len(looks)})],
+        diff=lambda _r: looks.append(2),
+    )
+    asked = question("rm -r build", hooks=hooks)
+    first = asked.document(PLAIN, 80)
+    assert asked.document(PLAIN, 80) == first
+    assert sorted(looks) == [1, 2]
+
+
 def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     change = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
     edit = ActionRequest("1", "c", "edit_file", "edit x", "fix", effect="edit", detail=change)
