@@ -24,9 +24,16 @@ import select
 import signal
 import socket
 import sys
+import time
 
 from kogniterm.execution import pty, wire
-from kogniterm.execution.processes import end_tree, process_state
+from kogniterm.execution.processes import (
+    KILL_AFTER,
+    children,
+    end_tree,
+    process_state,
+    signal_processes,
+)
 from kogniterm.execution.standby import STATUSES, Standby
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
 
 _READ_SIZE = 1 << 16
 _READS_AT_ONCE = 256
+_ROUNDS = 40
+_PAUSE = 0.005
 
 
 class _Command:
@@ -230,15 +239,46 @@ class Supervisor:
             command.close()
 
     def _reap(self) -> None:
-        """Collect ended leaders; a command whose leader ended has no process left."""
+        """Collect ended leaders: one that ended by itself had nothing left to lead."""
         while True:
             try:
-                pid, _status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            killed = self._commands.get(pid) if os.WIFSIGNALED(status) else None
             self._forget(pid)
+            if killed is not None and not killed.kept:
+                self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End what leaders that were killed have left: the kernel gave it to this process.
+
+        Most of it ends with its terminal, but not what ignores the hang-up, nor a shell that was
+        not in the foreground yet. What an orphan leaves becomes one in the next round.
+        """
+        for _ in range(_ROUNDS):
+            orphans = self._orphans()
+            if not orphans:
+                return
+            signal_processes(orphans, signal.SIGTERM)
+            signal_processes(orphans, signal.SIGCONT)
+            deadline = time.monotonic() + KILL_AFTER
+            while left := [pid for pid in self._orphans() if pid in orphans]:
+                if time.monotonic() >= deadline:
+                    signal_processes(left, signal.SIGKILL)
+                    break
+                time.sleep(_PAUSE)
+
+    def _orphans(self) -> list[int]:
+        """Children that are no leaders; those that have ended are collected."""
+        found = []
+        for pid in children(os.getpid()):
+            with contextlib.suppress(ChildProcessError):
+                if pid not in self._commands and os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    found.append(pid)
+        return found
 
     def end(self) -> None:
         """The executor is gone: end every tree but the kept ones."""
@@ -251,6 +291,7 @@ class Supervisor:
             if not command.kept:
                 end_tree(command.leader)
                 signal_leader(command.leader)
+        self._end_orphans()
 
     def host_left(self) -> None:
         """End; an executor that went without a word was killed: remove its folder."""

@@ -189,6 +189,12 @@ def test_killed_leader_is_told_as_a_signal(executor: CommandExecutor) -> None:
     assert executor.run("echo on").text == "on"
 
 
+def test_what_a_killed_leader_led_is_ended(executor: CommandExecutor, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    executor.run(f"trap '' HUP; echo $$ > {pid}; kill -9 $PPID; while :; do sleep 600; done")
+    until(lambda: not alive(int(pid.read_text())))
+
+
 def test_killed_supervisor_is_replaced(executor: CommandExecutor) -> None:
     executor.run("a=1")
     supervisor = executor.run("awk '{print $4}' /proc/$PPID/stat").text
