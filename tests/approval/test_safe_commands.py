@@ -131,7 +131,7 @@ def test_what_is_judged_safe_changes_nothing(part: int, tmp_path: Path) -> None:
 
 
 def test_a_change_among_many_commands_is_found(tmp_path: Path) -> None:
-    harmful = ["touch new", "echo x >> a.txt", "mkdir ~/made", "(rm b &)"]
+    harmful = ["touch new", "echo x >> a.txt", "mkdir ~/made", "rm b"]
     harmless = ["ls", "cd src; x=y; set -e; exit 3", "[ ! -e m.py ] || rm *", "exec cat a", "$x 1"]
     tried = [*harmless[:3], *harmful[:2], *harmless[3:], *harmful[2:]]
     assert _changing(tried, tmp_path / "both") == harmful
