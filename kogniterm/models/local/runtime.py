@@ -114,7 +114,8 @@ class _Process:
     failed: Mapping[str, Any] | None = None
     ready: bool = False
     gone: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    # Reentrant: the garbage collector may end a forgotten worker in the middle of anything.
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Write one line; a worker that has gone is noticed by its reader."""
@@ -140,28 +141,36 @@ class _Process:
         tell()
 
     def read(self) -> None:
-        """Hand out what the worker says until it ends. Runs on a thread of its own."""
+        """Hand out what the worker says until it ends. Runs on a thread of its own.
+
+        Closes the worker's output itself: anybody else might do so between two lines.
+        """
         assert self.popen.stdout is not None
-        for line in self.popen.stdout:
-            message = json.loads(line)
-            if "failed" in message:
-                self.failed = message
-            elif "ready" in message:
-                with self.lock:
-                    self.ready = True
-                    loaded = self.inboxes.pop(_LOADING, None)
-                if loaded is not None:
-                    loaded(message)
-            elif "id" in message:
-                with self.lock:
-                    inbox = self.inboxes.get(message["id"])
-                if inbox is not None:
-                    inbox(message)
-        with self.lock:
-            self.gone = True
-            waiting = list(self.inboxes.values())
-        for inbox in waiting:
-            inbox(_GONE)
+        try:
+            with self.popen.stdout as lines:
+                for line in lines:
+                    self._hand_out(json.loads(line))
+        finally:  # whatever went wrong, nobody waits for ever
+            with self.lock:
+                self.gone = True
+                waiting = list(self.inboxes.values())
+            for inbox in waiting:
+                inbox(_GONE)
+
+    def _hand_out(self, message: Mapping[str, Any]) -> None:
+        if "failed" in message:
+            self.failed = message
+        elif "ready" in message:
+            with self.lock:
+                self.ready = True
+                loaded = self.inboxes.pop(_LOADING, None)
+            if loaded is not None:
+                loaded(message)
+        elif "id" in message:
+            with self.lock:
+                inbox = self.inboxes.get(message["id"])
+            if inbox is not None:
+                inbox(message)
 
     def last_words(self) -> str:
         """The end of what the worker wrote to its standard error."""
@@ -170,14 +179,12 @@ class _Process:
         return self.errors.read().decode("utf-8", "replace").strip()
 
     def end(self) -> None:
-        """Stop the worker and let go of its pipes."""
+        """Stop the worker and let go of what it was given; its reader closes the rest."""
         self.popen.kill()
         self.popen.wait()
-        with self.lock:
-            for pipe in (self.popen.stdin, self.popen.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        pipe.close()
+        assert self.popen.stdin is not None
+        with self.lock, contextlib.suppress(BrokenPipeError):
+            self.popen.stdin.close()
         self.errors.close()
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +109,33 @@ async def test_refused_request_is_a_reply_error(library: Path, tmp_path: Path) -
     library.write_text(BROKEN_LIBRARY.format(fault=fault))
     with pytest.raises(ModelReplyError, match="bad grammar"):
         await complete(tmp_path / "any.gguf")
+
+
+async def test_closed_between_two_words_its_reader_ends_quietly(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = "callback({'choices': [{'text': 'x', 'finish_reason': 'stop'}], 'usage': {}})"
+    library.write_text(BROKEN_LIBRARY.format(fault=done))
+    runtime = Runtime(tmp_path / "any.gguf", context=256)
+    loop, broken, readers = asyncio.get_running_loop(), [], []
+    hand_over = loop.call_soon_threadsafe
+
+    def close_and_hand_over(*args: Any) -> asyncio.Handle:
+        """Called by the reader with a line in hand, before it asks for the next one."""
+        readers.append(threading.current_thread())
+        runtime.close()
+        return hand_over(*args)
+
+    monkeypatch.setattr(threading, "excepthook", broken.append)
+    monkeypatch.setattr(loop, "call_soon_threadsafe", close_and_hand_over)
+    with contextlib.suppress(ModelUnavailableError):
+        _ = [event async for event in runtime.complete(Prompt("a", 4))]
+    monkeypatch.undo()
+    runtime.close()
+    for reader in readers:
+        await asyncio.to_thread(reader.join)
+    assert readers
+    assert not broken
 
 
 def test_killed_session_leaves_no_worker(library: Path, tmp_path: Path) -> None:
