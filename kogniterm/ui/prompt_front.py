@@ -310,7 +310,8 @@ class TerminalFront(PromptFront):
         """The list of files is new: complete again if somebody waits for it."""
         loop = self.app.loop
         if loop is not None and self.app.is_running:
-            loop.call_soon_threadsafe(self._complete_again)
+            with contextlib.suppress(RuntimeError):  # it closed in this moment: nobody waits
+                loop.call_soon_threadsafe(self._complete_again)
 
     def _complete_again(self) -> None:
         word = self.buffer.document.text_before_cursor.rpartition(" ")[2]
