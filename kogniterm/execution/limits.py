@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _LETTERS = {
@@ -26,6 +27,8 @@ _LETTERS = {
 
 _LINE = re.compile(rb"(Max [a-z ]+?) {2,}(\d+|unlimited) +(\d+|unlimited)")
 
+_UNLIMITED = b"unlimited"
+
 
 def commands(before: bytes, after: bytes) -> bytes:
     """`ulimit` commands that lead from the limits `before` to `after`; none when they are equal.
@@ -35,18 +38,23 @@ def commands(before: bytes, after: bytes) -> bytes:
     if before == after or not after:
         return b""
     old = {match[1]: match.groups()[1:] for match in _LINE.finditer(before)}
+    raised: list[bytes] = []
     soft: list[bytes] = []
-    hard: list[bytes] = []
+    lowered: list[bytes] = []
     for match in _LINE.finditer(after):
         name, values = match[1], match.groups()[1:]
         if name not in _LETTERS or name not in old:
             continue
         letter, unit = _LETTERS[name]
-        for lines, flag, was, now in zip(
-            (soft, hard), (b"S", b"H"), old[name], values, strict=True
-        ):
-            if was != now:
-                value = now if now == b"unlimited" else b"%d" % (int(now) // unit)
-                lines.append(b"\\builtin ulimit -" + flag + b" -" + letter + b" " + value + b"\n")
-    # A soft limit first: once its hard limit is lowered below it, it cannot stay.
-    return b"".join(soft + hard)
+        for flag, was, now in zip((b"S", b"H"), old[name], values, strict=True):
+            if was == now:
+                continue
+            lines = soft if flag == b"S" else raised if _value(now) > _value(was) else lowered
+            value = now if now == _UNLIMITED else b"%d" % (int(now) // unit)
+            lines.append(b"\\builtin ulimit -" + flag + b" -" + letter + b" " + value + b"\n")
+    # A soft limit is never above its hard one, neither on the way up nor on the way down.
+    return b"".join(raised + soft + lowered)
+
+
+def _value(limit: bytes) -> float:
+    return math.inf if limit == _UNLIMITED else int(limit)
