@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.flows.conftest import MakeFlow
-from tests.flows.test_replay import cli, replayed
+from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
 
 pytestmark = pytest.mark.faults
@@ -53,8 +53,8 @@ async def test_a_turn_with_sub_agents_goes_on_where_it_was(
     make_flow: MakeFlow, forge: Forge, point: str
 ) -> None:
     flow = make_flow(SCRIPT)
-    words = ["run", "-y", "--no-sandbox", "--model", str(flow.flags["model"]), "go"]
-    assert cli(forge, flow, *words, faults=f"kill:{point}").wait() == -signal.SIGKILL
+    killed = start_run(forge, flow, "-y", "go", faults=f"kill:{point}")
+    assert killed.wait() == -signal.SIGKILL, killed.said
     again = make_flow(SCRIPT)
     session = again.open("last")
     if not session.state.open_turn:

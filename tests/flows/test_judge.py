@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +11,7 @@ from kogniterm.runtime.plans import give, plan_from_text
 from kogniterm.sessions.records import NodeRan
 from kogniterm.types import Answer, ModelRequest, PlanStep
 from tests.flows.conftest import Flow, MakeFlow
+from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
 
 PLAN = """
@@ -182,9 +181,7 @@ async def test_a_long_output_is_judged_within_a_small_window(make_flow: MakeFlow
     assert "[judged]" in answer.not_verified[0]
 
 
-async def test_a_judged_session_plays_the_same(
-    make_flow: MakeFlow, tmp_path: Path, forge: Forge
-) -> None:
+async def test_a_judged_session_plays_the_same(make_flow: MakeFlow, forge: Forge) -> None:
     replies = (
         SAY
         + verdict("not met", "", "It is cold")
@@ -195,10 +192,8 @@ async def test_a_judged_session_plays_the_same(
     assert "[judged]" in answer.not_verified[0]
     await flow.session.finish()  # type: ignore[union-attr]
     flow.close()
-    started = forge.start(
-        ["replay", "last", "--json"], environ=flow.environ, folder=flow.folder, scratch=tmp_path
-    )
-    assert (started.wait(), started.err.read_text()) == (0, "")
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"]) == (0, None)
 
 
 def test_plain_lines_say_why_a_step_is_not_done(make_flow: MakeFlow, forge: Forge) -> None:
@@ -207,20 +202,7 @@ def test_plain_lines_say_why_a_step_is_not_done(make_flow: MakeFlow, forge: Forg
     (flow.folder / "greeting").write_text("Hi.\n")
     plan = flow.folder / "plan.yaml"
     plan.write_text(PLAN)
-    words = ["run", "--auto-approve", "--no-sandbox", "--plan", str(plan)]
-    started = forge.start(
-        [*words, "--model", str(flow.flags["model"])],
-        environ=flow.environ,
-        folder=flow.folder,
-        scratch=flow.folder.parent,
-    )
+    started = start_run(forge, flow, "--auto-approve", "--plan", str(plan))
     assert started.wait() == 1
     line = "s1. Write a greeting (check failed: judged not met: It is cold)"
     assert line in started.err.read_text()
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    yield forge
-    forge.close()

@@ -13,8 +13,8 @@ from kogniterm.agent.messages import images_behind_results, is_input, tool_messa
 from kogniterm.runtime import events
 from kogniterm.types import Image
 from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.flows.program import replayed
 from tests.flows.test_images import IN_BASE64, RED, SEES, payloads
-from tests.flows.test_replay import replayed
 from tests.support.forge import Forge
 from tests.support.images import gif, jpeg, png
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +14,7 @@ from kogniterm.runtime.plans import edit, give, plan_as_text, plan_from_text, pu
 from kogniterm.sessions.records import Decided
 from kogniterm.types import Plan, PlanReview
 from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
 
 PLAN = """
@@ -208,15 +207,10 @@ async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> N
 
 
 async def test_a_plan_that_a_kill_left_waiting_is_asked_about_again(
-    make_flow: MakeFlow, tmp_path: Path, forge: Forge
+    make_flow: MakeFlow, forge: Forge
 ) -> None:
     first = make_flow(f"replies:{PLAN}")
-    started = forge.start(
-        ["run", "--no-sandbox", "--model", str(first.flags["model"]), "make it"],
-        environ={**first.environ, "KOGNITERM_FAULTS": "kill:after-decision"},
-        folder=first.folder,
-        scratch=tmp_path,
-    )
+    started = start_run(forge, first, "make it", faults="kill:after-decision")
     assert started.wait() == -signal.SIGKILL, started.said
     flow = make_flow(f"replies:{WORK}", decisions=[yes, yes])
     session = flow.open("last")
@@ -228,7 +222,7 @@ async def test_a_plan_that_a_kill_left_waiting_is_asked_about_again(
 
 
 async def test_a_session_with_reviewed_plans_plays_the_same(
-    make_flow: MakeFlow, tmp_path: Path, forge: Forge
+    make_flow: MakeFlow, forge: Forge
 ) -> None:
     flow = make_flow(f"replies:{PLAN}{PLAN}{WORK}", decisions=[yes, yes])
     assert flow.person is not None
@@ -239,14 +233,5 @@ async def test_a_session_with_reviewed_plans_plays_the_same(
     await flow.run()
     await flow.session.finish()  # type: ignore[union-attr]
     flow.close()
-    started = forge.start(
-        ["replay", "last", "--json"], environ=flow.environ, folder=flow.folder, scratch=tmp_path
-    )
-    assert (started.wait(), started.err.read_text()) == (0, "")
-
-
-@pytest.fixture(scope="module")
-def forge() -> Iterator[Forge]:
-    forge = Forge()
-    yield forge
-    forge.close()
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"]) == (0, None)

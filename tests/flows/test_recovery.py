@@ -17,6 +17,7 @@ from kogniterm.runtime.front import Wish
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import Answer
 from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.flows.program import start_run
 from tests.support.forge import Forge, Started, until
 
 COUNTED = "replies: [{run: 'echo ran >>count; echo shown', purpose: Count}, {text: Done.}]"
@@ -28,17 +29,9 @@ class Program:
     """Starts the real program in a flow's folders, with nobody in front of it."""
 
     forge: Forge
-    scratch: Path
 
     def start(self, flow: Flow, *words: str, faults: str = "") -> Started:
-        model = str(flow.flags["model"])
-        environ = {**flow.environ, **({"KOGNITERM_FAULTS": faults} if faults else {})}
-        return self.forge.start(
-            ["run", "--no-sandbox", "--model", model, *words],
-            environ=environ,
-            folder=flow.folder,
-            scratch=self.scratch,
-        )
+        return start_run(self.forge, flow, *words, faults=faults)
 
     def kill(self, flow: Flow, faults: str, *words: str) -> None:
         """A task that a fault kills in the middle."""
@@ -47,8 +40,8 @@ class Program:
 
 
 @pytest.fixture
-def program(forge: Forge, tmp_path: Path) -> Program:
-    return Program(forge, tmp_path)
+def program(forge: Forge) -> Program:
+    return Program(forge)
 
 
 def count(flow: Flow) -> int:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,8 @@ from kogniterm.runtime import events
 from kogniterm.sessions.records import Compacted, Outcome
 from kogniterm.sessions.stored import new_row
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
-from tests.support.forge import Forge, Started
+from tests.flows.program import replayed, start, start_run
+from tests.support.forge import Forge
 
 STEPS = """
 replies:
@@ -28,18 +27,6 @@ replies:
   - text: Done.
   - text: Welcome.
 """
-
-
-def cli(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:
-    environ = {**flow.environ, **({"KOGNITERM_FAULTS": faults} if faults else {})}
-    return forge.start(list(words), environ=environ, folder=flow.folder, scratch=flow.folder.parent)
-
-
-def replayed(forge: Forge, flow: Flow, *words: str) -> tuple[int, dict[str, Any]]:
-    started = cli(forge, flow, "replay", *(words or ("last",)), "--json")
-    status = started.wait()
-    assert started.out.read_text().startswith("{"), started.said
-    return status, json.loads(started.out.read_text())
 
 
 async def recorded(make_flow: MakeFlow) -> Flow:
@@ -128,9 +115,8 @@ async def test_a_crash_is_played_as_the_crash_it_was(
     make_flow: MakeFlow, forge: Forge, point: str
 ) -> None:
     flow = make_flow("replies: [{run: echo a, purpose: Go}, {text: Done.}]")
-    model = str(flow.flags["model"])
-    words = ["run", "-y", "--no-sandbox", "--model", model, "go"]
-    assert cli(forge, flow, *words, faults=f"kill:{point}").wait() == -signal.SIGKILL
+    killed = start_run(forge, flow, "-y", "go", faults=f"kill:{point}")
+    assert killed.wait() == -signal.SIGKILL, killed.said
     again = make_flow("replies: [{text: Told.}]")
     again.open("last")
     await again.run(None)
@@ -248,8 +234,8 @@ replies:
   - {when: {tool: delegate}, text: Done.}
 """
     flow = make_flow(script)
-    words = ["run", "-y", "--no-sandbox", "--model", str(flow.flags["model"]), "go"]
-    assert cli(forge, flow, *words, faults=f"kill:{point}").wait() == -signal.SIGKILL
+    killed = start_run(forge, flow, "-y", "go", faults=f"kill:{point}")
+    assert killed.wait() == -signal.SIGKILL, killed.said
     again = make_flow(script.replace("echo 1 >>count", "echo 3 >>count"))
     again.open("last")
     assert (await again.run(None)).text == "Done."
@@ -292,7 +278,7 @@ replies:
 async def test_a_bug_report_can_be_replayed(make_flow: MakeFlow, forge: Forge) -> None:
     flow = await recorded(make_flow)
     report = flow.folder.parent / "report.jsonl"
-    assert cli(forge, flow, "sessions", "report", "last", "--to", str(report)).wait() == 0
+    assert start(forge, flow, "sessions", "report", "last", "--to", str(report)).wait() == 0
     (flow.folder.parent / "data" / "kogniterm.db").unlink()
     status, found = replayed(forge, flow, str(report))
     assert (status, found["divergence"]) == (0, None)
@@ -322,6 +308,6 @@ async def test_a_changed_record_is_where_the_run_differs(
     status, report = replayed(forge, flow)
     assert status == 1
     assert (report["divergence"]["turn"], report["divergence"]["kind"]) == (1, "outcome")
-    started = cli(forge, flow, "replay", "last")
+    started = start(forge, flow, "replay", "last")
     assert started.wait() == 1
     assert "first differs from the record in turn 1, at outcome" in started.said

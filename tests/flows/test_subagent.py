@@ -17,7 +17,8 @@ from kogniterm.runtime import events
 from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.types import ActionRequest, Decision
 from tests.flows.conftest import Flow, MakeFlow, no, yes
-from tests.support.forge import Forge, Started, until
+from tests.flows.program import replayed, start_run
+from tests.support.forge import Forge, until
 
 DELEGATE = """
 replies:
@@ -213,13 +214,8 @@ replies:
     assert sum("but softly" in text for text in flow.shown) == 1
     await flow.session.finish()
     flow.close()
-    replay = forge.start(
-        ["replay", "last", "--json"],
-        environ=flow.environ,
-        folder=flow.folder,
-        scratch=flow.folder.parent,
-    )
-    assert (replay.wait(), replay.err.read_text()) == (0, "")
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"]) == (0, None)
 
 
 async def test_what_the_main_agent_heard_is_not_said_to_sub_agents_again(
@@ -451,12 +447,6 @@ async def test_each_request_of_an_agent_begins_with_its_one_before(make_flow: Ma
 # --- after a kill ------------------------------------------------------------------------------
 
 
-def start(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:
-    environ = {**flow.environ, **({"KOGNITERM_FAULTS": faults} if faults else {})}
-    words = ("run", "--no-sandbox", "--model", str(flow.flags["model"]), *words)
-    return forge.start(list(words), environ=environ, folder=flow.folder, scratch=flow.folder.parent)
-
-
 KILLED = """
 replies:
   - when: {turn: 1, last_contains: go}
@@ -465,12 +455,21 @@ replies:
   - {when: {call: 3}, run: 'echo shown; echo second >>count; mkfifo go; cat go'}
 """
 
+COUNT_ON = """
+replies:
+  - when: {turn: 1, last_contains: go}
+    calls: [{tool: delegate, arguments: {task: Count on, tools: run}}]
+  - {when: {last_contains: Count on}, run: echo x >>count, purpose: Add}
+  - {when: {last_contains: '[exit 0]'}, text: Added.}
+  - {when: {tool: delegate}, text: Done.}
+"""
+
 
 async def test_a_kill_in_its_command_is_told_to_it_and_it_goes_on(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
     flow = make_flow(KILLED)
-    started = start(forge, flow, "-y", "go")
+    started = start_run(forge, flow, "-y", "go")
     until((flow.folder / "go").exists)
     started.send(signal.SIGKILL)
     assert started.wait() == -signal.SIGKILL
@@ -497,18 +496,10 @@ replies:
 async def test_a_kill_at_any_other_point_loses_nothing(
     make_flow: MakeFlow, forge: Forge, point: str
 ) -> None:
-    script = """
-replies:
-  - when: {turn: 1, last_contains: go}
-    calls: [{tool: delegate, arguments: {task: Count on, tools: run}}]
-  - {when: {last_contains: Count on}, run: echo x >>count, purpose: Add}
-  - {when: {last_contains: '[exit 0]'}, text: Added.}
-  - {when: {tool: delegate}, text: Done.}
-"""
-    flow = make_flow(script)
-    killed = start(forge, flow, "-y", "go", faults=f"kill:{point}")
+    flow = make_flow(COUNT_ON)
+    killed = start_run(forge, flow, "-y", "go", faults=f"kill:{point}")
     assert killed.wait() == -signal.SIGKILL, killed.said
-    again = make_flow(script)
+    again = make_flow(COUNT_ON)
     again.open("last")
     answer = await again.run(None)
     assert (answer.text, answer.exit_code) == ("Done.", 0)
@@ -519,7 +510,7 @@ replies:
 def test_events_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:
     flow = make_flow(FIX)
     (flow.folder / "greet.sh").write_text("ech hello\n")
-    started = start(forge, flow, "-y", "--output=stream-json", "Mend it")
+    started = start_run(forge, flow, "-y", "--output=stream-json", "Mend it")
     assert started.wait() == 0, started.said
     lines: list[dict[str, Any]] = [
         json.loads(line) for line in started.out.read_text().splitlines()
@@ -534,24 +525,16 @@ def test_events_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> N
 def test_plain_lines_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:
     flow = make_flow(FIX)
     (flow.folder / "greet.sh").write_text("ech hello\n")
-    started = start(forge, flow, "-y", "Mend it")
+    started = start_run(forge, flow, "-y", "Mend it")
     assert started.wait() == 0
     said = Path(started.err).read_text()
     assert "sub-agent: Mend greet.sh" in said
 
 
 def test_after_a_resume_plain_lines_say_it_too(make_flow: MakeFlow, forge: Forge) -> None:
-    script = """
-replies:
-  - when: {turn: 1, last_contains: go}
-    calls: [{tool: delegate, arguments: {task: Count on, tools: run}}]
-  - {when: {last_contains: Count on}, run: echo x >>count, purpose: Add}
-  - {when: {last_contains: '[exit 0]'}, text: Added.}
-  - {when: {tool: delegate}, text: Done.}
-"""
-    flow = make_flow(script)
-    killed = start(forge, flow, "-y", "go", faults="kill:before-decision")
+    flow = make_flow(COUNT_ON)
+    killed = start_run(forge, flow, "-y", "go", faults="kill:before-decision")
     assert killed.wait() == -signal.SIGKILL, killed.said
-    resumed = start(forge, make_flow(script), "-y", "--continue")
+    resumed = start_run(forge, make_flow(COUNT_ON), "-y", "--continue")
     assert resumed.wait() == 0, resumed.said
     assert Path(resumed.err).read_text().count("sub-agent: Count on") == 1
