@@ -20,9 +20,18 @@ def main() -> int:
 
         sys.stdout.write(f"kogniterm {__version__}\n")
         return 0
+    import signal
+
+    # While modules are read, and once all is done, an interrupt has nothing to unwind.
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from kogniterm.cli.main import main as run
 
-    return run(sys.argv[1:])
+    status = run(sys.argv[1:])
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return status
 
 
 def _forget_working_folder() -> None:

@@ -31,8 +31,8 @@ DESCRIPTION = (
 def main(argv: Sequence[str]) -> int:
     """Run `kogniterm ARGV`; returns the exit status, and never lets a traceback out unasked."""
     _hold_standard_streams()
-    _end_on_signals()
     try:
+        _end_on_signals()
         status = _attempt(argv)
     except KognitermError as error:
         complain(error.text)
@@ -186,7 +186,9 @@ def _choose_language(argv: Sequence[str]) -> None:
 
 
 def _end_on_signals() -> None:
-    """Let TERM and HUP unwind the stack, so that commands are ended and the journal closed."""
+    """Let INT, TERM and HUP unwind the stack: commands are ended, the journal is closed."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # nohup starts us with HUP ignored, and that is to stay.
         if signal.getsignal(number) is not signal.SIG_IGN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -210,3 +211,21 @@ def test_importing_the_entry_point_has_no_effect(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True
     )
     assert result.stdout == "True\n"
+
+
+def test_an_interrupt_while_modules_are_read_ends_it_without_a_word() -> None:
+    program = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'kogniterm.cli.options':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from kogniterm.__main__ import main\n"
+        "main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (-signal.SIGINT, "", "")
