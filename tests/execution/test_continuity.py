@@ -9,6 +9,7 @@ import pytest
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.continuity import expand_last_background
+from tests.support.executing import PATIENCE, run_each
 
 HERE = "cat <<E\n$! don't \\$!\nE\necho $!"
 QUOTED = "cat > f <<'E'\n$!\nE\necho $!"
@@ -168,15 +169,14 @@ CASES = [
 def test_one_statement_per_command(
     _name: str, steps: list[tuple[str, str]], tmp_path: Path
 ) -> None:
-    with open_executor(tmp_path) as executor:
-        for command, text in steps:
-            assert executor.run(command, timeout=60).text.strip() == text, command
+    run_each(tmp_path, steps)
 
 
 def test_an_interrupt_typed_at_once_reaches_the_program(tmp_path: Path) -> None:
     with open_executor(tmp_path) as executor:
         for _ in range(8):
-            result = executor.run("echo go; sleep 600", timeout=60, keystrokes=[("go", 0, "\x03")])
+            keys = [("go", 0, "\x03")]
+            result = executor.run("echo go; sleep 600", timeout=PATIENCE, keystrokes=keys)
             assert result.exit_code == 130
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.execution import open_executor
-from tests.support.executing import PATIENCE
+from tests.support.executing import PATIENCE, run_each
 
 LINES = "printf '1\\n2\\n3\\n' > in"
 CASES = [
@@ -52,10 +52,7 @@ CASES = [
 def test_one_statement_per_command(
     _name: str, steps: list[tuple[str, str]], tmp_path: Path
 ) -> None:
-    with open_executor(tmp_path) as executor:
-        for command, text in steps:
-            result = executor.run(command, timeout=PATIENCE)
-            assert (result.text.strip(), result.notes) == (text, ()), command
+    assert not any(result.notes for result in run_each(tmp_path, steps))
 
 
 @pytest.mark.parametrize(

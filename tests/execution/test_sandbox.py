@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,26 +25,29 @@ KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 
 
 @pytest.fixture
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home() -> Iterator[Path]:
     """A home outside of /tmp, where sandboxes have their own."""
-    home = Path("/var/tmp") / f"kogniterm-test-{os.getpid()}-{tmp_path_factory.mktemp('n').name}"
-    home.mkdir()
+    home = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
     yield home
     shutil.rmtree(home)
 
 
-@pytest.fixture(params=KINDS)
-def box(request: pytest.FixtureRequest, home: Path) -> Sandbox:
-    kind: SandboxKind = request.param
+def sandbox(kind: SandboxKind, home: Path, work: Path) -> Sandbox:
+    """One of this kind round `work`; where it does not work the test is skipped."""
     found = probe(home / "probe", kind)
     if found.kind != kind:
         pytest.skip(f"{kind} does not work on this machine: {dict(found.reasons)}")
+    return Sandbox(kind, str(work), str(home), program=found.program)
+
+
+@pytest.fixture(params=KINDS)
+def box(request: pytest.FixtureRequest, home: Path) -> Sandbox:
     work = home / "work"
     (work / ".git" / "hooks").mkdir(parents=True)
     (home / ".ssh").mkdir()
     (home / ".ssh" / "id_rsa").write_text("private")
     (home / ".netrc").write_text("password")
-    return Sandbox(kind, str(work), str(home), program=found.program)
+    return sandbox(request.param, home, work)
 
 
 @pytest.fixture
@@ -80,8 +84,6 @@ def test_there_is_no_network(shell: CommandExecutor) -> None:
 
 
 def test_the_network_can_be_approved(box: Sandbox) -> None:
-    from dataclasses import replace
-
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         open_executor(box.workspace, sandbox=replace(box, network=True)) as executor,
@@ -118,14 +120,11 @@ def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> No
 
 
 def test_secrets_are_hidden_by_bubblewrap(home: Path) -> None:
-    found = probe(home / "probe", "bubblewrap")
-    if found.kind != "bubblewrap":
-        pytest.skip("no bubblewrap")
     for folder in ("work", ".ssh"):
         (home / folder).mkdir()
     (home / ".ssh" / "id_rsa").write_text("private")
     (home / ".netrc").write_text("password")
-    box = Sandbox("bubblewrap", str(home / "work"), str(home), program=found.program)
+    box = sandbox("bubblewrap", home, home / "work")
     with open_executor(box.workspace, sandbox=box) as executor:
         result = executor.run(f"cat {home}/.ssh/id_rsa {home}/.netrc; ls -A {home}/.ssh /run")
         assert "private" not in result.text
@@ -133,12 +132,9 @@ def test_secrets_are_hidden_by_bubblewrap(home: Path) -> None:
 
 
 def test_git_hooks_cannot_be_planted_under_bubblewrap(home: Path) -> None:
-    found = probe(home / "probe", "bubblewrap")
-    if found.kind != "bubblewrap":
-        pytest.skip("no bubblewrap")
     hooks = home / "work" / ".git" / "hooks"
     hooks.mkdir(parents=True)
-    box = Sandbox("bubblewrap", str(home / "work"), str(home), program=found.program)
+    box = sandbox("bubblewrap", home, home / "work")
     with open_executor(box.workspace, sandbox=box) as executor:
         executor.run("echo evil > .git/hooks/pre-commit; mv .git/hooks .git/h; rm -rf .git/hooks")
     assert hooks.is_dir()
@@ -155,15 +151,12 @@ def test_temporary_files_can_be_made(box: Sandbox) -> None:
 def test_bubblewrap_has_temporary_files_where_they_are_asked_for(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = probe(home / "probe", "bubblewrap")
-    if found.kind != "bubblewrap":
-        pytest.skip("no bubblewrap")
     for name in ("work", "scratch"):
         (home / name).mkdir()
     (home / "scratch" / "other").write_text("somebody's")
     monkeypatch.setenv("TMPDIR", str(home / "scratch"))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    box = Sandbox("bubblewrap", str(home / "work"), str(home / "h"), program=found.program)
+    box = sandbox("bubblewrap", home / "h", home / "work")
     with open_executor(box.workspace, sandbox=box) as executor:
         result = executor.run('echo kept > "$(mktemp)" && cat "$TMPDIR"/tmp.*; ls "$TMPDIR"')
     assert result.text.startswith("kept\n")
