@@ -1,11 +1,13 @@
 """Where KogniTerm keeps its files: the XDG rules, worked out from plain values, without I/O.
 
 Three folders: configuration (what a person writes), data (what KogniTerm must not lose) and
-cache (what can be fetched again). Nothing here looks at the disk or the environment.
+cache (what can be fetched again). Nothing here looks at the disk or the environment, but for the
+homes that a `~` in a name stands for.
 """
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +107,14 @@ def resolve(environ: Mapping[str, str]) -> Paths:
         data=_folder("data", environ),
         cache=_folder("cache", environ),
     )
+
+
+def named(folder: str | Path, name: str | Path) -> Path:
+    """The path that `name` means to somebody who is in `folder`: as a shell takes it.
+
+    `~` and `~user` are homes; one of nobody stays as it is, where `Path.expanduser` would raise.
+    """
+    return Path(folder) / os.path.expanduser(name)  # noqa: PTH111 - which raises, see above
 
 
 def _folder(kind: str, environ: Mapping[str, str]) -> Path:

@@ -43,7 +43,7 @@ def session_tools(
     tools: list[Tool] = [
         execute_command(),
         read_file(places.cwd, places.workspace, places.is_secret, versions),
-        search_text(places.cwd, places.workspace),
+        search_text(places.cwd, places.workspace, places.is_secret),
         find_files(places.cwd, places.workspace),
         edit_file(places.cwd, versions),
         write_file(places.cwd, versions),

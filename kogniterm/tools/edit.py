@@ -6,9 +6,11 @@ the edit is refused when the file is no longer what it was then, or when the mod
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,8 +18,9 @@ from typing import Any
 
 from pydantic import Field
 
-from kogniterm.errors import ToolError
+from kogniterm.errors import ToolError, why
 from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.places import mode_of, real_path, unreadable
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DIFF_LINES = 2_000
@@ -131,19 +134,24 @@ def _file_tool(
 
 def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
     """The real path and its content; None when there is no such file yet."""
-    path = (Path(cwd) / Path(name).expanduser()).resolve()
+    path = real_path(cwd, name)
+    mode = mode_of(path)
+    if mode is None:
+        return path, None
+    if not stat.S_ISREG(mode):
+        raise ToolError("{path} is no regular file.", path=path)
+    if not os.access(path, os.W_OK, effective_ids=True):
+        # Renaming another over it would be possible, and not what its owner meant.
+        raise ToolError(
+            "{path} is write-protected; if it is to be changed, make it writable with a command.",
+            path=path,
+        )
     try:
-        if path.is_dir() or (path.exists() and not path.is_file()):
-            raise ToolError("{path} is no regular file.", path=path)
-        if not path.exists():
-            return path, None
         if path.stat().st_size > MAX_BYTES:
             raise ToolError("{path} is too large to edit; use a command.", path=path)
         return path, path.read_bytes()
     except OSError as error:
-        raise ToolError(
-            "{path} cannot be read: {why}.", path=path, why=error.strerror or error
-        ) from error
+        raise unreadable(path, error) from error
 
 
 def _decode(path: Path, data: bytes) -> str:
@@ -210,30 +218,54 @@ def _digest(data: bytes | None) -> str:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write `data` beside `path` and rename it over: never a half-written file; mode is kept."""
+    """Write `data` beside `path` and rename it over: never a half-written file.
+
+    Mode, owner and group are kept. Where only the file may be written, or its owner is another
+    one, it is written in place: it stays that owner's. Raises `ToolError`.
+    """
     try:
-        mode = path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask()
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        before = path.stat() if path.exists() else None
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).chmod(mode)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+            _write_beside(path, data, before)
+        except PermissionError:
+            if before is None:
+                raise
+            _write_in_place(path, data)
     except OSError as error:
-        raise ToolError(
-            "{path} cannot be written: {why}.", path=path, why=error.strerror or error
-        ) from error
+        raise ToolError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
+
+
+def _write_beside(path: Path, data: bytes, before: os.stat_result | None) -> None:
+    # Not named after the file, whose name may be as long as names can be.
+    descriptor, name = tempfile.mkstemp(prefix=".kogniterm-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            made = os.fstat(descriptor)
+            if before and (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        Path(name).chmod(stat.S_IMODE(before.st_mode) if before else 0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _write_in_place(path: Path, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _umask() -> int:
     """The process's file mode mask, from where reading it does not change it."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
+    with contextlib.suppress(OSError):  # a system without /proc
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
     return 0o022

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 from pydantic import Field
 
-from kogniterm.errors import ToolError, why
+from kogniterm.errors import ToolError
+from kogniterm.paths import named
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.edit import MAX_BYTES, FileVersions
 from kogniterm.tools.image_header import HEADER_BYTES, read_header
+from kogniterm.tools.places import mode_of, real_path, unreadable
 from kogniterm.types import EffectClass, Image, Observation
 
 MAX_LINES = 1_000
@@ -36,11 +40,11 @@ def read_file(
     """The tool, reading below `workspace` freely; elsewhere and secrets only after approval."""
 
     def place(arguments: ReadArguments) -> Path:
-        return Path(cwd()) / Path(arguments.path).expanduser()
+        return named(cwd(), arguments.path)
 
     def effect_of(arguments: ReadArguments) -> EffectClass:
-        real = place(arguments).resolve()
-        inside = real.is_relative_to(Path(workspace).resolve())
+        real = real_path(cwd(), arguments.path)
+        inside = real.is_relative_to(os.path.realpath(workspace))
         return "none" if inside and not is_secret(str(real)) else "read"
 
     async def run(arguments: ReadArguments) -> str | Observation:
@@ -49,7 +53,7 @@ def read_file(
         if seen is not None:
             return seen
         text = read_lines(path, arguments.start, arguments.lines)
-        real = path.resolve()
+        real = real_path(cwd(), arguments.path)
         if real.stat().st_size <= MAX_BYTES:
             versions.saw(real, real.read_bytes())
         return text
@@ -88,18 +92,19 @@ def read_image(path: Path, name: str) -> Observation | None:
             )
         image = Image(path.read_bytes(), header.media_type, name, header.width, header.height)
     except OSError as error:
-        raise ToolError("{path} cannot be read: {why}.", path=path, why=why(error)) from error
+        raise unreadable(path, error) from error
     return Observation(f"[{what}]", (image,))
 
 
 def read_lines(path: Path, start: int, count: int) -> str:
     """Numbered lines of `path`. Raises `ToolError` for what is missing or no text."""
+    mode = mode_of(path)
+    if mode is None:
+        raise ToolError("There is no file {path}.", path=path)
+    if not stat.S_ISREG(mode):
+        kind = "a folder; list it with a command" if stat.S_ISDIR(mode) else "no regular file"
+        raise ToolError("{path} is {kind}.", path=path, kind=kind)
     try:
-        if not path.exists():
-            raise ToolError("There is no file {path}.", path=path)
-        if not path.is_file():
-            kind = "a folder; list it with a command" if path.is_dir() else "no regular file"
-            raise ToolError("{path} is {kind}.", path=path, kind=kind)
         with path.open("rb") as file:
             head = file.read(SNIFF)
         if b"\0" in head:
@@ -110,7 +115,7 @@ def read_lines(path: Path, start: int, count: int) -> str:
             )
         return _numbered(path, start, count)
     except OSError as error:
-        raise ToolError("{path} cannot be read: {why}.", path=path, why=why(error)) from error
+        raise unreadable(path, error) from error
 
 
 def _numbered(path: Path, start: int, count: int) -> str:

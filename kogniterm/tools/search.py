@@ -10,6 +10,7 @@ import asyncio
 import fnmatch
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic import Field
 from kogniterm.errors import ToolError
 from kogniterm.patterns import Pattern
 from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.places import mode_of, real_path, unreadable
 
 MAX_RESULTS = 200
 MAX_LINE = 300
@@ -44,15 +46,22 @@ class FindArguments(Arguments):
     path: str = "."
 
 
-def search_text(cwd: Callable[[], str], workspace: str) -> SchemaTool[TextArguments]:
-    """The tool that finds lines in files."""
+def search_text(
+    cwd: Callable[[], str], workspace: str, is_secret: Callable[[str], bool]
+) -> SchemaTool[TextArguments]:
+    """The tool that finds lines in files, but for those that may hold secrets.
+
+    Reading one of these is asked for, and a search never is.
+    """
 
     async def run(arguments: TextArguments) -> str:
         root = _inside(cwd(), workspace, arguments.path)
+        if is_secret(str(root)):
+            raise ToolError("{path} may hold secrets; read_file asks the person first.", path=root)
         Pattern(arguments.pattern)  # refused here, before a program is asked
         try:
             async with asyncio.timeout(SECONDS):
-                return _listing(await _search(root, arguments), "no match")
+                return _listing(await _search(root, arguments, is_secret), "no match")
         except TimeoutError:
             raise ToolError(
                 "The search took more than {seconds:.0f} s; search below a smaller folder.",
@@ -80,15 +89,25 @@ def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArgumen
 
 
 def _inside(cwd: str, workspace: str, name: str) -> Path:
-    path = (Path(cwd) / Path(name).expanduser()).resolve()
-    if not path.exists():
-        raise ToolError("There is no {path}.", path=path)
-    if not path.is_relative_to(Path(workspace).resolve()):
+    path = real_path(cwd, name)
+    if not path.is_relative_to(os.path.realpath(workspace)):
         raise ToolError(
             "{path} lies outside the workspace {workspace}; use a command for that.",
             path=path,
             workspace=workspace,
         )
+    mode = mode_of(path)
+    if mode is None:
+        raise ToolError("There is no {path}.", path=path)
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise ToolError("{path} is no regular file.", path=path)
+    try:
+        # A search below would come back with nothing, as if nothing were there.
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        if stat.S_ISDIR(mode):
+            os.stat(f"{path}/.")  # noqa: PTH116 - pathlib drops the dot
+    except OSError as error:
+        raise unreadable(path, error) from error
     return path
 
 
@@ -101,19 +120,23 @@ def _listing(found: list[str], nothing: str) -> str:
     return "\n".join(lines)
 
 
-async def _search(root: Path, arguments: TextArguments) -> list[str]:
+async def _search(
+    root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
+) -> list[str]:
     program = shutil.which("rg")
     if program is not None:
-        return await _ripgrep(program, root, arguments)
+        return await _ripgrep(program, root, arguments, is_secret)
     return await asyncio.to_thread(
-        lambda: list(islice(own_search(root, arguments), MAX_RESULTS + 1))
+        lambda: list(islice(own_search(root, arguments, is_secret), MAX_RESULTS + 1))
     )
 
 
-async def _ripgrep(program: str, root: Path, arguments: TextArguments) -> list[str]:
+async def _ripgrep(
+    program: str, root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
+) -> list[str]:
     options = ["--no-config", "--line-number", "--no-heading", "--color=never", "--hidden"]
     options += ["--with-filename", "--sort=path", "--max-columns", str(MAX_LINE)]
-    options += ["--max-columns-preview", "--glob=!.git", "--no-messages"]
+    options += ["--max-columns-preview", "--glob=!.git", "--no-messages", "--null"]
     options += ["--ignore-case"] if arguments.ignore_case else []
     options += ["--glob", arguments.glob] if arguments.glob else []
     base, target = (root, ".") if root.is_dir() else (root.parent, root.name)
@@ -126,14 +149,17 @@ async def _ripgrep(program: str, root: Path, arguments: TextArguments) -> list[s
     try:
         assert process.stdout is not None
         async for raw in process.stdout:
-            lines.append(raw.decode("utf-8", "replace").rstrip("\n").removeprefix("./"))
+            name, found, line = raw.decode("utf-8", "replace").rstrip("\n").partition("\0")
+            if found and is_secret(os.path.normpath(base / name)):
+                continue
+            lines.append(f"{name.removeprefix('./')}:{line}" if found else name)
             if len(lines) > MAX_RESULTS:
                 break
         else:
             _, complaint = await process.communicate()
             if process.returncode == 2 and not lines:
-                why = complaint.decode("utf-8", "replace").strip().splitlines()
-                raise ToolError("The search failed: {why}.", why=why[-1] if why else "rg")
+                said = complaint.decode("utf-8", "replace").strip().splitlines()
+                raise ToolError("The search failed: {why}.", why=said[-1] if said else "rg")
     finally:
         if process.returncode is None:
             process.kill()
@@ -141,7 +167,9 @@ async def _ripgrep(program: str, root: Path, arguments: TextArguments) -> list[s
     return lines
 
 
-def own_search(root: Path, arguments: TextArguments) -> Iterator[str]:
+def own_search(
+    root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
+) -> Iterator[str]:
     """The same lines without ripgrep: `path:line: text`, sorted by path."""
     pattern = Pattern(arguments.pattern, ignore_case=arguments.ignore_case)
     base = root if root.is_dir() else root.parent
@@ -149,9 +177,13 @@ def own_search(root: Path, arguments: TextArguments) -> Iterator[str]:
     for name in files:
         if arguments.glob and not fnmatch.fnmatch(name.name, arguments.glob):
             continue
+        if is_secret(str(base / name)):
+            continue
         try:
             file = base / name
-            if file.stat().st_size > MAX_FILE:
+            found = file.lstat()
+            # No link is followed, as ripgrep follows none: it may lead out of the workspace.
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
                 continue
             data = file.read_bytes()
         except OSError:
@@ -173,7 +205,7 @@ def files_below(root: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if name not in NEVER)
         for name in sorted(files):
             path = Path(folder) / name
-            if path.is_file():
+            if _is_file(path):
                 yield path.relative_to(root)
 
 
@@ -191,4 +223,13 @@ def _git_files(root: Path) -> list[Path] | None:
     if done.returncode != 0:
         return None
     names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
-    return [Path(name) for name in names if name and (root / name).is_file()]
+    return [Path(name) for name in names if name and _is_file(root / name)]
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a regular file is there. One in a folder that may not be entered is none: it takes
+    no more than one such folder for `Path.is_file` to raise."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kogniterm.approval.places import is_secret
 from kogniterm.errors import ToolError
 from kogniterm.tools.search import (
     MAX_RESULTS,
@@ -16,6 +19,7 @@ from kogniterm.tools.search import (
     own_search,
     search_text,
 )
+from tests.support.ordinary import ordinary
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def work(tmp_path: Path) -> Path:
 
 
 async def text(work: Path, **arguments: object) -> str:
-    return (await search_text(lambda: str(work), str(work)).run(arguments)).text
+    return (await search_text(lambda: str(work), str(work), is_secret).run(arguments)).text
 
 
 async def test_lines_are_found_and_ignored_files_left_out(work: Path) -> None:
@@ -48,7 +52,8 @@ async def test_the_own_search_gives_the_same_lines(
     work: Path, arguments: dict[str, object]
 ) -> None:
     wanted = TextArguments(pattern="hola|import", **arguments)  # type: ignore[arg-type]
-    assert list(own_search(work, wanted)) == (await text(work, **wanted.model_dump())).splitlines()
+    found = (await text(work, **wanted.model_dump())).splitlines()
+    assert list(own_search(work, wanted, is_secret)) == found
 
 
 async def test_a_pattern_that_never_ends_is_given_up(
@@ -103,3 +108,72 @@ async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe.js")
     tool = find_files(lambda: str(tmp_path), str(tmp_path))
     assert (await tool.run({"glob": "*.js"})).text == "y.js"
+
+
+@pytest.fixture
+def closed(work: Path) -> Iterator[Path]:
+    """The folder with one in it that may be listed and not entered, and one that may be neither."""
+    for name, mode in (("listed", 0o600), ("shut", 0o000)):
+        (work / name).mkdir()
+        (work / name / "c.txt").write_text("hola\n")
+        (work / name).chmod(mode)
+    with ordinary():
+        yield work
+    for name in ("listed", "shut"):
+        (work / name).chmod(0o700)
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+async def test_a_folder_that_may_not_be_entered_does_not_hide_the_rest(
+    closed: Path, in_git: bool
+) -> None:
+    if not in_git:
+        shutil.rmtree(closed / ".git")
+    tool = find_files(lambda: str(closed), str(closed))
+    assert (await tool.run({"glob": "*.txt"})).text == "src/b.txt"
+    wanted = TextArguments(pattern="^hola m")
+    assert list(own_search(closed, wanted, is_secret)) == ["src/b.txt:1:hola mundo"]
+
+
+@pytest.mark.parametrize("name", ["listed", "shut", "listed/c.txt", "shut/no", "src/b.txt"])
+async def test_what_may_not_be_read_is_not_told_as_no_match(closed: Path, name: str) -> None:
+    (closed / "src" / "b.txt").chmod(0o000)
+    with pytest.raises(ToolError, match=f"{name} cannot be read: permission denied"):
+        await text(closed, pattern="hola", path=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("round", "too many symbolic links"),
+        ("a" * 300, "the name is too long"),
+        ("~nobody-of-this-name/x", "There is no .*/~nobody-of-this-name/x"),
+        ("a\0b", r"'a\\x00b' can be no file's name"),
+        ("\ud800", r"'\\ud800' can be no file's name"),
+        ("pipe", "no regular file"),
+    ],
+)
+async def test_names_that_cannot_be_searched_say_why(work: Path, name: str, part: str) -> None:
+    (work / "round").symlink_to("round")
+    os.mkfifo(work / "pipe")
+    with pytest.raises(ToolError, match=part):
+        await text(work, pattern="hola", path=name)
+
+
+@pytest.mark.parametrize("rg", [True, False])
+async def test_files_that_may_hold_secrets_are_left_to_who_asks(
+    work: Path, rg: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / ".env").write_text("hola = geheim\n")
+    (work / "link.txt").symlink_to(".env")
+    if not rg:
+        git = shutil.which("git")
+        assert git is not None
+        (work / "bin").mkdir()
+        (work / "bin" / "git").symlink_to(git)
+        monkeypatch.setenv("PATH", str(work / "bin"))
+    assert await text(work, pattern="hola") == "src/b.txt:1:hola mundo"
+    with pytest.raises(ToolError, match="read_file asks"):
+        await text(work, pattern="hola", path=".env")
+    with pytest.raises(ToolError, match="read_file asks"):
+        await text(work, pattern="hola", path="link.txt")

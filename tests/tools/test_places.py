@@ -1,0 +1,123 @@
+"""Reading and editing what may not be: a sentence about it, and nothing lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import ToolError
+from kogniterm.tools.base import SchemaTool
+from kogniterm.tools.edit import FileVersions, edit_file, write_file
+from kogniterm.tools.files import read_file
+from tests.support.ordinary import ordinary
+
+NAMES = [
+    ("closed/a.txt", "permission denied|write-protected"),
+    ("mute.txt", "permission denied|write-protected"),
+    ("round", "too many symbolic links"),
+    ("a" * 300, "the name is too long"),
+    ("a.txt\0", r"'a.txt\\x00' can be no file's name"),
+    ("\udcff\ud800", "can be no file's name"),
+    ("pipe", "no regular file"),
+    ("dir", "folder|regular file"),
+]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Path]:
+    for name in ("closed", "dir"):
+        (tmp_path / name).mkdir()
+    for name in ("closed/a.txt", "mute.txt", "a.txt"):
+        (tmp_path / name).write_text("one\n")
+    (tmp_path / "round").symlink_to("round")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "closed").chmod(0o600)
+    (tmp_path / "mute.txt").chmod(0o000)
+    with ordinary():
+        yield tmp_path
+    (tmp_path / "closed").chmod(0o700)
+
+
+def tools(work: Path) -> list[tuple[SchemaTool[object], dict[str, object]]]:
+    def here() -> str:
+        return str(work)
+
+    versions = FileVersions()
+    return [  # type: ignore[return-value]
+        (read_file(here, str(work), lambda path: False, versions), {}),
+        (edit_file(here, versions), {"old": "one", "new": "two"}),
+        (write_file(here, versions), {"content": "two\n"}),
+    ]
+
+
+async def _propose_and_run(tool: SchemaTool[object], arguments: dict[str, object]) -> None:
+    if tool.effect_of(arguments) != "none":
+        tool.describe(arguments)
+    await tool.run(arguments)
+
+
+@pytest.mark.parametrize(("name", "part"), NAMES)
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["read", "edit", "write"])
+async def test_the_model_is_told_why(work: Path, name: str, part: str, number: int) -> None:
+    """At whichever stage: what the call would do, how it is shown, or when it runs."""
+    tool, more = tools(work)[number]
+    arguments = {"path": name, **more}
+    with pytest.raises(ToolError, match=part):
+        await _propose_and_run(tool, arguments)
+    (work / "mute.txt").chmod(0o600)
+    assert (work / "mute.txt").read_text() == "one\n"
+
+
+async def test_a_write_protected_file_stays_so(work: Path) -> None:
+    (work / "a.txt").chmod(0o444)
+    tool = write_file(lambda: str(work), FileVersions())
+    with pytest.raises(ToolError, match="write-protected"):
+        tool.describe({"path": "a.txt", "content": "two\n"})
+    assert (work / "a.txt").read_text() == "one\n"
+
+
+async def test_a_file_in_a_folder_that_may_not_be_written_is_edited_in_place(work: Path) -> None:
+    (work / "dir" / "b.txt").write_text("one\nand more\n")
+    (work / "dir").chmod(0o500)
+    before = (work / "dir" / "b.txt").stat().st_ino
+    tool = write_file(lambda: str(work), FileVersions())
+    await tool.run({"path": "dir/b.txt", "content": "two\n"})
+    assert (work / "dir" / "b.txt").read_text() == "two\n"
+    assert (work / "dir" / "b.txt").stat().st_ino == before
+    with pytest.raises(ToolError, match="cannot be written: permission denied"):
+        await tool.run({"path": "dir/new.txt", "content": "two\n"})
+    assert [path.name for path in (work / "dir").iterdir()] == ["b.txt"]
+    (work / "dir").chmod(0o700)
+
+
+@pytest.mark.parametrize("who", [ordinary, nullcontext], ids=["ordinary", "root"])
+async def test_a_file_of_somebody_else_stays_theirs(
+    tmp_path: Path, who: Callable[[], AbstractContextManager[None]]
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one\nand more\n")
+    file.chmod(0o666)
+    if os.geteuid() == 0:
+        os.chown(file, 1234, 4321)
+    before = file.stat()
+    with who():
+        tool = write_file(lambda: str(tmp_path), FileVersions())
+        await tool.run({"path": "a.txt", "content": "two\n"})
+    after = file.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (
+        (before.st_uid, before.st_gid, before.st_mode)
+    )
+    assert file.read_text() == "two\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+async def test_the_longest_name_there_can_be_is_written(work: Path) -> None:
+    name = "n" * 251 + ".txt"
+    tool = write_file(lambda: str(work), FileVersions())
+    for content in ("one\n", "two\n"):
+        await tool.run({"path": name, "content": content})
+        assert (work / name).read_text() == content
