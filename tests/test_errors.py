@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import why
-from kogniterm.ui.locale import translate, use_language
+from kogniterm.ui.locale import translate
+from tests.support.language import in_spanish
 
 
 def test_the_usual_reasons_are_told_in_both_languages(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         (tmp_path / "missing").read_text()
     assert str(why(missing.value)) == "no such file or folder"
-    use_language("es")
-    try:
+    with in_spanish():
         assert translate(why(missing.value)) == "no existe ese archivo o carpeta"
-    finally:
-        use_language("en")
 
 
 def test_an_unusual_reason_is_told_in_the_systems_words() -> None:

@@ -11,7 +11,7 @@ import pytest
 from kogniterm.approval import load_rules
 from kogniterm.cli import policy
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.ui.locale import use_language
+from tests.support.language import in_spanish
 
 
 def _parse(*words: str) -> argparse.Namespace:
@@ -48,11 +48,8 @@ def test_test_as_json_lists_the_differences(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_rules_origins_are_told_in_spanish(capsys: pytest.CaptureFixture[str]) -> None:
-    use_language("es")
-    try:
+    with in_spanish():
         assert policy.run(_parse("check", "make")) == 0
-    finally:
-        use_language("en")
     shown = capsys.readouterr().out
     assert "[prohibir] mínimo: " in shown
     assert "[preguntar] modo manual: " in shown

@@ -139,12 +139,15 @@ def test_a_folder_that_cannot_be_entered(executor: CommandExecutor, tmp_path: Pa
 
 
 def test_ended_jobs_hold_no_descriptors(executor: CommandExecutor) -> None:
-    for number in range(4):
-        if number == 1:
-            before = len(list(Path("/proc/self/fd").iterdir()))
-        job = executor.run(f"until test -e go{number}; do sleep 0.02; done &").jobs[-1]
-        Path(executor.cwd, f"go{number}").touch()
+    def run_job(name: str) -> None:
+        job = executor.run(f"until test -e {name}; do sleep 0.02; done &").jobs[-1]
+        Path(executor.cwd, name).touch()
         executor.wait_job(job.id, PATIENCE)
+
+    run_job("first")  # starts what the executor keeps open from then on
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for name in ("second", "third", "fourth"):
+        run_job(name)
     until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before)
 
 

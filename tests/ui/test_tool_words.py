@@ -7,8 +7,8 @@ import json
 import pytest
 
 from kogniterm.runtime import events as ev
-from kogniterm.ui import locale
 from kogniterm.ui.tool_words import tool_words
+from tests.support.language import in_spanish
 from tests.ui.test_render import begin, lines
 
 
@@ -54,11 +54,8 @@ def test_a_call_reads_like_a_sentence(
 ) -> None:
     told = json.dumps(given)
     assert tool_words(name, told) == english
-    locale.use_language("es")
-    try:
+    with in_spanish():
         assert tool_words(name, told) == spanish
-    finally:
-        locale.use_language("en")
 
 
 def test_any_other_tool_names_what_it_was_given() -> None:
