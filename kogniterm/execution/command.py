@@ -340,7 +340,8 @@ class RunningCommand:
         due = keys.due()
         if due is None or now < due:
             return
-        text = keys.take(now, reading=watch.reads_terminal())
+        begins = keys.signals and watch.begins()
+        text = keys.take(now, reading=watch.reads_terminal(), begins=begins)
         if text is not None:
             self.outgoing.send(text.encode("utf-8", "surrogateescape"))
             self._last_output = now

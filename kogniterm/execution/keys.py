@@ -22,6 +22,9 @@ _SIGNALS = frozenset("\x03\x1a\x1c")
 _SETTLES = 0.15
 """Seconds before a key that sends a signal: a program just being started by the shell would lose
 it between fork and exec, and no person is that quick."""
+_BEGUN_LIMIT = 2.0
+"""Seconds more that it waits while that program still has not been executed: on a crowded machine
+its turn may come late. A subshell that computes looks the same."""
 READY_LIMIT = 1.0
 """Seconds a key without condition waits for the program to read its terminal."""
 
@@ -106,15 +109,26 @@ class KeySequence:
         if self._armed is None or not self._waiting:
             return None
         key = self._waiting[0]
-        return self._armed + max(key.delay, 0.0 if _SIGNALS.isdisjoint(key.send) else _SETTLES)
+        return self._armed + max(key.delay, _SETTLES if self.signals else 0.0)
 
-    def take(self, now: float, *, reading: bool) -> str | None:
-        """The keys to send now, if any. `reading`: the program is reading its terminal."""
+    @property
+    def signals(self) -> bool:
+        """Whether the next keys are to send a signal."""
+        return bool(self._waiting) and not _SIGNALS.isdisjoint(self._waiting[0].send)
+
+    def take(self, now: float, *, reading: bool, begins: bool = False) -> str | None:
+        """The keys to send now, if any.
+
+        `reading`: the program is reading its terminal; `begins`: one is yet to be executed, and
+        would not hear a signal.
+        """
         due = self.due()
         if due is None or now < due:
             return None
         key = self._waiting[0]
         if key.wait_for is None and key.delay <= 0 and not reading and now < due + READY_LIMIT:
+            return None
+        if begins and self.signals and now < due + _BEGUN_LIMIT:
             return None
         self._waiting.pop(0)
         self._arm(now)

@@ -16,6 +16,8 @@ KILL_AFTER = 0.2
 
 _SWEEP_PAUSE = 0.005
 _SWEEPS = 400
+_FORKED_ONLY = 0x40
+"""PF_FORKNOEXEC (linux/sched.h): the process is a copy of its parent, which executed nothing."""
 
 
 class ProcessState:
@@ -24,7 +26,7 @@ class ProcessState:
     A plain class, for `dataclasses` takes longer to import than all else a supervisor needs.
     """
 
-    __slots__ = ("cpu", "group", "name", "parent", "pid", "session", "state")
+    __slots__ = ("begins", "cpu", "group", "name", "parent", "pid", "session", "state")
 
     def __init__(self, pid: int, name: str, fields: list[bytes]) -> None:
         self.pid = pid
@@ -33,6 +35,8 @@ class ProcessState:
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])
+        # A copy of a shell on its way to be a program, unless it is a subshell that computes.
+        self.begins = bool(int(fields[6]) & _FORKED_ONLY) and self.state in "RD"
         self.cpu = int(fields[11]) + int(fields[12])
 
 

@@ -119,6 +119,11 @@ class Watch:
             if state.group == group and state.state == "S"
         )
 
+    def begins(self) -> bool:
+        """Whether a foreground process is only just becoming the program it was forked for."""
+        group = _foreground(self._master)
+        return any(state.begins and state.group == group for state in descendants(self._leader))
+
     def _diagnose(self, last_lines: Callable[[], str]) -> _Finding | None:
         group = _foreground(self._master)
         terminal = terminal_device(self._master)

@@ -284,3 +284,21 @@ def test_a_pattern_that_is_none_or_never_ends_is_taken_literally(pattern: str) -
     due = keys.due()
     assert due is not None
     assert keys.take(due, reading=True) == "x"
+
+
+def test_a_signal_waits_until_the_program_it_is_for_is_executed() -> None:
+    keys = KeySequence(as_keystrokes([(None, 0.2, "\x03"), (None, 0.2, "x")]))
+    due = keys.due()
+    assert due is not None
+    assert keys.take(due, reading=True, begins=True) is None
+    assert keys.take(due, reading=True, begins=False) == "\x03"
+    due = keys.due()
+    assert due is not None
+    assert keys.take(due, reading=True, begins=True) == "x"
+
+
+def test_a_program_that_computes_for_ever_in_a_subshell_is_interrupted_too() -> None:
+    keys = KeySequence(as_keystrokes([(None, 0.2, "\x03")]))
+    due = keys.due()
+    assert due is not None
+    assert keys.take(due + 60, reading=False, begins=True) == "\x03"
