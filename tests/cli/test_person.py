@@ -53,9 +53,12 @@ class Person:
         return status
 
 
-def start(shell: Shell, *words: str, term: str = "xterm-256color") -> Person:
-    """`kogniterm WORDS` on a terminal; see `tests.support.forge`."""
+def start(
+    shell: Shell, *words: str, term: str = "xterm-256color", typed_ahead: bytes = b""
+) -> Person:
+    """`kogniterm WORDS` on a terminal with keys waiting for it; see `tests.support.forge`."""
     master, terminal = pty.openpty()
+    os.write(master, typed_ahead)
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     name = Path(os.ttyname(terminal))
     environ = shell.environ | {"TERM": term}
@@ -127,8 +130,8 @@ def test_an_edited_command_runs_as_edited(shell: Shell, model: str) -> None:
 
 
 def test_what_is_typed_ahead_answers_no_question(shell: Shell, model: str) -> None:
-    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    person.says("y")
+    words = ("run", "make it", "--model", model, "--plan", "never")
+    person = start(shell, *words, typed_ahead=b"y\n")
     person.sees(QUESTION)
     assert not (shell.project / "witness").exists()
     person.says("n")
