@@ -2,9 +2,10 @@
 
 Run as `python kill_loop.py LOCATION FOLDER KILLS SEED`. Each round forks a child that resumes
 the session, settles what a dead predecessor left, and works on; it is killed at a random point
-of the journal's writing, or from outside after a random number of acknowledged records. A
-"command" appends its request's id to a file, so that running one twice shows. The parent never
-opens the session itself; it only reads what is on disk. Prints one JSON object.
+of the journal's writing, or from outside after a random number of acknowledged records; the
+first one between an intent and its outcome, which chance may miss. A "command" appends its
+request's id to a file, so that running one twice shows. The parent never opens the session
+itself; it only reads what is on disk. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -86,11 +87,14 @@ def _outcome(request_id: str, status: str) -> Outcome:
     )
 
 
-def one_round(location: str, ran: Path, chance: random.Random) -> int:
-    """Fork a worker and see it die; the number of the last record it was told is safe."""
-    inside = chance.random() < 0.6
+def one_round(location: str, ran: Path, chance: random.Random, fault: str = "") -> int:
+    """Fork a worker and see it die; the number of the last record it was told is safe.
+
+    It dies at `fault`, or where chance will have it.
+    """
+    inside = bool(fault) or chance.random() < 0.6
     passed = chance.randrange(1, 120)
-    spec = f"kill:*:{passed}" if inside else None
+    spec = fault or (f"kill:*:{passed}" if inside else None)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -140,7 +144,7 @@ def main(location: str, folder: Path, kills: int, seed: int) -> dict[str, object
         store.create(folder="/", model="m", session_id=SESSION).close()
     wrong: list[str] = []
     for kill in range(1, kills + 1):
-        last = one_round(location, ran, chance)
+        last = one_round(location, ran, chance, "kill:after-intent" if kill == 1 else "")
         with opened(location) as store:
             wrong += [f"kill {kill}: {one}" for one in check(store, ran, last)]
     with opened(location) as store:

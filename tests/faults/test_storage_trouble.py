@@ -38,7 +38,8 @@ class Place:
     def start(self, *words: str, script: object = COUNT, **environ: str) -> Started:
         (self.root / "work").mkdir(exist_ok=True)
         file = self.root / "script.yaml"
-        file.write_text(json.dumps(script))
+        if not file.exists() or json.loads(file.read_text()) != script:
+            file.write_text(json.dumps(script))  # not while another program reads it
         kinds = {f"KOGNITERM_{k}_DIR": str(self.root / k) for k in ("CONFIG", "DATA", "CACHE")}
         given = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG")}
         given |= {"HOME": str(self.root)}

@@ -81,9 +81,11 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
     terminal = Tmux(80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
     terminals.append(terminal)
     terminal.ready()
-    terminal.keys("!echo on; sleep 987", "Enter")
+    # Whenever after its word Ctrl-C comes, it ends this; the shell's own fork would lose it.
+    command = "!sh -c 'echo on; exec sleep 987'"
+    terminal.keys(command, "Enter")
     # What it says is written once it has the keyboard; nothing stands below it.
-    terminal.until("› !echo on; sleep 987\non\n", at_the_end=True)
+    terminal.until(f"› {command}\non\n", at_the_end=True)
     terminal.keys("C-c")
     terminal.until("\n╰ ✗ ended by SIGINT · 0.0 s\n")
     terminal.until(PROMPT, at_the_end=True)
