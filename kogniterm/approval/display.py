@@ -110,10 +110,9 @@ def warnings(command: str) -> tuple[Text, ...]:
     if _URL_USER.search(command):
         found.append(Text("An address in it has a host-like user name before the real host (…@)."))
     if len(command) > 2000 or command.count("\n") > 40:
-        found.append(
-            Text(
-                "It is long: {characters} characters on {lines} lines. Read it to its end.",
-                {"characters": len(command), "lines": command.count("\n") + 1},
-            )
-        )
+        template = "It is long: {characters} characters on {lines} lines. Read it to its end."
+        if "\n" not in command:
+            template = "It is long: {characters} characters on one line. Read it to its end."
+        values = {"characters": len(command), "lines": command.count("\n") + 1}
+        found.append(Text(template, values))
     return tuple(found)

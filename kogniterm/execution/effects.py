@@ -96,11 +96,15 @@ def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
         return Text("Gains privileges: {target}", values)
     if effect.kind == "secret":
         return Text("Reads a secret: {target}", values)
+    if effect.outside:
+        values["target"] = f"{effect.target} (!)"
+    if "…" in effect.target:
+        if effect.kind == "delete":
+            return Text("Deletes what is known only when it runs: {target}", values)
+        return Text("Changes what is known only when it runs: {target}", values)
     found = touched(effect, cwd, deadline)
     files = Text("1 file") if found.files == 1 else Text("{n} files", {"n": found.files})
     values |= {"files": files, "size": _size(found)}
-    if effect.outside:
-        values["target"] = f"{effect.target} (!)"
     if not found.files:
         if effect.kind == "write":
             return Text("Creates {target}", values)

@@ -39,6 +39,12 @@ class UndoDesk:
         outside = [e.target for e in changed if e.outside]
         if outside:
             return Text("Cannot be undone outside the workspace: {target}", {"target": outside[0]})
+        unknown = [e.target for e in changed if "…" in e.target]
+        if unknown:
+            return Text(
+                "Cannot be undone for what is known only when it runs: {target}",
+                {"target": unknown[0]},
+            )
         if changed and not beyond:
             return Text("What it changes here can be undone with /undo.")
         return Text("Cannot be undone, as far as can be told.")

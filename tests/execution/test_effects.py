@@ -73,6 +73,13 @@ def test_serious_effects_come_first_and_new_files_are_named(work: Path) -> None:
     ]
 
 
+def test_what_only_the_run_shows_is_said_to_be_unknown(work: Path) -> None:
+    assert lines(work, Effect("overwrite", "f….txt"), Effect("delete", "git checkout …")) == [
+        "Deletes what is known only when it runs: git checkout …",
+        "Changes what is known only when it runs: f….txt",
+    ]
+
+
 def test_outside_the_workspace_is_marked(work: Path) -> None:
     (line,) = lines(work, Effect("write", "/tmp/definitely/not/there", outside=True))
     assert line == "Creates /tmp/definitely/not/there (!)"

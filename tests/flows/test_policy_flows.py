@@ -35,6 +35,20 @@ async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
     assert (flow.folder / "notes.txt").read_text() == "mine\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "unknown"),
+    [("echo > f$(date)", "f…"), ("git checkout .", "git checkout …")],
+)
+async def test_undoing_is_not_promised_where_only_the_run_shows_what_changes(
+    make_flow: MakeFlow, command: str, unknown: str
+) -> None:
+    session = make_flow("replies: [Done.]").open()
+    request = ActionRequest("a1", "c1", "execute_command", command)
+    assert [str(line) for line in session.preview(request, session.assess(request))][-1] == (
+        f"Cannot be undone for what is known only when it runs: {unknown}"
+    )
+
+
 async def _asked(flow):  # type: ignore[no-untyped-def]
     await flow.run()
     return flow.person.asked[0]

@@ -184,7 +184,7 @@ def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
     if verb in _READING_FORMS and _READING_FORMS[verb](parsed, first):
         return
     if verb in _DESTROYS and _DESTROYS[verb](parsed, first):
-        call.findings.effect("delete", f"git {verb}")
+        call.findings.effect("delete", f"git {verb} …")
         call.danger("git {verb} in this form loses work that cannot be brought back.", verb=verb)
         if verb == "push":
             call.network("git")
