@@ -23,6 +23,7 @@ from kogniterm.errors import (
     StorageError,
     StorageFullError,
     StorageLockedError,
+    StorageLostError,
     why,
 )
 
@@ -51,6 +52,12 @@ _DISK_FULL = "No space is left on the disk of {place}, or it is read-only; nothi
 _LOCKED_TEXT = "{place} is in use by another program for too long; close it or try again."
 _CORRUPT_TEXT = "{place} is damaged: {detail}"
 _FAILED = "{place} could not be read or written: {detail}"
+_LOST_TEXT = (
+    "{place} cannot be reached; check the address and that its server runs, then try again: "
+    "{detail}"
+)
+_SERVER_LEFT = ("57P01", "57P02", "57P03")
+"""The server shuts down, has crashed, or is starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +111,15 @@ def _from_sqlite(error: sqlite3.Error, place: Path | str) -> StorageError:
 
 def _from_postgres(error: Exception, place: Path | str) -> StorageError:
     state = getattr(error, "sqlstate", None) or ""
+    lost = isinstance(error, sys.modules["psycopg"].OperationalError) and not state
     detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     values = {"place": without_password(str(place)), "detail": detail}
     if state.startswith("53") or state == "25006":
         return StorageFullError(_DISK_FULL, **values)
     if state in ("55P03", "40P01", "57014"):
         return StorageLockedError(_LOCKED_TEXT, **values)
+    if lost or state.startswith("08") or state in _SERVER_LEFT:
+        return StorageLostError(_LOST_TEXT, **values)
     if state in ("XX001", "XX002"):
         return StorageCorruptError(_CORRUPT_TEXT, **values)
     return StorageError(_FAILED, **values)

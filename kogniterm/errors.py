@@ -164,6 +164,10 @@ class StorageLockedError(StorageError):
     """Another process holds the database longer than the busy time."""
 
 
+class StorageLostError(StorageError):
+    """The server of a shared database cannot be reached, or the connection to it broke."""
+
+
 class StorageCorruptError(StorageError):
     """A database file is damaged."""
 

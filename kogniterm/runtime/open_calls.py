@@ -8,10 +8,14 @@ from kogniterm.agent import messages
 from kogniterm.agent.subagent import deeds
 from kogniterm.runtime.ports import SessionPorts
 from kogniterm.sessions.recording import STOPPED
-from kogniterm.sessions.records import NodeRan, Outcome
+from kogniterm.sessions.records import NodeRan, Outcome, OutcomeStatus
 from kogniterm.types import NodeUpdate
 
 NODE = "execute_tool"
+_STARTED = (
+    "[outcome unknown: this was started, and then {why}; it may have finished, failed, or done "
+    "a part. Do not run it again without checking what it did.]"
+)
 
 
 def cancel_open(session: SessionPorts, why: str) -> None:
@@ -39,9 +43,11 @@ def cancel_agent(session: SessionPorts, agent: str, why: str) -> None:
 
 
 def _cancel_pending(session: SessionPorts, agent: str, why: str) -> None:
+    started = {intent.request_id for intent in session.state.unknown}
     for request in session.state.pending:
-        if request.agent == agent:
-            text = f"[not run: {why}]"
-            message = messages.tool_message(request.call_id, request.tool, text, failed=True)
-            outcome = Outcome(request.id, "cancelled", message, agent=agent)
-            session.record(outcome, durable=True)
+        if request.agent != agent:
+            continue
+        status: OutcomeStatus = "unknown" if request.id in started else "cancelled"
+        text = _STARTED.format(why=why) if request.id in started else f"[not run: {why}]"
+        message = messages.tool_message(request.call_id, request.tool, text, failed=True)
+        session.record(Outcome(request.id, status, message, agent=agent), durable=True)

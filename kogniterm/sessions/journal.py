@@ -8,12 +8,18 @@ with it everything that was written before.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kogniterm.errors import StorageCorruptError, StorageError, StorageLockedError
+from kogniterm.errors import (
+    StorageCorruptError,
+    StorageError,
+    StorageLockedError,
+    StorageLostError,
+)
 from kogniterm.sessions import codec
 from kogniterm.sessions.backend import Backend, DuplicateError
 from kogniterm.sessions.faults import Fault, no_fault
@@ -31,7 +37,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.sessions.search import add_missing
-from kogniterm.sessions.stored import insert, new_row, stored_records
+from kogniterm.sessions.stored import StoredRecord, insert, new_row, stored_records
 from kogniterm.sessions.texts import messages_of, storable
 from kogniterm.sessions.transcript import Transcript
 
@@ -43,6 +49,12 @@ DURABLE = (Intent, Outcome, TurnEnded)
 
 INDEX_EVERY = 25
 """Turns that are indexed for search together; a search sees to those not indexed yet."""
+
+PATIENCE = 3.0
+"""Seconds in which a server that went away may come back before an append fails."""
+
+_PAUSE = 0.1
+"""Seconds between two attempts to reach it."""
 
 _LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
@@ -107,11 +119,7 @@ class SessionJournal:
         state = advance(self._state, record)
         self._fault(f"before-{kind}")
         try:
-            with self._transaction(body, durable or isinstance(body, DURABLE)):
-                insert(self._backend, self._session_id, row)
-                if isinstance(body, _LISTED):
-                    self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
-                self._fault(f"written-{kind}")
+            self._insist(lambda: self._write(row, state, record, durable=durable), row)
         except DuplicateError as error:
             raise StorageLockedError(
                 "Session {session} was changed by another process, or this action was started "
@@ -123,6 +131,41 @@ class SessionJournal:
         if isinstance(body, TurnEnded) and body.turn % INDEX_EVERY == 0:
             self._index()
         return record
+
+    def _write(
+        self, row: StoredRecord, state: SessionState, record: Record, *, durable: bool
+    ) -> None:
+        body = record.body
+        with self._transaction(body, durable or isinstance(body, DURABLE)):
+            insert(self._backend, self._session_id, row)
+            if isinstance(body, _LISTED):
+                self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
+            self._fault(f"written-{codec.kind_of(body)}")
+
+    def _insist(self, write: Callable[[], None], row: StoredRecord) -> None:
+        """Write `row`, over a new connection if that was lost; what stands already is not repeated.
+
+        Whether a commit arrived before its connection broke, only the journal can tell.
+        """
+        deadline = time.monotonic() + PATIENCE
+        tried = False
+        while True:
+            try:
+                if not (tried and self._stands(row)):
+                    write()
+                return
+            except StorageLostError:
+                if time.monotonic() >= deadline:
+                    raise
+            tried = True
+            time.sleep(_PAUSE)
+
+    def _stands(self, row: StoredRecord) -> bool:
+        found = self._backend.execute(
+            "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
+            (self._session_id, row.seq, row.hash),
+        )
+        return bool(found)
 
     def _transaction(self, body: RecordBody, durable: bool) -> Any:
         """A single row commits by itself; it needs a transaction only with company, or to wait."""

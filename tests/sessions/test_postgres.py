@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -14,6 +19,7 @@ import pytest
 from kogniterm.errors import StorageError, StorageLockedError, UsageError
 from kogniterm.sessions.backend import DuplicateError, SqliteBackend
 from kogniterm.sessions.postgres import PostgresBackend
+from kogniterm.sessions.records import Outcome
 from kogniterm.sessions.schema import POSTGRES
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.transfer import copy_all, differences, export_lines, import_lines
@@ -127,6 +133,114 @@ def test_a_connection_that_broke_is_a_clear_error(postgres_url: str, postgres_se
         store.sessions()
     assert store.sessions() == []  # and the next attempt connects anew
     store.close()
+
+
+def test_a_record_is_written_once_though_the_connection_breaks_before_its_commit(
+    postgres_url: str, postgres_server: Path
+) -> None:
+    broken: list[str] = []
+
+    def break_once(point: str) -> None:
+        if point == "written-outcome" and not broken:
+            broken.append(point)
+            ((pid,),) = store.backend.execute("SELECT pg_backend_pid()")
+            administrator = address(postgres_server, role="postgres")
+            with psycopg.connect(administrator, autocommit=True) as connection:
+                connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+    store = SessionStore(PostgresBackend(postgres_url, user="ana"), version="1.0", fault=break_once)
+    key = with_a_session(store, "count")
+    assert broken
+    assert kinds(store, key).count("outcome") == 1
+    store.close()
+
+
+def test_a_record_is_written_once_though_the_connection_breaks_after_its_commit(
+    postgres_url: str, postgres_server: Path, tmp_path: Path
+) -> None:
+    with Wire(postgres_server, tmp_path) as wire:
+        through = postgres_url.replace(
+            quote(str(postgres_server), safe=""), quote(str(wire.folder), safe="")
+        )
+        store = store_for(through, "ana")
+        journal = store.create(folder="/home", model="m")
+        for body in command_turn(1, "count"):
+            if isinstance(body, Outcome):
+                wire.cut_after_commit = True
+            journal.append(body)
+        assert not wire.cut_after_commit
+        assert kinds(store, journal.state.session_id).count("outcome") == 1
+        journal.close()
+        store.close()
+
+
+def kinds(store: SessionStore, key: str) -> list[str]:
+    """The kinds of a session's records, in order."""
+    rows = store.backend.execute(
+        "SELECT kind FROM records WHERE session_id = ? ORDER BY seq", (key,)
+    )
+    return [kind for (kind,) in rows]
+
+
+class Wire:
+    """Stands between a client and the server; can hang up when a commit has been done and its
+    answer is on the way. The client finds its socket in `folder`."""
+
+    def __init__(self, server: Path, folder: Path) -> None:
+        self.folder = folder
+        self.cut_after_commit = False
+        (name,) = (one.name for one in server.glob(".s.PGSQL.*") if one.is_socket())
+        self._server = server / name
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / name))
+        self._listener.listen()
+        self._open: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for one in self._open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in (self._listener, *self._open):
+            one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(str(self._server))
+                self._open += [client, server]
+                thread = threading.Thread(target=self._pass_on, args=(client, server))
+                self._threads.append(thread)
+                thread.start()
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        """One connection: each side's bytes to the other, until one of them hangs up."""
+        committing = False
+        with contextlib.suppress(OSError):
+            while True:
+                for source in select.select([client, server], [], [])[0]:
+                    data = source.recv(1 << 16)
+                    if source is client:
+                        committing = b"COMMIT" in data
+                        server.sendall(data)
+                    elif data and committing and self.cut_after_commit:
+                        self.cut_after_commit = False
+                        data = b""
+                    else:
+                        client.sendall(data)
+                    if not data:
+                        client.shutdown(socket.SHUT_RDWR)
+                        server.shutdown(socket.SHUT_RDWR)
+                        return
 
 
 def test_without_the_package_the_way_out_is_named(tmp_path: Path) -> None:
