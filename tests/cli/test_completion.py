@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pexpect
@@ -23,9 +24,15 @@ def environ_of(shell: Shell) -> dict[str, str]:
     return shell.environ | {"PATH": f"{KOGNITERM.parent}:{shell.environ['PATH']}", "TERM": "xterm"}
 
 
+@cache
+def script(name: str) -> str:
+    """Made once: all parsers are built for it."""
+    return SCRIPTS[name](list(places()))
+
+
 def script_of(shell: Shell, name: str) -> Path:
     file = shell.home / {"zsh": "_kogniterm"}.get(name, f"kogniterm.{name}")
-    file.write_text(SCRIPTS[name](list(places())))
+    file.write_text(script(name))
     return file
 
 
