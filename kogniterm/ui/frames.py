@@ -165,6 +165,8 @@ class CommandFrame:
         if not whole:
             # A flood is not handed to the screen whole: lines cannot be counted, bytes can.
             folded = _("most of {size} folded").format(size=size(result.output_bytes))
+        room = LINE_ROWS * max(width - GUTTER - 2, 8)
+        cut = any(cell_len(_ansi(line).plain) > room for line in shown)
         parts = [f"{line}\n" for line in self._header(painter, width)]
         for index, line in enumerate(shown):
             if hidden and index == fold // 4:
@@ -174,7 +176,8 @@ class CommandFrame:
                 parts.append(painter.paint(note, width))
             rows = self._output_rows(line, painter, width, LINE_ROWS)
             parts.extend(f"{row}\n" for row in rows)
-        parts.append(painter.paint(self.footer(result, painter), width))
+        rest = f"/output {number}" if cut and not hidden else ""
+        parts.append(painter.paint(self.footer(result, painter, rest), width))
         return self._put("".join(parts))
 
     def _put(self, text: str) -> str:
@@ -182,8 +185,8 @@ class CommandFrame:
         lines = (self._indent + line if line.strip() else line for line in text.split("\n"))
         return "\n".join(lines) if self._indent else text
 
-    def footer(self, result: CommandResult, painter: Painter) -> RenderableType:
-        """How the command ended, in one line."""
+    def footer(self, result: CommandResult, painter: Painter, rest: str = "") -> RenderableType:
+        """How the command ended, in one line, and what shows the `rest` of its output."""
         good = result.ended == "exited" and result.exit_code == 0
         text = Text()
         text.append(f"{painter.symbol('bottom')} ", "frame")
@@ -195,6 +198,7 @@ class CommandFrame:
         if result.output_bytes >= 10_000:
             parts.append(size(result.output_bytes))
         parts += [_("job {id} keeps running").format(id=job.id) for job in result.jobs]
+        parts += [rest] if rest else []
         text.append(" · ".join(parts), "muted" if good else "")
         return Group(text, Text(""))
 
@@ -228,12 +232,12 @@ class CommandFrame:
         text.append(f"{painter.symbol('side')} ", "frame")
 
     def _output_line(self, line: str, painter: Painter, width: int) -> str:
-        return self._row(Text.from_ansi(line.expandtabs(8)), painter, width)
+        return self._row(_ansi(line), painter, width)
 
     def _output_rows(self, line: str, painter: Painter, width: int, most: int) -> list[str]:
         """A line in at most `most` rows. Like a terminal: what was fitted to the screen's width,
         as tables are, stays one row and loses at most what the frame takes; the rest wraps."""
-        text = Text.from_ansi(line.expandtabs(8))
+        text = _ansi(line)
         if cell_len(text.plain) <= width:
             return [self._row(text, painter, width)]
         ends, at = [], 0
@@ -253,6 +257,10 @@ class CommandFrame:
         text.append_text(shown)
         text.truncate(width - 1, overflow="ellipsis")
         return painter.paint(text, width, end="").split("\n", 1)[0]
+
+
+def _ansi(line: str) -> Text:
+    return Text.from_ansi(line.expandtabs(8))
 
 
 def worth_telling(waiting: Waiting) -> bool:

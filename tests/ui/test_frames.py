@@ -73,6 +73,14 @@ def test_hostile_output_is_harmless() -> None:
     assert "owned" not in drawn
 
 
+def test_a_line_that_had_to_be_cut_can_be_read_whole_elsewhere() -> None:
+    fits, cut = (
+        frame(output=output).ended(result(output), PLAIN, 8, 60, 7).splitlines()[-2]
+        for output in (b"x" * 4 * 55 + b"\n", b"x" * (4 * 55 + 1) + b"\n")
+    )
+    assert (fits, cut) == ("╰ ✓ exit 0 · 1.2 s", "╰ ✓ exit 0 · 1.2 s · /output 7")
+
+
 def test_a_line_longer_than_the_screen_wraps_and_a_fitted_one_does_not() -> None:
     output = b"x" * 30 + b"\n" + b"0123456789" * 6 + b"\n"
     drawn = frame(output=output).ended(result(output), PLAIN, 16, 30, 1).splitlines()
