@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from kogniterm.paths import named
 from kogniterm.types import Effect, EffectKind, RiskReport, Text
 
 MAX_FILES = 20_000
@@ -25,10 +27,16 @@ CHANGING: tuple[EffectKind, ...] = ("write", "overwrite", "delete")
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What one effect touches; `files` and `size` (bytes) are lower bounds if not `complete`."""
+    """What one effect touches; `files` and `size` (bytes) are lower bounds if not `complete`.
+
+    `there` says whether there is anything at all, be it an empty folder; `closed`, whether some
+    of it may not be looked at.
+    """
 
     effect: Effect
     paths: tuple[Path, ...]
+    there: bool
+    closed: bool
     files: int
     size: int
     tracked: int
@@ -67,7 +75,7 @@ def expand(target: str, cwd: Path) -> tuple[Path, ...]:
     """
     if "…" in target:
         return ()
-    pattern = str(cwd / Path(target).expanduser())
+    pattern = str(named(cwd, target))
     if not glob.has_magic(target):
         return (Path(pattern),)
     matches = glob.iglob(pattern)  # noqa: PTH207 - absolute patterns, and bash's hidden-file rule
@@ -77,15 +85,22 @@ def expand(target: str, cwd: Path) -> tuple[Path, ...]:
 def touched(effect: Effect, cwd: Path, deadline: float) -> Touched:
     """Count and size what `effect` would touch."""
     paths = expand(effect.target, cwd)
-    files, size, complete = 0, 0, True
+    files, size, complete, closed = 0, 0, True, False
     for entry in _files(paths):
-        if files >= MAX_FILES or time.monotonic() > deadline:
+        # However late it is: that there is something is not to be taken for that there is nothing.
+        if files >= MAX_FILES or (files and time.monotonic() > deadline):
             complete = False
             break
+        if entry is None:
+            complete, closed = False, True
+            continue
         files += 1
         size += entry
-    tracked = _tracked([path for path in paths if path.exists()], cwd) if files else 0
-    return Touched(effect, paths, files, size, tracked, complete)
+    there = [path for path in paths if os.path.lexists(path)]
+    tracked = _tracked(there, cwd) if files else 0
+    # What lies in a folder that may not be entered does not look as if it were there.
+    is_there = bool(there) or closed
+    return Touched(effect, paths, is_there, closed, files, size, tracked, complete)
 
 
 def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
@@ -108,15 +123,22 @@ def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
     if not found.files:
         if effect.kind == "write":
             return Text("Creates {target}", values)
-        return (
-            None if effect.kind == "overwrite" else Text("Deletes {target}: nothing there", values)
-        )
+        return None if effect.kind == "overwrite" else _deleted(found, values)
     template = {
         "delete": "Deletes {target}: {files}, {size}; {kept}",
         "overwrite": "Overwrites {target}: {files}, {size}; {kept}",
         "write": "Changes {target}: {files}, {size}; {kept}",
     }[effect.kind]
     return Text(template, {**values, "kept": _kept(found)})
+
+
+def _deleted(found: Touched, values: dict[str, object]) -> Text:
+    """What a deletion means where no file was found."""
+    if found.closed:
+        return Text("Deletes {target}: what is there may not be read", values)
+    if found.there:
+        return Text("Deletes {target}: an empty folder", values)
+    return Text("Deletes {target}: nothing there", values)
 
 
 def _kept(found: Touched) -> Text:
@@ -136,18 +158,31 @@ def _size(found: Touched) -> str:
     return f"{more}{size:.1f} GB"
 
 
-def _files(paths: Iterable[Path]) -> Iterator[int]:
-    """The size of each file at or below `paths`; links count as themselves."""
+def _files(paths: Iterable[Path]) -> Iterator[int | None]:
+    """The size of each file at or below `paths`, None for what may not be looked at.
+
+    Links count as themselves.
+    """
+    closed: list[OSError] = []
     for path in paths:
         try:
-            if path.is_dir() and not path.is_symlink():
-                for folder, _, names in os.walk(path):
-                    for name in names:
-                        yield (Path(folder) / name).lstat().st_size
-            elif os.path.lexists(path):
-                yield path.lstat().st_size
-        except OSError:
+            info = path.lstat()
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name no file can have
             continue
+        except OSError:
+            yield None
+            continue
+        if not stat.S_ISDIR(info.st_mode):
+            yield info.st_size
+            continue
+        for folder, _, names in os.walk(path, onerror=closed.append):
+            for name in names:
+                try:
+                    yield (Path(folder) / name).lstat().st_size
+                except OSError:
+                    yield None
+    if closed:
+        yield None
 
 
 def _tracked(paths: Sequence[Path], cwd: Path) -> int:

@@ -1,7 +1,7 @@
 """Pre-images: what a command or an edit would overwrite or delete, kept so that it can be undone.
 
 Works on files whatever git thinks of them: untracked and ignored ones too. What is too large
-is not kept, and that is said before the action is approved, not after.
+or may not be read is not kept, and that is said before the action is approved, not after.
 """
 
 from __future__ import annotations
@@ -10,36 +10,31 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import StorageError, why
+from kogniterm.execution.entries import (
+    Entry,
+    below,
+    digest_of,
+    look,
+    put_back,
+    remove,
+    set_mode,
+)
 
-Kind = Literal["file", "folder", "link", "absent"]
 Change = Literal["modified", "deleted", "created", "unchanged"]
-MAX_ENTRIES = 5_000
 MAX_BYTES = 64 * 1024 * 1024
 """The most one pre-image may take; a build folder or a data set is not copied for every command."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One path as it was: `digest` names the kept content, or the target of a link."""
-
-    path: str
-    kind: Kind
-    mode: int = 0
-    digest: str = ""
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Preimage:
-    """What was kept for one action. `skipped` are the paths that were too much to keep."""
+    """What was kept for one action. `skipped` are the paths that were too much, or unreadable."""
 
     id: str
     session: str
@@ -73,17 +68,16 @@ class PreimageStore:
         Raises `StorageError` when the copies cannot be written: then the action must not start
         believing that it can be undone.
         """
+        found, skipped = self._survey(paths)
         entries: list[Entry] = []
-        skipped: list[str] = []
-        room = self._max_bytes
         try:
-            for path in _outermost(paths):
-                found, size = self._take(path, room)
-                if found is None:
-                    skipped.append(str(path))
+            for entry in found:
+                try:
+                    data = Path(entry.path).read_bytes() if entry.kind == "file" else None
+                except OSError:
+                    skipped.append(entry.path)
                     continue
-                entries.extend(found)
-                room -= size
+                entries.append(entry if data is None else self._with_content(entry, data))
             if not entries and not skipped:
                 return None
             image = Preimage(action, session, time.time(), what, tuple(entries), tuple(skipped))
@@ -94,6 +88,10 @@ class PreimageStore:
                 why=why(error),
             ) from error
         return image
+
+    def unkept(self, paths: Iterable[Path]) -> str | None:
+        """The first path that `keep` would pass over, which then cannot be undone; or None."""
+        return next(iter(self._survey(paths)[1]), None)
 
     def images(self, session: str) -> tuple[Preimage, ...]:
         """What can be undone in `session`, the newest first."""
@@ -114,21 +112,32 @@ class PreimageStore:
     def restore(self, image: Preimage) -> tuple[Preimage | None, tuple[str, ...]]:
         """Put everything back; (pre-image of the state before, which undoes this, paths put back).
 
-        Contents are written beside their place and renamed over it.
+        Contents are written beside their place and renamed over it. Raises `StorageError` when
+        something could not be put back; everything else was then, and it can be tried again.
         """
         changed = [Path(d.path) for d in self.differences(image)]
         what = f"undo of: {image.what}"
         redo = self.keep(image.session, f"{image.id}.undo", what, changed)
-        restored = []
-        # Folders before what lies in them; what was created is removed last, deepest first.
-        for entry in image.entries:
-            if entry.kind != "absent" and Path(entry.path) in changed:
-                self._put_back(entry)
-                restored.append(entry.path)
-        for entry in reversed(image.entries):
-            if entry.kind == "absent" and Path(entry.path) in changed:
-                _remove(Path(entry.path))
-                restored.append(entry.path)
+        differing = [entry for entry in image.entries if Path(entry.path) in changed]
+        there = [entry for entry in differing if entry.kind != "absent"]
+        absent = [entry for entry in differing if entry.kind == "absent"]
+        folders = [entry for entry in there if entry.kind == "folder"]
+        # Folders before what lies in them, their modes, which may forbid to write there, after
+        # it; what was created is removed last. Deepest first in both.
+        contents = self._folder / "contents"
+        restored, failed = _each(
+            [(entry, lambda entry: put_back(entry, contents / entry.digest)) for entry in there]
+            + [(entry, set_mode) for entry in reversed(folders)]
+            + [(entry, lambda entry: remove(Path(entry.path))) for entry in reversed(absent)]
+        )
+        if failed is not None:
+            path, error = failed
+            raise StorageError(
+                "{path} cannot be brought back: {why}. {count} others were.",
+                path=path,
+                why=why(error),
+                count=len(restored),
+            ) from error
         self._write(replace(image, undone=True))
         return redo, tuple(restored)
 
@@ -165,30 +174,28 @@ class PreimageStore:
             if blob.name not in needed:
                 blob.unlink(missing_ok=True)
 
-    def _take(self, path: Path, room: int) -> tuple[list[Entry] | None, int]:
-        """The entries of `path` and what is below it, or None when that is too much."""
+    def _survey(self, paths: Iterable[Path]) -> tuple[list[Entry], list[str]]:
+        """What to keep of `paths`, contents still unread, and the paths to pass over."""
         entries: list[Entry] = []
-        size = 0
-        for item in _walk(path):
-            entry = _entry(item)
-            if entry is None:
+        skipped: list[str] = []
+        room = self._max_bytes
+        for path in _outermost(paths):
+            found, unreadable = below(path, room)
+            if found is None:
+                skipped.append(str(path))
                 continue
-            size += entry.size
-            if size > room or len(entries) >= MAX_ENTRIES:
-                return None, 0
-            entries.append(entry)
-        return [self._with_content(entry) for entry in entries], size
+            entries += found
+            skipped += unreadable
+            room -= sum(entry.size for entry in found)
+        return entries, skipped
 
-    def _with_content(self, entry: Entry) -> Entry:
-        if entry.kind != "file":
-            return entry
-        data = Path(entry.path).read_bytes()
+    def _with_content(self, entry: Entry, data: bytes) -> Entry:
         digest = hashlib.sha256(data).hexdigest()
         blob = self._folder / "contents" / digest
         # One that something was forgotten in is no copy any more.
         if not blob.exists() or hashlib.sha256(blob.read_bytes()).hexdigest() != digest:
             _write_private(blob, data)
-        return Entry(entry.path, "file", entry.mode, digest, len(data))
+        return replace(entry, digest=digest, size=len(data))
 
     def _difference(self, entry: Entry) -> Difference:
         path = Path(entry.path)
@@ -199,10 +206,10 @@ class PreimageStore:
             return Difference(entry.path, "created", None, _text(path))
         if not there:
             return Difference(entry.path, "deleted", self._kept_text(entry), None)
-        now = _entry(path)
+        now = look(path)
         same = now is not None and (now.kind, now.mode) == (entry.kind, entry.mode)
         if same and entry.kind == "file":
-            same = hashlib.sha256(path.read_bytes()).hexdigest() == entry.digest
+            same = digest_of(path) == entry.digest
         elif same and now is not None and entry.kind == "link":
             same = now.digest == entry.digest
         change: Change = "unchanged" if same else "modified"
@@ -215,33 +222,14 @@ class PreimageStore:
             return None
         return _text(self._folder / "contents" / entry.digest)
 
-    def _put_back(self, entry: Entry) -> None:
-        path = Path(entry.path)
-        if entry.kind == "folder":
-            if os.path.lexists(path) and not path.is_dir():
-                path.unlink()
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(entry.mode)
-            return
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.undo")
-        beside.unlink(missing_ok=True)
-        if entry.kind == "link":
-            beside.symlink_to(entry.digest)
-        else:
-            shutil.copyfile(self._folder / "contents" / entry.digest, beside)
-            beside.chmod(entry.mode)
-        beside.replace(path)
-
     def _write(self, image: Preimage) -> None:
-        data = json.dumps(asdict(image), ensure_ascii=False).encode()
+        # Names need not be UTF-8; what of them is not comes as half characters.
+        data = json.dumps(asdict(image), ensure_ascii=False).encode("utf-8", "surrogatepass")
         _write_private(self._folder / image.session / f"{image.id}.json", data)
 
 
 def _read(file: Path) -> Preimage:
-    raw = json.loads(file.read_text(encoding="utf-8"))
+    raw = json.loads(file.read_text(encoding="utf-8", errors="surrogatepass"))
     entries = tuple(Entry(**entry) for entry in raw.pop("entries"))
     return Preimage(**{**raw, "entries": entries, "skipped": tuple(raw["skipped"])})
 
@@ -261,35 +249,19 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     return kept
 
 
-def _walk(path: Path) -> Iterator[Path]:
-    yield path
-    if path.is_dir() and not path.is_symlink():
-        for folder, folders, files in os.walk(path):
-            for name in sorted(folders) + sorted(files):
-                yield Path(folder) / name
-
-
-def _entry(path: Path) -> Entry | None:
-    """`path` as it is now; None for sockets, devices and pipes, which cannot be kept."""
-    try:
-        info = path.lstat()
-    except FileNotFoundError:
-        return Entry(str(path), "absent")
-    mode = stat.S_IMODE(info.st_mode)
-    if stat.S_ISLNK(info.st_mode):
-        return Entry(str(path), "link", mode, str(path.readlink()))
-    if stat.S_ISDIR(info.st_mode):
-        return Entry(str(path), "folder", mode)
-    if stat.S_ISREG(info.st_mode):
-        return Entry(str(path), "file", mode, size=info.st_size)
-    return None
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _each(
+    steps: Sequence[tuple[Entry, Callable[[Entry], None]]],
+) -> tuple[list[str], tuple[str, OSError] | None]:
+    """Take every step, whatever becomes of the others; the paths, and the first failure."""
+    done: dict[str, None] = {}
+    failed: tuple[str, OSError] | None = None
+    for entry, step in steps:
+        try:
+            step(entry)
+            done[entry.path] = None
+        except OSError as error:
+            failed = failed or (entry.path, error)
+    return list(done), failed
 
 
 def _text(path: Path) -> str | None:

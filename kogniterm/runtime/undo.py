@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from kogniterm.errors import UsageError
 from kogniterm.execution.effects import paths_changed
 from kogniterm.execution.preimages import Difference, Preimage, PreimageStore
+from kogniterm.paths import named
 from kogniterm.types import ActionRequest, RiskReport, Text
 
 
@@ -33,6 +35,9 @@ class UndoDesk:
         changed = [e for e in report.effects if e.kind in ("write", "overwrite", "delete")]
         beyond = [e for e in report.effects if e.kind in ("network", "privilege", "process")]
         if request.effect == "edit":
+            if not self._paths(request, report):
+                path = {"target": request.arguments.get("path", "")}
+                return Text("Cannot be undone outside the workspace: {target}", path)
             return Text("Can be undone with /undo.")
         if report.label == "safe_readonly":
             return None
@@ -44,6 +49,12 @@ class UndoDesk:
             return Text(
                 "Cannot be undone for what is known only when it runs: {target}",
                 {"target": unknown[0]},
+            )
+        unkept = self.store.unkept(self._paths(request, report)) if not beyond else None
+        if changed and unkept is not None:
+            return Text(
+                "Can be undone with /undo, but not {target}: too large to keep, or not readable.",
+                {"target": unkept.removeprefix(f"{self.workspace}/")},
             )
         if changed and not beyond:
             return Text("What it changes here can be undone with /undo.")
@@ -67,8 +78,12 @@ class UndoDesk:
 
     def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
         if request.effect == "edit" and "path" in request.arguments:
-            name = Path(str(request.arguments["path"])).expanduser()
-            found: tuple[Path, ...] = ((Path(self.cwd()) / name).resolve(),)
+            name = named(self.cwd(), str(request.arguments["path"]))
+            found: tuple[Path, ...] = (Path(os.path.realpath(name)),)
         else:
             found = paths_changed(report, str(self.workspace))
-        return tuple(path for path in found if path.absolute().is_relative_to(self.workspace))
+        # An edit tells where links lead to, and they may lead to the workspace itself.
+        inside = (self.workspace, os.path.realpath(self.workspace))
+        return tuple(
+            path for path in found if any(path.absolute().is_relative_to(one) for one in inside)
+        )

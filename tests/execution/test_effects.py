@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.effects import paths_changed, preview
+from kogniterm.execution.effects import paths_changed, preview, touched
 from kogniterm.types import Effect, RiskReport
+from tests.support.ordinary import ordinary
 
 
 @pytest.fixture
@@ -97,3 +98,37 @@ def test_pipes_and_loops_do_not_block(work: Path) -> None:
     os.mkfifo(work / "src" / "pipe")
     (work / "src" / "loop").symlink_to(work)
     assert lines(work, Effect("delete", "src"))[0].startswith("Deletes src: 2 files")
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("empty", "Deletes empty: an empty folder"),
+        ("listed", "Deletes listed: what is there may not be read"),
+        ("shut", "Deletes shut: what is there may not be read"),
+        ("shut/a.txt", "Deletes shut/a.txt: what is there may not be read"),
+        ("part", "Deletes part: 1 file, ≥ 4 B; not tracked by git"),
+        ("a.log/none", "Deletes a.log/none: nothing there"),
+        ("~nobody-of-this-name", "Deletes ~nobody-of-this-name: nothing there"),
+        ("a\ud800", "Deletes a\ud800: nothing there"),
+    ],
+)
+def test_what_may_not_be_looked_at_is_not_told_as_nothing(
+    work: Path, target: str, line: str
+) -> None:
+    for name in ("empty", "listed", "shut", "part", "part/shut"):
+        (work / name).mkdir()
+    for name in ("listed/a.txt", "shut/a.txt", "part/a.txt", "part/shut/b.txt"):
+        (work / name).write_text("one\n")
+    closed = {"listed": 0o600, "shut": 0o000, "part/shut": 0o000}
+    for name, mode in closed.items():
+        (work / name).chmod(mode)
+    with ordinary():
+        assert lines(work, Effect("delete", target)) == [line]
+    for name in closed:
+        (work / name).chmod(0o700)
+
+
+def test_a_preview_that_comes_too_late_still_tells_that_there_is_something(work: Path) -> None:
+    found = touched(Effect("delete", "*.log"), work, deadline=0.0)
+    assert (found.there, found.files, found.complete) == (True, 1, False)

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kogniterm.errors import StorageError
 from kogniterm.execution.preimages import Preimage, PreimageStore
+from tests.support.ordinary import ordinary
 
 
 @pytest.fixture
@@ -168,3 +170,84 @@ def test_images_of_paths_that_must_not_be_named_go_whole(work: Path, store: Prei
     assert store.drop(lambda path: path.endswith("a.txt")) == 1
     assert store.images("s") == (other,)
     assert len(list((work.parent / "undo" / "contents").iterdir())) == 1
+
+
+def test_what_may_not_be_read_is_named_and_the_rest_is_kept(
+    work: Path, store: PreimageStore
+) -> None:
+    (work / "sub" / "mute").write_text("x")
+    (work / "sub" / "shut").mkdir()
+    (work / "sub" / "shut" / "c").write_text("x")
+    (work / "sub" / "mute").chmod(0o000)
+    (work / "sub" / "shut").chmod(0o000)
+    with ordinary():
+        assert store.unkept([work / "sub"]) in {f"{work}/sub/mute", f"{work}/sub/shut"}
+        assert store.unkept([work / "a.txt", work / "new", work / "a.txt" / "below"]) is None
+        image = kept(store, work / "sub", work / "sub" / "shut" / "c", work / ("a" * 300))
+        (work / "sub" / "b.bin").write_bytes(b"changed")
+        assert [difference.path for difference in store.differences(image)] == [f"{work}/sub/b.bin"]
+        store.restore(image)
+    (work / "sub" / "shut").chmod(0o700)
+    too_long = str(work / ("a" * 300))
+    assert set(image.skipped) == {too_long, f"{work}/sub/mute", f"{work}/sub/shut"}
+    assert (work / "sub" / "b.bin").read_bytes() == b"\0\xff"
+
+
+def test_a_write_protected_folder_comes_back_with_what_was_in_it(
+    work: Path, store: PreimageStore
+) -> None:
+    (work / "sub").chmod(0o555)
+    before = snapshot(work)
+    with ordinary():
+        image = kept(store, work / "sub")
+        subprocess.run(["bash", "-c", "chmod -R u+w sub; rm -r sub"], cwd=work, check=True)
+        store.restore(image)
+        assert (work / "sub").stat().st_mode & 0o777 == 0o555
+    assert snapshot(work) == before
+    (work / "sub").chmod(0o755)
+
+
+def test_what_cannot_be_brought_back_is_said_and_the_rest_is_brought_back(
+    work: Path, store: PreimageStore
+) -> None:
+    image = kept(store, work / "a.txt", work / "sub")
+    for name in ("a.txt", "sub/b.bin"):
+        (work / name).write_text("changed")
+    (work / "sub" / "b.bin").unlink()
+    (work / "sub" / "b.bin").mkdir()
+    (work / "sub" / "b.bin" / "held").touch()
+    (work / "sub" / "b.bin").chmod(0o000)
+    with ordinary(), pytest.raises(StorageError, match="cannot be brought back: permission denied"):
+        store.restore(image)
+    assert (work / "a.txt").read_text() == "one\n"
+    (work / "sub" / "b.bin").chmod(0o700)
+    store.restore(image)
+    assert store.differences(image) == ()
+    assert (work / "sub" / "b.bin").read_bytes() == b"\0\xff"
+
+
+def test_names_that_are_no_text_and_the_longest_come_back(work: Path, store: PreimageStore) -> None:
+    names = [os.fsdecode(b"caf\xe9"), "n" * 251 + ".txt", "new\nline"]
+    for name in names:
+        (work / name).write_text("one\n")
+    image = kept(store, *(work / name for name in names))
+    for name in names:
+        (work / name).unlink()
+    restored = store.restore(store.images("s")[0])[1]
+    assert sorted(restored) == sorted(str(work / name) for name in names)
+    assert store.differences(image) == ()
+    assert {(work / name).read_text() for name in names} == {"one\n"}
+
+
+def test_what_root_brings_back_is_its_owners(work: Path, store: PreimageStore) -> None:
+    if os.geteuid() == 0:
+        for name in ("a.txt", "sub", "sub/link"):
+            os.chown(work / name, 1234, 4321, follow_symlinks=False)
+    before = {name: (work / name).lstat() for name in ("a.txt", "sub", "sub/link")}
+    image = kept(store, work / "a.txt", work / "sub")
+    shutil.rmtree(work / "sub")
+    (work / "a.txt").write_text("two\n")
+    store.restore(image)
+    for name, was in before.items():
+        now = (work / name).lstat()
+        assert (now.st_uid, now.st_gid, now.st_mode) == (was.st_uid, was.st_gid, was.st_mode)
