@@ -22,6 +22,8 @@ from kogniterm.types import Effect, EffectKind, RiskReport, Text
 MAX_FILES = 20_000
 MAX_SECONDS = 0.5
 MAX_MATCHES = 1_000
+_GIT_SECONDS = 5.0
+"""For a machine so busy that git starts late: what it lists takes a few milliseconds."""
 CHANGING: tuple[EffectKind, ...] = ("write", "overwrite", "delete")
 
 
@@ -194,7 +196,7 @@ def _tracked(paths: Sequence[Path], cwd: Path) -> int:
     command = ["git", *safe, "ls-files", "-z", "--", *(str(path) for path in paths[:200])]
     try:
         done = subprocess.run(
-            command, cwd=cwd, capture_output=True, timeout=MAX_SECONDS, check=False
+            command, cwd=cwd, capture_output=True, timeout=_GIT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return 0

@@ -18,8 +18,9 @@ _RUNS = re.compile(
     r"|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)|gpg\.(?:.+\.)?program"
 )
 _HARMLESS = re.compile(r"(?:true|false|yes|no|on|off|0|1|git-lfs [\w %-]*)?", re.IGNORECASE)
-_PATIENCE = 1.0
-"""Seconds for listing the settings; a folder that takes longer is not understood."""
+_PATIENCE = 10.0
+"""Seconds for listing the settings: what takes longer is not known to be harmless."""
+_UNKNOWN = "?"
 _MOST_MODULES = 50
 _OWN = ("local", "worktree")
 
@@ -27,18 +28,24 @@ _OWN = ("local", "worktree")
 def settings_that_run(folders: Iterable[Path]) -> tuple[str, ...]:
     """The settings of the repositories round `folders` that make git's readers run a program.
 
-    Only a repository's own settings count, its submodules' too; those of the person do not.
+    Only a repository's own settings count, its submodules' too; those of the person do not. It
+    is `?` alone when git did not list them in time.
     """
-    found: dict[str, None] = {}
-    for folder in dict.fromkeys(folders):
+    try:
+        return tuple(dict.fromkeys(_found(dict.fromkeys(folders))))
+    except subprocess.TimeoutExpired:
+        return (_UNKNOWN,)
+
+
+def _found(folders: Iterable[Path]) -> Iterator[str]:
+    for folder in folders:
         listed = _git(folder, "config", "--list", "--show-scope", "-z")
-        found.update(dict.fromkeys(_naming_programs(listed)))
+        yield from _naming_programs(listed)
         inner = _git(folder, "rev-parse", "--absolute-git-dir").rstrip("\n")
         if inner:
             for module in islice(Path(inner, "modules").glob("**/config"), _MOST_MODULES):
                 listed = _git(folder, "config", "--file", str(module), "--list", "-z")
-                found.update(dict.fromkeys(_naming_programs(listed, scoped=False)))
-    return tuple(found)
+                yield from _naming_programs(listed, scoped=False)
 
 
 def _naming_programs(listed: str, *, scoped: bool = True) -> Iterator[str]:
@@ -51,7 +58,7 @@ def _naming_programs(listed: str, *, scoped: bool = True) -> Iterator[str]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git prints, or nothing when there is no git, no repository or no patience."""
+    """What git prints, or nothing when there is no git or no repository. Raises TimeoutExpired."""
     try:
         done = subprocess.run(
             ["git", *arguments],
@@ -61,6 +68,6 @@ def _git(folder: Path, *arguments: str) -> str:
             timeout=_PATIENCE,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return ""
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
