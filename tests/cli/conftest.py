@@ -52,16 +52,17 @@ class Shell:
         stdin: bytes | None = None,
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        file_size: int | None = None,
         fresh: bool = False,
         command: tuple[str | Path, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
         """Run `kogniterm WORDS` to its end; without `stdin` it reads from /dev/null.
 
-        With `fresh` it starts as it does for a person, Python and imports included; with
-        `command` something else is started.
+        No file that it writes can grow beyond `file_size` bytes. With `fresh` it starts as it
+        does for a person, Python and imports included; with `command` something else is started.
         """
         if not fresh and not command:
-            started = self.start(*words, stdin=stdin, environ=environ, cwd=cwd)
+            started = self.start(*words, stdin=stdin, environ=environ, cwd=cwd, file_size=file_size)
             status = started.wait()
             said = (file.read_bytes().decode("utf-8") for file in (started.out, started.err))
             return subprocess.CompletedProcess(words, status, *said)
@@ -87,6 +88,8 @@ class Shell:
         stdin: bytes | None = None,
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        out: Path | None = None,
+        file_size: int | None = None,
     ) -> Started:
         """Start `kogniterm WORDS`; see `tests.support.forge`."""
         given = Path(os.devnull)
@@ -99,6 +102,8 @@ class Shell:
             folder=cwd or self.project,
             scratch=self.home,
             stdin=given,
+            out=out,
+            file_size=file_size,
         )
 
     def script(self, text: str) -> str:

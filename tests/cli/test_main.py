@@ -200,7 +200,7 @@ def test_a_hostile_folder_cannot_replace_modules(shell: Shell) -> None:
             "config", "show", command=(sys.executable, "-m", "kogniterm"), environ=environ
         )
         assert result.returncode == 0, result.stderr
-        result = shell.run("config", "show", environ=environ)
+        result = shell.run("config", "show", environ=environ, fresh=True)
         assert result.returncode == 0, result.stderr
     assert not witness.exists()
 

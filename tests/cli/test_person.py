@@ -54,7 +54,12 @@ class Person:
 
 
 def start(
-    shell: Shell, *words: str, term: str = "xterm-256color", typed_ahead: bytes = b""
+    shell: Shell,
+    *words: str,
+    term: str = "xterm-256color",
+    typed_ahead: bytes = b"",
+    stdin: Path | None = None,
+    out: Path | None = None,
 ) -> Person:
     """`kogniterm WORDS` on a terminal with keys waiting for it; see `tests.support.forge`."""
     master, terminal = pty.openpty()
@@ -62,7 +67,9 @@ def start(
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     name = Path(os.ttyname(terminal))
     environ = shell.environ | {"TERM": term}
-    started = shell.forge.start_on(name, words, environ=environ, folder=shell.project)
+    started = shell.forge.start_on(
+        name, words, environ=environ, folder=shell.project, stdin=stdin, out=out
+    )
     os.close(terminal)
     person = pexpect.fdpexpect.fdspawn(master, encoding="utf-8", timeout=PATIENCE)
     return Person(person, started.wait)
@@ -158,15 +165,16 @@ def test_with_data_piped_in_the_terminal_is_asked(shell: Shell, model: str) -> N
 
 
 def test_the_answer_can_be_sent_to_a_file(shell: Shell, model: str) -> None:
-    line = f"{KOGNITERM} run 'make it' --model {model} --plan never --auto-approve > answer"
-    person = start_line(shell, f"{line} --no-sandbox")
+    answer = shell.project / "answer"
+    words = ("run", "make it", "--model", model, "--plan", "never", "--auto-approve")
+    person = start(shell, *words, "--no-sandbox", out=answer)
     assert person.ended() == 0
-    assert (Path(shell.project) / "answer").read_text() == "All done here.\n"
+    assert answer.read_text() == "All done here.\n"
 
 
 def test_nobody_is_asked_when_input_is_dev_null(shell: Shell, model: str) -> None:
-    line = f"{KOGNITERM} run 'make it' --model {model} --plan never </dev/null"
-    person = start_line(shell, line)
+    words = ("run", "make it", "--model", model, "--plan", "never")
+    person = start(shell, *words, stdin=Path(os.devnull))
     assert person.ended() == 3
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from kogniterm.execution.processes import process_state
-from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+from tests.cli.conftest import Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
 
@@ -247,18 +246,11 @@ def test_an_unusable_state_folder_is_one_sentence(shell: Shell) -> None:
 
 
 def test_a_full_disk_is_one_sentence_and_keeps_what_there_was(shell: Shell) -> None:
-    """A limit on file sizes stands in for the disk: writes fail in the same places."""
+    """A limit on the size of files stands in for the disk: writes fail in the same places."""
     model = shell.script("at_end: restart\nreplies:\n  - text: " + "long answer " * 9000 + "\n")
     first = result_of(shell.run("run", "one", "--model", model, "--output", "json").stdout)
-    program = (
-        "import resource, runpy, sys\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))\n"
-        "sys.argv = ['kogniterm', *sys.argv[1:]]\n"
-        "from kogniterm.__main__ import main\n"
-        "sys.exit(main())\n"
-    )
     words = ["run", "two", "--model", model, "--resume", first["session_id"]]
-    full = shell.run(*words, command=(sys.executable, "-c", program))
+    full = shell.run(*words, file_size=40_000)
     assert full.returncode == 1, full.stderr
     assert "Traceback" not in full.stderr
     again = shell.script(
@@ -269,20 +261,12 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_there_was(shell: Shell) -> N
 
 
 def test_a_full_standard_output_is_one_sentence(shell: Shell) -> None:
-    with Path("/dev/full").open("wb") as full:
-        result = subprocess.run(
-            [KOGNITERM, "run", "x", "--model", shell.script(GREET), *AUTO],
-            stdin=subprocess.DEVNULL,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env=shell.environ,
-            cwd=shell.project,
-            text=True,
-            timeout=PATIENCE,
-        )
-    assert result.returncode == 1
-    assert "no space is left" in result.stderr
-    assert "Traceback" not in result.stderr
+    words = ["run", "x", "--model", shell.script(GREET), *AUTO]
+    started = shell.start(*words, out=Path("/dev/full"))
+    assert started.wait() == 1
+    said = started.err.read_text()
+    assert "no space is left" in said
+    assert "Traceback" not in said
 
 
 def test_no_model_configured_says_the_two_ways_out(shell: Shell) -> None:

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -110,18 +111,34 @@ class Forge:
         folder: Path,
         scratch: Path,
         stdin: Path = Path(os.devnull),
+        out: Path | None = None,
+        file_size: int | None = None,
     ) -> Started:
-        """Start `kogniterm WORDS`; its output goes to files in `scratch`."""
+        """Start `kogniterm WORDS`; its output goes to files in `scratch`, or to the one given.
+
+        No file that it writes can grow beyond `file_size` bytes.
+        """
         self._count += 1
-        out, err = (scratch / f"{kind}-{self._count}" for kind in ("out", "err"))
-        return self._begin(words, environ, folder, {"stdin": stdin, "out": out, "err": err})
+        kept, err = (scratch / f"{kind}-{self._count}" for kind in ("out", "err"))
+        files = {"stdin": stdin, "out": out or kept, "err": err}
+        return self._begin(words, environ, folder, files, file_size=file_size)
 
     def start_on(
-        self, terminal: Path, words: Sequence[str], *, environ: Mapping[str, str], folder: Path
+        self,
+        terminal: Path,
+        words: Sequence[str],
+        *,
+        environ: Mapping[str, str],
+        folder: Path,
+        stdin: Path | None = None,
+        out: Path | None = None,
     ) -> Started:
-        """Start `kogniterm WORDS` on a terminal; when this returns, it holds the terminal open."""
-        files = dict.fromkeys(("stdin", "out", "err", "terminal"), terminal)
-        return self._begin(words, environ, folder, files)
+        """Start `kogniterm WORDS` on a terminal; when this returns, it holds the terminal open.
+
+        Another file can be its input or its output.
+        """
+        files = {"stdin": stdin or terminal, "out": out or terminal, "err": terminal}
+        return self._begin(words, environ, folder, files | {"terminal": terminal})
 
     def _begin(
         self,
@@ -129,11 +146,13 @@ class Forge:
         environ: Mapping[str, str],
         folder: Path,
         files: Mapping[str, Path],
+        *,
+        file_size: int | None = None,
     ) -> Started:
         assert self._running is None, "the program before this one was not waited for"
         order = {"words": [os.fsdecode(word) for word in words], "environ": dict(environ)}
         paths = {name: str(path) for name, path in files.items()}
-        self._tell(order | paths | {"folder": str(folder)})
+        self._tell(order | paths | {"folder": str(folder), "file_size": file_size})
         self._running = Started(int(self.answer()["pid"]), files["out"], files["err"], self)
         return self._running
 
@@ -202,12 +221,14 @@ def _say(answer: object) -> None:
 
 def _streams(order: dict[str, Any]) -> tuple[int, int, int]:
     """Standard input, output and error; whoever waits may look at their files at once."""
+    writing = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    opened: dict[str, int] = {}
     if "terminal" in order:
-        terminal = os.open(order["terminal"], os.O_RDWR | os.O_NOCTTY)
-        return terminal, terminal, terminal
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    out, err = (os.open(order[name], flags, 0o644) for name in ("out", "err"))
-    return os.open(order["stdin"], os.O_RDONLY), out, err
+        opened[order["terminal"]] = os.open(order["terminal"], os.O_RDWR | os.O_NOCTTY)
+    for name, flags in (("stdin", os.O_RDONLY), ("out", writing), ("err", writing)):
+        if order[name] not in opened:
+            opened[order[name]] = os.open(order[name], flags, 0o644)
+    return opened[order["stdin"]], opened[order["out"]], opened[order["err"]]
 
 
 def _become(order: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
@@ -216,13 +237,15 @@ def _become(order: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
     try:
         if "terminal" in order:
             os.setsid()
-            fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+            fcntl.ioctl(streams[2], termios.TIOCSCTTY, 0)
         else:
             os.setpgid(0, 0)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         for stream in {*streams}:
             os.close(stream)
+        if order["file_size"] is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_size"],) * 2)
         sys.stdin = os.fdopen(0, "r", closefd=False)
         sys.stdout = os.fdopen(1, "w", closefd=False, buffering=1)
         sys.stderr = os.fdopen(2, "w", closefd=False, buffering=1)
