@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import select
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -273,6 +274,25 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
                 )
             on_failure.pop_all()
         return connection
+
+
+def has_hung_up(connection: PostgresConnection) -> bool:
+    """Whether the server of an idle connection has left: what is said next would be lost.
+
+    An idle server is silent, so nothing is sent as long as nothing stands in the socket.
+    """
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if not poll.poll(0):
+        return False
+    try:
+        connection.execute("SELECT 1")
+    except _postgres_errors():
+        connection.close()
+        return True
+    return False
 
 
 # --- migrations ------------------------------------------------------------------------------

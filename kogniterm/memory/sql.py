@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from kogniterm import database
 from kogniterm.memory import schema
+from kogniterm.paths import named
 
 Row = tuple[Any, ...]
 
 
 class Sql:
-    """A connection bound to one user. Safe to share between threads: calls take turns."""
+    """A connection bound to one user. Safe to share between threads: calls take turns.
 
-    def __init__(self, connection: database.Connection, place: str, user: str) -> None:
-        self._connection = connection
-        self._postgres = not isinstance(connection, sqlite3.Connection)
+    `connect` makes it, and makes it anew when a server has left.
+    """
+
+    def __init__(self, connect: Callable[[], database.Connection], place: str, user: str) -> None:
+        self._connect = connect
+        self._connection = connect()
+        self._postgres = not isinstance(self._connection, sqlite3.Connection)
         self._lock = threading.RLock()
         self._depth = 0
         self.place = place
@@ -50,8 +55,18 @@ class Sql:
     def _run(self, statement: str, values: Sequence[object]) -> Any:
         if self._postgres:
             statement = statement.replace("?", "%s")
-        execute: Any = self._connection.execute
+        execute: Any = self._connected().execute
         return execute(statement, tuple(values))
+
+    def _connected(self) -> database.Connection:
+        connection = self._connection
+        if (
+            not isinstance(connection, sqlite3.Connection)
+            and not self._depth
+            and database.has_hung_up(connection)
+        ):
+            self._connection = self._connect()
+        return self._connection
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -60,7 +75,7 @@ class Sql:
             if self._depth:
                 yield
                 return
-            with database.storage_errors(self.place), database.transaction(self._connection):
+            with database.storage_errors(self.place), database.transaction(self._connected()):
                 self._depth = 1
                 try:
                     if self._postgres:
@@ -87,26 +102,33 @@ class Sql:
 
 def open_sql(location: str | Path, user: str) -> Sql:
     """Open `location` (a `.db` file, a folder, or a PostgreSQL address) with its schema current."""
-    connection: database.Connection
     if database.is_postgres(location):
-        connection = database.open_postgres(str(location), user=user)
-        place, dialect = database.without_password(str(location)), "postgres"
-    else:
-        path = database_file(location)
-        connection = database.open_sqlite(path)
-        place, dialect = str(path), "sqlite"
-    try:
-        with database.storage_errors(place):
-            database.migrate(connection, schema.ROOM, schema.migrations(dialect))
-    except BaseException:
-        connection.close()
-        raise
-    return Sql(connection, place, user)
+        url = str(location)
+        return Sql(lambda: _postgres(url, user), database.without_password(url), user)
+    path = database_file(location)
+    return Sql(lambda: _sqlite(path), str(path), user)
+
+
+def _postgres(url: str, user: str) -> database.Connection:
+    return _migrated(database.open_postgres(url, user=user), url, "postgres")
+
+
+def _sqlite(path: Path) -> database.Connection:
+    return _migrated(database.open_sqlite(path), str(path), "sqlite")
+
+
+def _migrated(connection: database.Connection, place: str, dialect: str) -> database.Connection:
+    """The connection with its schema current; closed when that fails."""
+    with database.storage_errors(place), ExitStack() as on_failure:
+        on_failure.callback(connection.close)
+        database.migrate(connection, schema.ROOM, schema.migrations(dialect))
+        on_failure.pop_all()
+    return connection
 
 
 def database_file(location: str | Path) -> Path:
     """The SQLite file meant by `location`: itself, or `kogniterm.db` in the folder it names."""
-    path = Path(location).expanduser()
+    path = named("", location)
     if path.is_dir() or not path.suffix:
         return path / "kogniterm.db"
     return path

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kogniterm.database import (
+    has_hung_up,
     migrate,
     open_postgres,
     storage_errors,
@@ -50,9 +51,9 @@ class PostgresBackend:
         return connection
 
     def _connected(self) -> PostgresConnection:
-        """The connection, made anew when the last one was found broken. What failed then is not
-        repeated: nobody can tell whether the server had done it."""
-        if self._connection.closed and not self._writing:
+        """The connection, made anew when the server has left. What it left in the middle of is not
+        repeated here: only who asked can tell whether it had been done."""
+        if not self._writing and has_hung_up(self._connection):
             self._connection = self._connect()
         return self._connection
 

@@ -15,6 +15,7 @@ import pytest
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.memory import Memory, open_memory
 from tests.memory.conftest import HandClock, OpenMemory
+from tests.support.postgres import hang_up
 
 
 def test_what_was_added_is_found(memory: Memory) -> None:
@@ -263,6 +264,21 @@ def test_row_security_holds_without_any_condition(
         assert len(ana.facts()) == 1
     with psycopg.connect(postgres_url) as stranger:
         assert stranger.execute("SELECT * FROM facts").fetchall() == []
+
+
+@pytest.mark.postgres
+def test_a_connection_that_broke_while_idle_is_made_anew(
+    postgres_url: str, postgres_server: Path, clock: HandClock, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    with open_memory(postgres_url, user="ana", clock=clock, key_file=key) as memory:
+        for text in ("Ana likes tea", "Ana has a dog"):
+            ((pid,),) = memory.sql.all("SELECT pg_backend_pid()")
+            hang_up(postgres_server, pid)
+            memory.add(text)
+        ((pid,),) = memory.sql.all("SELECT pg_backend_pid()")
+        hang_up(postgres_server, pid)
+        assert len(memory.facts()) == 2
 
 
 @pytest.mark.postgres

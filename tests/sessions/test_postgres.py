@@ -16,7 +16,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from kogniterm.errors import StorageError, StorageLockedError, UsageError
+from kogniterm.errors import StorageError, StorageLockedError, StorageLostError, UsageError
 from kogniterm.sessions.backend import DuplicateError, SqliteBackend
 from kogniterm.sessions.postgres import PostgresBackend
 from kogniterm.sessions.records import Outcome
@@ -25,7 +25,7 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.transfer import copy_all, differences, export_lines, import_lines
 from tests.support.conversation import command_turn, write
 from tests.support.forge import Forge
-from tests.support.postgres import address
+from tests.support.postgres import address, hang_up
 
 pytestmark = pytest.mark.postgres
 
@@ -122,16 +122,31 @@ def test_a_table_locked_for_too_long_is_a_clear_error(postgres_url: str) -> None
     store.close()
 
 
-def test_a_connection_that_broke_is_a_clear_error(postgres_url: str, postgres_server: Path) -> None:
+def test_a_connection_that_broke_while_idle_is_made_anew(
+    postgres_url: str, postgres_server: Path
+) -> None:
     store = store_for(postgres_url, "ana")
-    ((pid,),) = store.backend.execute("SELECT pg_backend_pid()")
-    with psycopg.connect(
-        address(postgres_server, role="postgres"), autocommit=True
-    ) as administrator:
-        administrator.execute("SELECT pg_terminate_backend(%s)", (pid,))
-    with pytest.raises(StorageError):
-        store.sessions()
-    assert store.sessions() == []  # and the next attempt connects anew
+    hang_up(postgres_server, backend_pid(store))
+    assert store.sessions() == []
+    key = with_a_session(store, "count")
+    hang_up(postgres_server, backend_pid(store))
+    with store.backend.transaction():
+        assert [info.id for info in store.sessions()] == [key]
+    store.close()
+
+
+def test_a_connection_that_breaks_in_a_transaction_is_a_clear_error(
+    postgres_url: str, postgres_server: Path
+) -> None:
+    store = store_for(postgres_url, "ana")
+
+    def lose_a_transaction() -> None:
+        with store.backend.transaction():
+            hang_up(postgres_server, backend_pid(store))
+
+    with pytest.raises(StorageLostError, match="cannot be reached"):
+        lose_a_transaction()
+    assert store.sessions() == []
     store.close()
 
 
@@ -143,10 +158,7 @@ def test_a_record_is_written_once_though_the_connection_breaks_before_its_commit
     def break_once(point: str) -> None:
         if point == "written-outcome" and not broken:
             broken.append(point)
-            ((pid,),) = store.backend.execute("SELECT pg_backend_pid()")
-            administrator = address(postgres_server, role="postgres")
-            with psycopg.connect(administrator, autocommit=True) as connection:
-                connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            hang_up(postgres_server, backend_pid(store))
 
     store = SessionStore(PostgresBackend(postgres_url, user="ana"), version="1.0", fault=break_once)
     key = with_a_session(store, "count")
@@ -172,6 +184,12 @@ def test_a_record_is_written_once_though_the_connection_breaks_after_its_commit(
         assert kinds(store, journal.state.session_id).count("outcome") == 1
         journal.close()
         store.close()
+
+
+def backend_pid(store: SessionStore) -> int:
+    """The server's process for the store's connection."""
+    ((pid,),) = store.backend.execute("SELECT pg_backend_pid()")
+    return int(pid)
 
 
 def kinds(store: SessionStore, key: str) -> list[str]:

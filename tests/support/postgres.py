@@ -87,6 +87,14 @@ def fresh_schema(socket: Path) -> Iterator[str]:
         connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
 
 
+def hang_up(socket: Path, pid: int) -> None:
+    """Let the server end the connection that its process `pid` serves; returns when it has."""
+    import psycopg
+
+    with psycopg.connect(address(socket, role="postgres"), autocommit=True) as administrator:
+        administrator.execute("SELECT pg_terminate_backend(%s, 60000)", (pid,))
+
+
 # --- the supervisor --------------------------------------------------------------------------
 
 
