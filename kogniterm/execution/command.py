@@ -36,8 +36,8 @@ _STRAGGLERS = 0.15
 """Seconds that what the shell left behind gets to end by itself before it becomes a job."""
 _TERMINAL_HOLDS = 128 << 10
 """Bytes, more than a terminal takes in before its writers have to wait."""
-_GIVE_UP = 3.0
-"""Seconds after KILL until a process that cannot be killed is left alone."""
+_MOST_KILLS = 150
+"""How often a process is killed before it is taken for one that cannot be, and left alone."""
 _READY_POLL = 0.02
 _PERSON_LOOK = 0.1
 """Seconds between looks whether a program needs the person who is there."""
@@ -63,7 +63,7 @@ class RunningCommand:
         self._terminal_open = True
         self._last_output = self.started
         self._kill_at: float | None = None
-        self._killing_since: float | None = None
+        self._kills = 0
         self._ending: Ending | None = None
         self._poll = select.poll()
         self._company = Company(KeySequence(()), LiveFeed(None))
@@ -163,6 +163,7 @@ class RunningCommand:
             quiet = now - self._last_output
             self._person_look = now + max(_PERSON_LOOK, quiet / 4)
             if needs_person(self.master) or (quiet >= _PERSON_LOOK and watch.reads_terminal()):
+                self._read()  # what it said before, which is not for the person's terminal
                 watch.goes_on()
                 self._hand_over(company.terminal)
                 return
@@ -320,8 +321,8 @@ class RunningCommand:
             return False
         signal_processes([state.pid for state in descendants(self.leader)], signal.SIGKILL)
         self._kill_at = now + _READY_POLL
-        self._killing_since = self._killing_since or now
-        return now - self._killing_since > _GIVE_UP
+        self._kills += 1
+        return self._kills > _MOST_KILLS
 
     def _conclude(self) -> Ending:
         self.reports.read()

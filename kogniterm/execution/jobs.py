@@ -17,6 +17,8 @@ from kogniterm.types import Job
 
 _MOST_ENDED = 50
 """Ended jobs that stay listed."""
+_REPORTED = 30.0
+"""Seconds until a leader with nothing left to lead has said so: at once, where it gets its turn."""
 
 
 class BackgroundCommand:
@@ -68,9 +70,10 @@ class BackgroundCommand:
             self.running.reports.wait(left)
 
     def stop(self) -> None:
-        """End its tree: TERM, KILL 200 ms later."""
+        """End its tree: TERM, KILL 200 ms later; returns when that has been reported."""
         end_tree(self.running.leader)
-        self.running.reports.read()
+        if not descendants(self.running.leader):
+            self.wait(_REPORTED)
 
     def send(self, data: bytes) -> None:
         """Type `data` into it."""
@@ -121,7 +124,6 @@ class JobTable:
         """End a job's tree."""
         job = self._find(job_id)
         job.stop()
-        job.wait(1.0)
         return job.job()
 
     def send(self, job_id: str, data: bytes) -> None:

@@ -24,8 +24,11 @@ _BOOT = (
     "from kogniterm.execution.supervisor import main; "
     "main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])"
 )
-_GOODBYE = 3.0
-"""Seconds a supervisor gets to end its trees before it is killed."""
+_GOODBYE = 30.0
+"""Seconds a supervisor gets to end its trees before it is killed, and they are left to themselves.
+
+What cannot be killed costs it ten; more is the time of a machine that stands still.
+"""
 _STANDARD_ERROR = 2
 _ATTEMPTS = 3
 """How many leaders that stood by may be found dead, one after the other."""
