@@ -33,8 +33,6 @@ _START, _END = "<|im_start|>", "<|im_end|>"
 
 Inbox = Callable[[Mapping[str, Any]], None]
 _GONE: Mapping[str, Any] = {"gone": True}
-_LOADING = 0
-"""The number of no request: who waits for the weights. Requests begin at 1."""
 
 
 def chat_text(chat: Chat) -> str:
@@ -106,11 +104,12 @@ def usable_threads(system: Path = Path("/sys")) -> int:
 
 @dataclass(slots=True)
 class _Process:
-    """A running worker: its pipes, who waits for which request, and how loading went."""
+    """A running worker: its pipes, who waits for the weights or a request, how loading went."""
 
     popen: subprocess.Popen[bytes]
     errors: IO[bytes]
     inboxes: dict[int, Inbox] = field(default_factory=dict)
+    loading: list[Callable[[], None]] = field(default_factory=list)
     failed: Mapping[str, Any] | None = None
     ready: bool = False
     gone: bool = False
@@ -136,7 +135,7 @@ class _Process:
         """Call `tell` once the weights are loaded, or never will be."""
         with self.lock:
             if not (self.ready or self.gone):
-                self.inboxes[_LOADING] = lambda _message: tell()
+                self.loading.append(tell)
                 return
         tell()
 
@@ -149,13 +148,15 @@ class _Process:
         try:
             with self.popen.stdout as lines:
                 for line in lines:
-                    self._hand_out(json.loads(line))
+                    if line.endswith(b"\n"):  # one that is killed may leave half of it
+                        self._hand_out(json.loads(line))
         finally:  # whatever went wrong, nobody waits for ever
             with self.lock:
                 self.gone = True
                 waiting = list(self.inboxes.values())
             for inbox in waiting:
                 inbox(_GONE)
+            self._loading_is_over()
 
     def _hand_out(self, message: Mapping[str, Any]) -> None:
         if "failed" in message:
@@ -163,20 +164,26 @@ class _Process:
         elif "ready" in message:
             with self.lock:
                 self.ready = True
-                loaded = self.inboxes.pop(_LOADING, None)
-            if loaded is not None:
-                loaded(message)
+            self._loading_is_over()
         elif "id" in message:
             with self.lock:
                 inbox = self.inboxes.get(message["id"])
             if inbox is not None:
                 inbox(message)
 
+    def _loading_is_over(self) -> None:
+        with self.lock:
+            waiting, self.loading = self.loading, []
+        for tell in waiting:
+            tell()
+
     def last_words(self) -> str:
-        """The end of what the worker wrote to its standard error."""
-        self.errors.seek(0, os.SEEK_END)
-        self.errors.seek(max(0, self.errors.tell() - 400))
-        return self.errors.read().decode("utf-8", "replace").strip()
+        """The end of what the worker wrote to its standard error; nothing once it was closed."""
+        with contextlib.suppress(ValueError):
+            self.errors.seek(0, os.SEEK_END)
+            self.errors.seek(max(0, self.errors.tell() - 400))
+            return self.errors.read().decode("utf-8", "replace").strip()
+        return ""
 
     def end(self) -> None:
         """Stop the worker and let go of what it was given; its reader closes the rest."""

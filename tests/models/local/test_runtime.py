@@ -97,7 +97,7 @@ async def test_loading_is_waited_for_and_over_whatever_comes_of_it(
         runtime = Runtime(tmp_path / "any.gguf", context=256)
         try:
             assert not runtime.loaded
-            await runtime.load()
+            await asyncio.gather(runtime.load(), runtime.load())
             await runtime.load()
             assert runtime.loaded is loaded
         finally:
