@@ -142,7 +142,12 @@ class LoopSink:
     def waiting(self, waiting: Waiting | None) -> None:
         """Called on the executor's thread."""
         event = events.CommandWaiting(self._request_id, waiting)
-        self._loop.call_soon_threadsafe(self._sink, event)
+        self._loop.call_soon_threadsafe(self._tell, event)
+
+    def _tell(self, event: events.CommandWaiting) -> None:
+        """What the command said before it waited comes first, however late the loop is."""
+        self.flush()
+        self._sink(event)
 
     def flush(self) -> None:
         """Hand over what has gathered; on the loop's thread."""
