@@ -13,8 +13,11 @@ from kogniterm.approval.places import (
     is_broad,
     is_device,
     is_harmless_device,
+    is_history,
+    is_inside_repository,
     is_network_device,
     is_secret,
+    is_secret_file_variable,
     is_steering,
     is_system,
     is_temporary,
@@ -99,8 +102,15 @@ class Call:
         if is_network_device(place.path):
             self.network(place.path)
             return
+        if content and any(is_secret_file_variable(name) for name in argument.names):
+            self.secret(place)
+            return
         if content and is_device(place.path):
             self.ask("It reads the device {path}.", path=self.shown(place))
+        folder, _, name = place.path.rpartition("/")
+        if content and name == HOLE and argument.tainted and self.scope.keeps_secrets(folder):
+            self.secret(place)
+            return
         reaches = content and (place.glob or HOLE in place.path)
         if is_secret(place.path, glob=reaches):
             self.secret(place)
@@ -136,8 +146,12 @@ class Call:
             self.danger("It writes to the device {path}.", path=shown)
         elif path.startswith(("/proc/", "/sys/")):
             self.danger("It changes the kernel's settings ({path}).", path=shown)
+        elif is_history(path):
+            self.danger("It tampers with the shell's history.")
         elif is_steering(path):
             self.danger("It changes {path}, which other programs obey.", path=shown)
+        elif is_inside_repository(path):
+            self.ask("It changes {path}, which git keeps for itself.", path=shown)
         elif is_system(path) and not place.inside:
             self.danger("It changes a file of the system: {path}.", path=shown)
         elif place.inside:
@@ -154,7 +168,7 @@ class Call:
         place = self.place(argument)
         self._effect("delete", place)
         path, shown = place.path, self.shown(place)
-        if path.rpartition("/")[2].endswith("_history"):
+        if is_history(path):
             self.danger("It tampers with the shell's history.")
         starts_unknown = argument.value.startswith(HOLE)
         if is_device(path):

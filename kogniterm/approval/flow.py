@@ -9,6 +9,7 @@ from kogniterm.approval.naming import names
 from kogniterm.approval.places import (
     HOLE,
     is_harmless_device,
+    secret_sought,
 )
 from kogniterm.approval.scope import Argument, Scope, expand, expand_single
 from kogniterm.approval.shelltree import (
@@ -22,7 +23,6 @@ from kogniterm.approval.shelltree import (
     Simple,
 )
 from kogniterm.approval.wordparts import Literal, Unknown, Word
-from kogniterm.approval.words import decode_ansi
 
 MAX_TEXT = 100_000
 MAX_PIPES = 800
@@ -39,6 +39,12 @@ def goes_to_device(redirect: Redirect, scope: Scope) -> bool:
     if redirect.target is None:
         return True
     return is_harmless_device(expand_single(redirect.target, scope).value)
+
+
+def prints_nothing(words: list[str]) -> bool:
+    """Whether a command of these words only empties the file its output goes to."""
+    silent = words[0] in {":", "true", "false"} or words[1:] == ["/dev/null"]
+    return silent or words in (["echo", "-n"], ["printf", ""])
 
 
 def any_of(values: list[Argument]) -> Argument:
@@ -114,21 +120,6 @@ def programs_in(node: Node) -> list[str]:
     return found
 
 
-def said(part: Node, scope: Scope) -> str | None:
-    """What an echo or printf in front of a pipe says, if it is known."""
-    if not isinstance(part, Simple) or not part.words:
-        return None
-    words = [argument for word in part.words for argument in expand(word, scope)]
-    if words[0].value not in {"echo", "printf"} or not all(argument.known for argument in words):
-        return None
-    texts = [argument.value for argument in words[1:]]
-    option = texts.pop(0) if texts and re.fullmatch(r"-[neE]+", texts[0]) else ""
-    spoken = " ".join(texts)
-    if words[0].value == "echo" and "e" not in option:
-        return spoken
-    return decode_ansi(spoken).replace("%s", " ").replace("%b", " ")
-
-
 _PASSES_LINES = frozenset(
     names(
         """
@@ -136,6 +127,30 @@ _PASSES_LINES = frozenset(
     """
     )
 )
+
+
+_NAME_TESTS = re.compile(r"-i?(?:name|path|regex)|-i?wholename")
+
+
+def sought(words: list[str]) -> tuple[str, ...]:
+    """The patterns by which a find narrows what it finds, as globs; wildcards alone do not."""
+    found = []
+    for before, word, pattern in zip(["", *words], words, words[1:], strict=False):
+        if not _NAME_TESTS.fullmatch(word) or before in {"!", "-not"}:
+            continue
+        if word.endswith("regex"):
+            pattern = pattern.replace(".*", "*").replace("\\.", ".").strip("^$")
+        if pattern.strip("*?./[]"):
+            found.append(pattern)
+    return tuple(found)
+
+
+def found_below(root: str, patterns: tuple[str, ...]) -> Argument:
+    """What a find from `root` by these patterns hands on: the name that matters most."""
+    telling = filter(None, map(secret_sought, patterns))
+    name = next(iter((*telling, *patterns)), "")
+    name = f"{HOLE}/{name}" if name else HOLE
+    return Argument(f"{root.rstrip('/')}/{name}", bool(patterns), split=True, tainted=True)
 
 
 def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument | None:
@@ -150,9 +165,13 @@ def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument |
         return Argument(f"{below.rstrip('/')}/{HOLE}", split=True, tainted=True) if known else None
     if flat[0] in _PASSES_LINES:
         return before
+    if flat[0] == "ls" and len(words) == len(flat):
+        named = [group[0] for group in words[1:] if not group[0].value.startswith("-")]
+        telling = (one for one in named if one.glob and secret_sought(one.value))
+        return next(telling, None)
     if flat[0] != "find" or "-printf" in flat or "-fprintf" in flat:
         return None
     root = flat[1] if len(flat) > 1 and flat[1][:1] not in {"-", "(", "!"} else "."
     if root.startswith(HOLE):
         return None
-    return Argument(f"{root.rstrip('/')}/{HOLE}", split=True, tainted=True)
+    return found_below(root, sought(flat))

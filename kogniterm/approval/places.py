@@ -20,6 +20,10 @@ HOLE = "\0"
 UNKNOWN_WORKSPACE = "/\x01workspace"
 HOME = "/\x01home"
 
+_PROCESS_FOLDER = re.compile(
+    r"/+proc/+(?:self|thread-self|\d+)/+(?:task/+[^/]+/+)?(?P<folder>root|cwd)(?=/|\Z)"
+)
+"""A process' view of the disk: another name for the same files."""
 _HOME_OF = re.compile(r"(/home/[^/]+|/root|/Users/[^/]+)(?:/|\Z)")
 
 
@@ -54,12 +58,18 @@ class Ground:
         """`value` with a leading `~` put out; another user's home stays as it is written."""
         if value == "~" or value.startswith("~/"):
             return self.home + value[1:]
+        if re.match(r"~[+-](?:/|\Z)", value):
+            return ("." if value[1] == "+" else HOLE) + value[2:]
         if value.startswith("~"):
             return "/home/" + value[1:]
         return value
 
     def resolve(self, value: str, cwd: str | None, *, glob: bool = False) -> Place:
         """Where `value` leads from `cwd` (None: the folder is not known any more)."""
+        through = _PROCESS_FOLDER.match(value)
+        if through is not None:
+            seen_from = "" if through["folder"] == "root" else cwd or "/" + HOLE
+            value = seen_from + value[through.end() :] or "/"
         known = not value.startswith(HOLE) and (cwd is not None or value.startswith("/"))
         if not value.startswith("/"):
             value = posixpath.join(cwd if cwd is not None else "/" + HOLE, value)
@@ -98,7 +108,13 @@ _SECRET_NAMES = names(
     .node_repl_history .rediscli_history environ application_default_credentials.json
     access_tokens.db hosts.yml .terraformrc kubeconfig authorized_keys known_hosts_secret
     identity secring.gpg .authinfo .authinfo.gpg passwords.txt password.txt secrets.txt
-    secret.txt secret.key token.txt .token .passwd .password .secrets
+    secret.txt secret.key token.txt .token .passwd .password .secrets .secret .dev.vars
+    local.settings.json wp-config.php deploy_key .vault_pass vault_pass vault_pass.txt
+    passwords.csv passwords.json auth.json token.json oauth_token.json oauth_creds.json
+    .credentials.json kaggle.json *-adminsdk-*.json firebase-adminsdk*.json .claude.json
+    .gitlab-token .linode-cli .smbcredentials *.creds .msmtprc .muttrc .fetchmailrc
+    .offlineimaprc .mbsyncrc .sqlite_history .irb_history .pry_history fish_history .viminfo
+    .lesshst history.sqlite sitemanager.xml fish_variables tailscaled.state
     """
 )
 _NOT_SECRET_NAMES = names(
@@ -118,7 +134,17 @@ _SECRET_FOLDERS = names(
     .m2/settings.xml .gradle/gradle.properties .terraform.d .config/git/credentials
     .composer/auth.json .config/composer/auth.json .oci .bluemix .databrickscfg .snowflake
     .snowsql .fly .netlify .heroku .vercel .minikube .config/stripe Library/Keychains
-    snap/firefox .electrum .bitcoin .ethereum
+    snap/firefox .electrum .bitcoin .ethereum .huggingface .cache/huggingface/token .kaggle
+    .wandb .dbt .circleci .serverless .expo .docker/contexts .wrangler .supabase .ngrok2 .vnc .age
+    .purple .irssi .weechat .mutt .subversion/auth .nuget/NuGet .config/.wrangler
+    .config/1Password .config/Bitwarden .config/Cursor/User/globalStorage .config/NuGet
+    .config/Signal .config/anthropic .config/configstore .config/containers .config/discord
+    .config/filezilla .config/github-copilot .config/glab-cli .config/linode-cli
+    .config/microsoft-edge .config/mutt .config/neomutt .config/ngrok .config/pypoetry
+    .config/remmina .config/solana .config/tailscale .config/vercel .config/wandb
+    .config/weechat .local/share/atuin .local/share/com.vercel.cli .local/share/opencode
+    .local/share/remmina .local/share/uv/credentials .cursor/mcp.json .pip/pip.conf
+    .config/pip/pip.conf
     """
 )
 _SECRET_PATHS = names(
@@ -130,6 +156,8 @@ _SECRET_PATHS = names(
     /var/lib/kubelet/* /root/.* /var/spool/cron/* /etc/kubernetes/* /etc/letsencrypt/live/*
     /etc/letsencrypt/archive/* /etc/rancher/* /var/lib/docker/* /var/backups/shadow*
     /etc/security/opasswd /var/log/auth.log* /run/user/*/keyring* /var/lib/sss/*
+    /run/user/*/gnupg/* /proc/*/fd/* /etc/pki/tls/private/* /etc/mysql/debian.cnf
+    /etc/postfix/sasl_passwd* /etc/exim4/passwd.client /etc/ipsec.secrets
     """
 )
 _EXEMPLARS = tuple(name for name in _SECRET_NAMES if "*" not in name)
@@ -153,15 +181,19 @@ def _glob_matches(pattern: str, name: str) -> bool:
 
 def _name_is_secret(name: str, *, glob: bool) -> bool:
     secret, public, _ = _name_patterns()
+    name = name.lower()
     if public.match(name):
         return False
     if secret.match(name):
         return True
-    wild = glob and any(char in name for char in "*?[")
+    # What is not known yet may be nothing at all.
+    if HOLE in name and name != HOLE and secret.match(name.replace(HOLE, "")):
+        return True
+    wild = glob and any(char in name for char in "*?[" + HOLE)
     # A wildcard alone reaches everything; it is judged by the folder it stands in.
-    if not wild or not name.strip("*?"):
+    if not wild or not name.strip("*?" + HOLE):
         return False
-    if name.startswith("*."):
+    if name.startswith(("*.", HOLE)):
         return False
     return any(_glob_matches(name, exemplar) for exemplar in _EXEMPLARS)
 
@@ -171,8 +203,10 @@ def _folder_is_secret(path: str, *, glob: bool) -> bool:
     for folder in _SECRET_FOLDERS:
         wanted = folder.split("/")
         for at in range(len(parts) - len(wanted) + 1):
-            pairs = zip(parts[at : at + len(wanted)], wanted, strict=True)
-            if all(_same(part, name, glob=glob) for part, name in pairs):
+            pairs = list(zip(parts[at : at + len(wanted)], wanted, strict=True))
+            # A wildcard alone reaches everything; it counts beside a name that is the folder's.
+            named = any(part.strip("*?" + HOLE) for part, _ in pairs)
+            if named and all(_same(part, name, glob=glob) for part, name in pairs):
                 return True
     return False
 
@@ -185,9 +219,7 @@ def holds_secret_folder(path: str, ground: Ground) -> bool:
 def _same(part: str, name: str, *, glob: bool) -> bool:
     if part == name:
         return True
-    if not glob or not part.strip("*?" + HOLE):
-        return False
-    return _glob_matches(part, name) if any(c in part for c in "*?[") else False
+    return glob and any(c in part for c in "*?[") and _glob_matches(part, name)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -208,6 +240,18 @@ def is_secret(path: str, *, glob: bool = False) -> bool:
     return ("." in path or "Library" in path or glob) and _folder_is_secret(path, glob=glob)
 
 
+def secret_sought(pattern: str) -> str | None:
+    """A pattern of find that reaches a secret, as the shell would write it; None if it does not.
+
+    find's wildcards match a leading dot, the shell's do not.
+    """
+    bare = re.sub(r"(^|/)\*+(?=[^/*])", r"\1", pattern)
+    dotted = re.sub(r"^(?:\?|\[[^]]*\])", ".", bare)
+    wider = [] if bare.startswith((".", "/")) or len(bare) < 2 else ["." + bare, ".*" + bare]
+    tried = (one.lstrip("/") for one in (pattern, bare, dotted, *wider))
+    return next((one for one in tried if is_secret(f"/{one}", glob=True)), None)
+
+
 _SECRET_VARIABLE = re.compile(
     r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private_?key"
     r"|credential|_auth\Z"
@@ -215,9 +259,33 @@ _SECRET_VARIABLE = re.compile(
 )
 
 
+_SAYS_LITTLE = re.compile(
+    r"(?i)(?:_(?:file|path|dir|folder|name|type|count|len|length|size|limit|ttl)|tokens)\Z"
+)
+_SECRET_FILE_VARIABLE = re.compile(
+    r"(?:\w*HISTFILE|KUBECONFIG|NETRC|PGPASSFILE|XAUTHORITY|GNUPGHOME|DOCKER_CONFIG"
+    r"|CLOUDSDK_CONFIG|AWS_CONFIG_FILE|BOTO_CONFIG|RCLONE_CONFIG|NPM_CONFIG_USERCONFIG)\Z"
+)
+
+
 def is_secret_variable(name: str) -> bool:
     """Whether a variable of this name usually holds a secret."""
-    return bool(_SECRET_VARIABLE.search(name))
+    return bool(_SECRET_VARIABLE.search(name)) and not _SAYS_LITTLE.search(name)
+
+
+def is_secret_file_variable(name: str) -> bool:
+    """Whether a variable of this name usually holds the path of a file with secrets."""
+    if _SECRET_FILE_VARIABLE.match(name):
+        return True
+    return bool(_SECRET_VARIABLE.search(name) and re.search(r"_(?:FILE|PATH)\Z|CREDENTIALS", name))
+
+
+_HISTORY = re.compile(r"\.\w*_history|fish_history")
+
+
+def is_history(path: str) -> bool:
+    """Whether a shell, or a program like one, keeps at `path` what was typed."""
+    return bool(_HISTORY.fullmatch(posixpath.basename(path)))
 
 
 # --- places that steer the machine -------------------------------------------------------------
@@ -229,12 +297,13 @@ _STEERING_NAMES = names(
     .xprofile .pam_environment .gitconfig .vimrc .exrc .nanorc .tmux.conf .screenrc .curlrc
     .wgetrc .gdbinit .lldbinit .pythonrc .psqlrc .sqliterc .npmrc .yarnrc .pypirc .netrc .rhosts
     .forward authorized_keys authorized_keys2 .mcp.json .envrc sitecustomize.py usercustomize.py
-    .gitmodules
+    .gitmodules .git
     """
 )
 _STEERING_PARTS = names(
     """
-    .git/hooks .git/config .git/info/attributes .ssh .gnupg .config/fish .config/autostart
+    .git/hooks .git/config .git/config.worktree .git/commondir .git/modules
+    .git/info/attributes .ssh .gnupg .config/fish .config/autostart
     .config/systemd .config/git .config/environment.d .config/kogniterm .local/share/systemd
     .vscode .idea .kogniterm .config/nvim .vim .emacs.d .local/bin .config/pip .config/gh
     Library/LaunchAgents .husky .docker .kube .aws
@@ -269,6 +338,11 @@ def is_network_device(path: str) -> bool:
 def is_system(path: str) -> bool:
     """Folders the system lives in."""
     return bool(_SYSTEM.match(path))
+
+
+def is_inside_repository(path: str) -> bool:
+    """Whether git keeps its own books there; a folder with a `HEAD` can become a repository."""
+    return "/.git/" in path or posixpath.basename(path) == "HEAD"
 
 
 def is_steering(path: str) -> bool:

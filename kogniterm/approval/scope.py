@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from kogniterm.approval.places import HOLE, Ground, Place, within
+from kogniterm.approval.places import HOLE, Ground, Place, holds_secret_folder, within
 from kogniterm.approval.shelltree import Function, Node, Pipeline, Simple
 from kogniterm.approval.wordparts import Literal, Part, Substitution, Unknown, Variable, Word
-from kogniterm.approval.words import PLAIN
+from kogniterm.approval.words import PLAIN, decode_ansi
 
 MAX_BRACES = 64
 _CUT = "\x02"
@@ -83,6 +83,21 @@ class Scope:
         inner.variables.update(dict.fromkeys([*"@*", *(str(n) for n in range(1, 10))], value))
         return inner
 
+    def set_arguments(self, values: Sequence[Argument]) -> None:
+        """Make `values` the positional parameters."""
+        for number in range(1, 10):
+            given = values[number - 1] if number <= len(values) else Argument("")
+            self.variables[str(number)] = given
+        for name, between in (("@", _CUT), ("*", " ")):
+            self.variables[name] = Argument(
+                between.join(value.value for value in values),
+                any(value.glob for value in values),
+                any(value.split for value in values),
+                any(value.tainted for value in values),
+                tuple(variable for value in values for variable in value.names),
+                tuple(nested for value in values for nested in value.inner),
+            )
+
     def place(self, value: str, *, glob: bool = False) -> Place:
         """Where `value` leads from here, through the links this command has made."""
         place = self.ground.resolve(value, self.cwd, glob=glob)
@@ -91,6 +106,10 @@ class Scope:
                 beyond = leads.rstrip("/") + place.path[len(link) :]
                 return self.ground.resolve(beyond, self.cwd, glob=glob)
         return place
+
+    def keeps_secrets(self, folder: str) -> bool:
+        """Whether folders with secrets lie at or below `folder`."""
+        return folder in {"", "/etc", "/root"} or holds_secret_folder(folder, self.ground)
 
     def merge(self, others: Iterable[Scope]) -> None:
         """Forget what differs between this scope and `others`."""
@@ -111,7 +130,16 @@ def _tainted(value: Argument, scope: Scope, name: str) -> bool:
     return value.tainted or mine is None or mine.tainted
 
 
-_KNOWN_VARIABLES = {"HOME": "~", "PWD": ".", "TMPDIR": "/tmp"}
+_KNOWN_VARIABLES = {
+    "HOME": "~",
+    "PWD": ".",
+    "TMPDIR": "/tmp",
+    "XDG_CONFIG_HOME": "~/.config",
+    "XDG_CACHE_HOME": "~/.cache",
+    "XDG_DATA_HOME": "~/.local/share",
+    "XDG_STATE_HOME": "~/.local/state",
+    "XDG_RUNTIME_DIR": "/run/user/0",
+}
 _NUMERIC = frozenset(
     {
         "?",
@@ -184,6 +212,25 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
     return Argument("".join(value), glob, split, tainted, tuple(names), tuple(inner))
 
 
+def said(part: Node, scope: Scope) -> str | None:
+    """What an echo or printf, or a cat of a heredoc, prints, if it is known."""
+    if not isinstance(part, Simple) or not part.words:
+        return None
+    words = [argument for word in part.words for argument in expand(word, scope)]
+    if words[0].value == "cat" and len(words) == 1 and len(part.redirects) == 1:
+        body = part.redirects[0].body
+        given = expand_single(body, scope) if body is not None else TAINTED
+        return given.value if given.known else None
+    if words[0].value not in {"echo", "printf"} or not all(argument.known for argument in words):
+        return None
+    texts = [argument.value for argument in words[1:]]
+    option = texts.pop(0) if texts and re.fullmatch(r"-[neE]+", texts[0]) else ""
+    spoken = " ".join(texts)
+    if words[0].value == "echo" and "e" not in option:
+        return spoken
+    return decode_ansi(spoken).replace("%s", " ").replace("%b", " ")
+
+
 _COUNTERS = frozenset({"date", "wc", "nproc"})
 _NAMERS = frozenset({"pwd", "whoami", "hostname", "id", "uname"})
 _PROGRAM_COUNTS = re.compile(
@@ -225,10 +272,28 @@ def _prints_plainly(node: Node) -> bool:
     return prints_number(node)
 
 
+def _printed(node: Node, scope: Scope) -> str | None:
+    """What a substitution puts in its place, where that is plain to see."""
+    if not isinstance(node, Simple) or node.assignments or not node.words:
+        return None
+    if node.words[0].raw == "pwd" and len(node.words) == 1 and not node.redirects:
+        return scope.cwd
+    spoken = said(node, scope)
+    # A format may put its arguments anywhere, and some characters would split or match.
+    formats = re.findall("%.", " ".join(word.raw for word in node.words))
+    if spoken is None or formats not in ([], ["%s"]):
+        return None
+    spoken = spoken.strip()
+    return spoken if re.fullmatch(r"[\w./:,@+=-]+", spoken, re.ASCII) else None
+
+
 def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argument:
     if isinstance(part, Substitution):
         if part.kind != "command":
             return Argument("/dev/fd/63", inner=(part,))
+        plainly = _printed(part.node, scope)
+        if plainly is not None:
+            return Argument(plainly, split=True, inner=(part,))
         tainted = not _prints_plainly(part.node)
         return Argument(HOLE, split=True, tainted=tainted, inner=(part,))
     if isinstance(part, Unknown):

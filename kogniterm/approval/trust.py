@@ -37,7 +37,7 @@ class TrustFinding:
         for template, names in (
             ("New since it was trusted: {names}.", self.new if self.known else ()),
             ("Changed since it was trusted: {names}.", self.changed),
-            ("No longer there: {names}.", self.gone),
+            ("No longer there, or not readable: {names}.", self.gone),
         ):
             if names:
                 found.append(Text(template, {"names": ", ".join(names)}))

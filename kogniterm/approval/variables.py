@@ -22,7 +22,7 @@ _TAMPERING = re.compile(r"(?:HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNO
 _HARMLESS = re.compile(
     r"(?:LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?"
     r"|COLORTERM|GREP_COLORS?|LS_COLORS|BLOCKSIZE|BLOCK_SIZE|TIME_STYLE|PYTHONUNBUFFERED"
-    r"|SYSTEMD_COLORS|JQ_COLORS|PS_FORMAT|TIMEFORMAT|CI|GIT_OPTIONAL_LOCKS)\Z"
+    r"|SYSTEMD_COLORS|JQ_COLORS|TIMEFORMAT|CI|GIT_OPTIONAL_LOCKS)\Z"
 )
 
 
@@ -41,6 +41,11 @@ def hides_tracks(name: str) -> bool:
     return bool(_TAMPERING.match(name))
 
 
-def is_harmless(name: str) -> bool:
-    """Whether setting it for one program cannot make that program do something else."""
+def is_harmless(name: str, value: str = "") -> bool:
+    """Whether setting it (to `value`) for one program cannot make that program do other things.
+
+    A language or terminal with a slash in its name is a file that somebody made.
+    """
+    if "/" in value and name.startswith(("LANG", "LC_", "TERM")):
+        return False
     return bool(_HARMLESS.match(name))

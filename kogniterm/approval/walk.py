@@ -6,6 +6,7 @@ every substitution is judged where it stands. Whatever is not understood is aske
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from kogniterm.approval.call import Call
@@ -16,7 +17,7 @@ from kogniterm.approval.flow import (
     element,
     goes_to_device,
     piped_items,
-    said,
+    prints_nothing,
     too_long,
 )
 from kogniterm.approval.places import HOLE, is_harmless_device, is_network_device
@@ -26,10 +27,10 @@ from kogniterm.approval.programs.builtins import (
     calculates_printed,
     sets,
 )
-from kogniterm.approval.programs.plain import shows_variables
+from kogniterm.approval.programs.plain import shows_arguments, shows_variables
 from kogniterm.approval.programs.registry import handler, table
 from kogniterm.approval.programs.shells import SHELLS, comes_from_network
-from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single
+from kogniterm.approval.scope import TAINTED, Argument, Scope, expand, expand_single, said
 from kogniterm.approval.shellparse import parse
 from kogniterm.approval.shelltree import (
     Branch,
@@ -162,7 +163,10 @@ class Walk:
             counts = counts and not (before is not None and before.tainted)
             inner.variables[name] = Argument("0") if counts else TAINTED
         if node.variable is not None:
-            sets(self._call("loop", (), inner), node.variable)
+            call = self._call("loop", (), inner)
+            sets(call, node.variable)
+            for value in values:
+                call.reads_later(value)
             same = values[0] if len(values) == 1 else any_of(values)
             inner.variables[node.variable] = same
         if node.head is not None:
@@ -257,8 +261,7 @@ class Walk:
             arguments.extend(Argument(assignment.name) for assignment in node.assignments)
         else:
             self._prefixes(node, scope, name)
-        silent = name in {":", "true", "false"}
-        silent = silent or [a.value for a in arguments[1:]] == ["/dev/null"]
+        silent = prints_nothing([argument.value for argument in arguments])
         empties = (
             r.op in {">", ">|", "&>"} and not goes_to_device(r, scope) for r in node.redirects
         )
@@ -284,7 +287,8 @@ class Walk:
             for word in assignment.values:
                 self._inside(word, scope)
             variable = assignment.name
-            if is_harmless(variable) or (variable == "IFS" and name == "read"):
+            given = [expand_single(word, scope).value for word in assignment.values]
+            if is_harmless(variable, *given) or (variable == "IFS" and name == "read"):
                 continue
             call = self._call(name, (), scope.branch())
             for word in assignment.values[:1]:
@@ -364,7 +368,7 @@ class Walk:
             return
         name = program.value
         if "/" in name:
-            folder, _, base = name.rpartition("/")
+            folder, _, base = posixpath.normpath(name).rpartition("/")
             if folder not in _SYSTEM_FOLDERS:
                 findings.effect("execute", name)
                 findings.ask("It runs the file {path}.", path=name)
@@ -385,4 +389,5 @@ class Walk:
         if len(args) == 2 and args[1].value in _VERSION_WORDS and name not in _MANAGED:
             return
         call = Call(name, args[1:], scope, findings, self._inner, self.text, piped, stdin)
+        shows_arguments(call, rules)
         handler(rules)(call, rules)

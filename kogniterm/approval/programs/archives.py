@@ -5,122 +5,141 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 from kogniterm.approval.call import Call
-from kogniterm.approval.options import Rules, parse_options
-from kogniterm.approval.places import (
-    is_broad,
-)
-from kogniterm.approval.programs.plain import apply_options
+from kogniterm.approval.naming import names
+from kogniterm.approval.options import Parsed, Rules, parse_options
+from kogniterm.approval.places import HOLE, is_broad
+from kogniterm.approval.programs.common import mentions
+from kogniterm.approval.programs.plain import apply_options, reads_below
 from kogniterm.approval.scope import Argument
 
-_TAR_LETTER = re.compile(r"-?[A-Za-z]+\Z")
-
-_TAR_RUNS = re.compile(
-    r"--(?:to-com|checkpoint-a|use-com|info-sc|new-vol|rsh|rmt|I\b|tr?\b)", re.IGNORECASE
+_TAR_READS = ("t", "list", "d", "diff", "compare", "O", "to-stdout")
+_TAR_CHANGES = ("r", "append", "u", "update", "A", "catenate", "concatenate")
+_TAR = Rules(
+    "",
+    options={
+        **dict.fromkeys(
+            names(
+                """
+                f file b blocking-factor H format K starting-file L tape-length N newer after-date
+                newer-mtime V label exclude strip-components transform xform owner group mode mtime
+                sort pax-option level quoting-style suffix record-size one-top-level
+                """
+            ),
+            "value",
+        ),
+        **dict.fromkeys((*_TAR_READS, *_TAR_CHANGES, "create", "extract", "get"), "plain"),
+        **dict.fromkeys(("T", "files-from", "X", "exclude-from"), "read"),
+        **dict.fromkeys(("g", "listed-incremental", "index-file", "volno-file"), "write"),
+        **dict.fromkeys(("C", "directory"), "folder"),
+        **dict.fromkeys(("remove-files", "delete", "unlink-first", "recursive-unlink"), "ask"),
+        **dict.fromkeys(
+            names(
+                """
+                I use-compress-program F info-script new-volume-script to-command checkpoint-action
+                rsh-command rmt-command
+                """
+            ),
+            "run",
+        ),
+    },
 )
-
-_TAR_WRITES = re.compile(r"--(?:ind|volno|listed|del)")
 
 
 def tar(call: Call, rules: Rules) -> None:
     """tar: listing reads, creating writes the archive, extracting writes anything."""
-    words = [arg.value for arg in call.args]
-    first = words[0] if words else ""
-    bundle = first if first and not first.startswith("--") and _TAR_LETTER.match(first) else ""
-    letters = bundle.lstrip("-") + "".join(w[1:] for w in words[1:] if re.match(r"-[A-Za-z]", w))
-    _tar_hazards(call, words, letters)
-    archive = _tar_archive(call, letters)
-    if archive is not None and re.match(r"[^/]+:", archive.value):
-        call.network(archive.value)
-    if "t" in letters or "--list" in words:
-        if archive is not None:
-            call.reads(archive)
-    elif "c" in letters.replace("--", "") or "--create" in words:
-        for arg in call.args[1:]:
-            if not arg.value.startswith("-") and arg is not archive:
-                call.reads(arg)
-        if archive is not None:
-            call.writes(archive)
-        if "--remove-files" in words:
-            call.ask("{program} deletes the files it packed.")
-    elif "O" in letters or "--to-stdout" in words:
-        if archive is not None:
-            call.reads(archive)
-    elif "d" in letters and "x" not in letters:
+    parsed = parse_options(_tar_dashed(call.args), _TAR)
+    _tar_hazards(call, parsed)
+    archives = parsed.values("f", "file")
+    for archive in archives:
+        if re.match(r"[^/]+:", archive.value):
+            call.network(archive.value)
+    creates = parsed.has("c", "create")
+    if not parsed.has(*_TAR_CHANGES) and (creates or parsed.has(*_TAR_READS)):
+        for archive in archives:
+            if creates:
+                call.writes(archive)
+            else:
+                call.reads(archive)
+        if creates:
+            _tar_packs(call, parsed)
+        elif parsed.has("O", "to-stdout"):
+            mentions(call.with_args(parsed.operands))
         return
-    else:
-        call.findings.effect("overwrite", "*")
-        call.ask("{program} unpacks files over what is there.")
-        for folder in _tar_folders(call):
-            place = call.place(folder)
-            call.changes(place)
-            if not place.inside and is_broad(place, call.scope.ground):
-                call.danger("{program} unpacks over {path}.", path=call.shown(place))
+    call.findings.effect("overwrite", "*")
+    call.ask("{program} unpacks files over what is there.")
+    for folder in parsed.values("C", "directory"):
+        place = call.place(folder)
+        call.changes(place)
+        if not place.inside and is_broad(place, call.scope.ground):
+            call.danger("{program} unpacks over {path}.", path=call.shown(place))
     del rules
 
 
-def _tar_hazards(call: Call, words: list[str], letters: str) -> None:
+def _tar_dashed(args: tuple[Argument, ...]) -> list[Argument]:
+    """`args` with the letters of the old form, whose values follow in order, given dashes."""
+    if not args or not re.fullmatch(r"[A-Za-z]+", args[0].value):
+        return list(args)
+    rest = list(args[1:])
+    dashed: list[Argument] = []
+    for letter in args[0].value:
+        dashed.append(Argument("-" + letter))
+        if _TAR.takes_value(letter) and rest:
+            dashed[-1:] = [replace(rest[0], value=f"-{letter}{rest[0].value}")]
+            rest.pop(0)
+    return [*dashed, *rest]
+
+
+def _tar_hazards(call: Call, parsed: Parsed) -> None:
     """Options that run programs or write files, and words that could turn out to be options."""
-    if any(_TAR_RUNS.match(word) for word in words) or "I" in letters or "F" in letters:
-        call.ask("An option of {program} runs another program.")
-        for text in _tar_programs(words):
-            call.starts(text)
-    if any(_TAR_WRITES.match(word) for word in words):
-        call.ask("An option of {program} writes a file.")
-    if any(arg.maybe_option for arg in call.args):
+    for option in parsed.options:
+        action = _TAR.options.get(option.name)
+        if action == "run":
+            call.ask("An option of {program} runs another program.")
+            if option.value is not None:
+                call.starts(option.value.value.removeprefix("exec="))
+        elif action == "write":
+            call.ask("An option of {program} writes a file.")
+        elif action == "ask":
+            call.ask("{program} deletes the files it packed.")
+        elif action == "read" and option.value is not None:
+            call.reads(option.value)
+    if parsed.unclear or any(HOLE in option.name for option in parsed.options):
         call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
 
 
-def _tar_programs(words: list[str]) -> list[str]:
-    """What options name as programs to run: `--checkpoint-action=exec=…`, `-I …`."""
-    given = [
-        word.partition("=")[2].removeprefix("exec=")
-        for word in words
-        if "=" in word and _TAR_RUNS.match(word)
-    ]
-    for word, follows in pairwise(words):
-        if word in {"-I", "-F"} or (_TAR_RUNS.match(word) and "=" not in word):
-            given.append(follows)
-    return [text for text in given if text]
+def _tar_packs(call: Call, parsed: Parsed) -> None:
+    """What goes into an archive is read, from the folders it is told to change to."""
+    if parsed.has("T", "files-from"):
+        call.ask("{program} packs files whose names it reads.")
+    for folder in (*parsed.values("C", "directory"), None):
+        scope = call.scope.branch()
+        if folder is not None:
+            scope.cwd = call.place(folder).path
+        elif parsed.has("C", "directory"):
+            continue
+        inner = call.with_scope(scope)
+        for operand in parsed.operands:
+            inner.reads(operand)
+            reads_below(inner, operand)
 
 
-def _tar_folders(call: Call) -> list[Argument]:
-    """Where it unpacks, if that is said."""
-    folders = [
-        follows for arg, follows in pairwise(call.args) if arg.value in {"-C", "--directory"}
-    ]
-    for arg in call.args:
-        match = re.match(r"--directory=(.+)|-C(.+)", arg.value)
-        if match:
-            folders.append(replace(arg, value=match[1] or match[2]))
-    return folders
-
-
-def _tar_archive(call: Call, letters: str) -> Argument | None:
-    for index, arg in enumerate(call.args):
-        if arg.value.startswith("--file="):
-            return Argument(arg.value.partition("=")[2], arg.glob)
-        takes = arg.value == "--file" or (
-            re.fullmatch(r"-?[A-Za-z]*f", arg.value) and (index == 0 or arg.value[0] == "-")
-        )
-        if takes and index + 1 < len(call.args):
-            return call.args[index + 1]
-    if "f" in letters and len(call.args) > 1:
-        return call.args[1]
-    return None
+_UNZIP = Rules("", options=dict.fromkeys(("d", "P", "I", "O"), "value"))
 
 
 def unzip(call: Call, rules: Rules) -> None:
-    """unzip: -l and its kin list."""
-    options = "".join(a.value[1:] for a in call.args if re.match(r"-[A-Za-z]", a.value))
-    operands = [a for a in call.args if not a.value.startswith("-")]
-    for operand in operands[:1]:
+    """unzip: -l and its kin list, -p prints."""
+    parsed = parse_options(call.args, _UNZIP)
+    for operand in parsed.operands[:1]:
         call.reads(operand)
-    if not set(options) & set("lvtpcZ"):
+    if parsed.unclear:
+        call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+    if not parsed.has(*"lvtpcZz") or parsed.has("T"):
         call.findings.effect("overwrite", "*")
         call.ask("{program} unpacks files over what is there.")
+    elif parsed.has("p", "c"):
+        mentions(call.with_args(parsed.operands[1:]))
     del rules
 
 
@@ -134,18 +153,37 @@ def sevenzip(call: Call, rules: Rules) -> None:
     del rules
 
 
+_ZIP_PLAIN = re.compile(
+    r"-(?!TT|lf)[rRqjyvXDgoufTlkcz0-9]+|--(?:recurse-paths|quiet|junk-paths|symlinks|verbose|no-extra"
+    r"|no-dir-entries|update|freshen|test|version|help)|-[xi]|--(?:exclude|include)(?:=.*)?"
+)
+_ZIP_VALUED = frozenset({"-n", "-t", "-Z", "-P", "--suffixes", "--password"})
+
+
 def zip_(call: Call, rules: Rules) -> None:
-    """zip: the first operand is written; -T with -TT runs a program, -m deletes."""
-    words = [arg.value for arg in call.args]
-    options = [word for word in words if word.startswith("-")]
-    if any(re.match(r"-TT|--unzip-command|-\w*m|--move|-\w*d|--delete", word) for word in options):
-        call.ask("An option of {program} deletes files or runs a program.")
-        for word, follows in pairwise(words):
-            if word in {"-TT", "--unzip-command"}:
-                call.starts(follows)
-    operands = [arg for arg in call.args if not arg.value.startswith("-")]
+    """zip: the first operand is written, the rest read; -TT runs a program, -m deletes."""
+    operands: list[Argument] = []
+    words = list(call.args)
+    patterns = False
+    while words:
+        word = words.pop(0)
+        if not word.value.startswith("-"):
+            # Behind -x and -i stand patterns, up to the next option.
+            if not patterns:
+                operands.append(word)
+            continue
+        patterns = re.match(r"-[xi]|--(?:exclude|include)", word.value) is not None
+        if word.value in _ZIP_VALUED:
+            del words[:1]
+        elif not _ZIP_PLAIN.fullmatch(word.value):
+            call.ask("An option of {program} deletes files or runs a program.")
+            if word.value in {"-TT", "--unzip-command"} and words:
+                call.starts(words.pop(0).value)
+    recursive = any(re.match(r"-\w*[rR]|--recurse", arg.value) for arg in call.args)
     for operand in operands[1:]:
         call.reads(operand)
+        if recursive:
+            reads_below(call, operand)
     for operand in operands[:1]:
         call.writes(operand)
     if any(arg.maybe_option for arg in call.args):
@@ -155,11 +193,18 @@ def zip_(call: Call, rules: Rules) -> None:
 
 def compress(call: Call, rules: Rules) -> None:
     """gzip and kin: replace files, unless they write to the output or only test."""
-    options = Rules("", options={"S": "value", "suffix": "value", "T": "value", "o": "write"})
-    parsed = parse_options(call.args, options)
-    harmless = parsed.has(
-        "c", "stdout", "to-stdout", "t", "test", "l", "list", "V", "version", "h", "help"
+    options = Rules(
+        "",
+        options={
+            **dict.fromkeys(("S", "suffix", "T", "M", "B", "threads", "memory"), "value"),
+            **dict.fromkeys(("o", "output-dir-flat", "output-dir-mirror", "trace"), "write"),
+            **dict.fromkeys(("D", "patch-from", "files", "files0", "filelist"), "read"),
+        },
     )
+    parsed = parse_options(call.args, options)
+    harmless = parsed.has("c", "stdout", "to-stdout", "t", "test", "V", "version", "h", "help")
+    # With lz4, -l chooses a format.
+    harmless = harmless or (call.name != "lz4" and parsed.has("l", "list"))
     apply_options(call, options, parsed)
     for operand in parsed.operands:
         call.reads(operand)

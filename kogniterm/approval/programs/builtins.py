@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 from kogniterm.approval.calculation import calculated_names
 from kogniterm.approval.call import Call
@@ -64,7 +65,7 @@ def declare(call: Call, rules: Rules) -> None:
     shows = not names and not set(flags) & set("fF") and call.name != "local"
     if shows:
         shows_environment(call)
-    if set(flags) & set("in") or ("f" in flags and call.name == "export"):
+    if set(flags) & set("inulc") or ("f" in flags and call.name == "export"):
         call.ask(
             "{program} {flags} gives variables a meaning that may run commands.", flags="-" + flags
         )
@@ -89,6 +90,8 @@ def read_variable(call: Call, rules: Rules) -> None:
                 call.starts(given.value)
         elif not word.value.startswith("-"):
             set_by_data(call, word.value)
+            if call.stdin is not None:
+                call.reads_later(Argument(call.stdin.strip()))
     call.scope.variables["REPLY"] = Argument(HOLE, split=True, tainted=True)
     del rules
 
@@ -115,8 +118,7 @@ def cd(call: Call, rules: Rules) -> None:
 _SAFE_SHOPT = frozenset(
     names(
         """
-    nullglob globstar dotglob failglob nocaseglob nocasematch lastpipe inherit_errexit
-    checkwinsize
+    nullglob globstar failglob nocasematch lastpipe inherit_errexit checkwinsize
     """
     )
 )
@@ -131,6 +133,16 @@ def shopt(call: Call, rules: Rules) -> None:
     del rules
 
 
+_SAFE_SET = frozenset(
+    names(
+        """
+    errexit nounset pipefail xtrace verbose noclobber noglob nolog notify ignoreeof allexport
+    errtrace functrace
+    """
+    )
+)
+
+
 def set_(call: Call, rules: Rules) -> None:
     """set: shell options and positional parameters; alone it shows every variable."""
     words = [arg.value for arg in call.args]
@@ -141,6 +153,13 @@ def set_(call: Call, rules: Rules) -> None:
         call.danger("It tampers with the shell's history.")
     elif any(re.match(r"[-+][A-Za-z]*[Bkpbhm]", word) for word in words):
         call.ask("{program} changes how the shell reads commands.")
+    named = [after.value for word, after in pairwise(call.args) if word.value in {"-o", "+o"}]
+    if not _SAFE_SET.issuperset(named):
+        call.ask("{program} changes how the shell reads commands.")
+    if "--" in words:
+        call.scope.set_arguments(call.args[words.index("--") + 1 :])
+    elif words and words[0][:1] not in {"-", "+"}:
+        call.scope.set_arguments(call.args)
     del rules
 
 
@@ -165,7 +184,7 @@ def _reach_data(names: Iterable[str], scope: Scope) -> bool:
     waiting, seen = list(names), set(names)
     while waiting:
         value = variable(waiting.pop(), scope)
-        if value.tainted:
+        if value.tainted or re.search(r"\$\(|`", value.value):
             return True
         fresh = set(calculated_names(value.value)[0]) - seen if len(value.value) < 500 else {"@"}
         seen |= fresh

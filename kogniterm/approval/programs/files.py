@@ -11,11 +11,12 @@ from kogniterm.approval.places import (
     HOLE,
     is_broad,
     is_device,
+    is_harmless_device,
     is_secret,
     is_steering,
     is_system,
 )
-from kogniterm.approval.programs.plain import apply_options
+from kogniterm.approval.programs.plain import apply_options, reads_below
 from kogniterm.approval.scope import Argument
 
 
@@ -83,8 +84,17 @@ def copy(call: Call, rules: Rules) -> None:
     """cp, install: sources are read, the target written."""
     parsed = parse_options(call.args, rules)
     sources, target = _split_target(parsed)
+    recursive = parsed.has("r", "R", "a", "recursive", "archive")
     for source in sources:
         call.reads(source)
+        if recursive:
+            reads_below(call, source)
+        if is_harmless_device(source.value):
+            call.ask("It empties a file.")
+    if call.name == "install" and any(
+        _SET_UID.search(mode.value) for mode in parsed.values("m", "mode")
+    ):
+        call.danger("It makes files run with their owner's rights (set-uid).")
     if target is not None:
         _into(call, sources, target)
     if is_unclear(parsed):
@@ -209,6 +219,9 @@ def _each_place(call: Call, operands: tuple[Argument, ...], *, recursive: bool) 
             )
 
 
+_SET_UID = re.compile(r"[ugoa]*[+=][rwxXt]*s|^[0-7]?[2-7][0-7]{3}$")
+
+
 def chmod(call: Call, rules: Rules) -> None:
     """chmod: wide rights and set-uid ask; +x inside the workspace is an ordinary write."""
     words = [
@@ -219,7 +232,7 @@ def chmod(call: Call, rules: Rules) -> None:
     recursive = any(re.fullmatch(r"-\w*R\w*|--recursive", arg.value) for arg in call.args)
     mode = words[0].value if words else ""
     _each_place(call, tuple(words[1:]), recursive=recursive)
-    if re.search(r"[ugoa]*[+=][rwxXt]*s|^[0-7]?[2-7][0-7]{3}$", mode) and not mode.startswith("0"):
+    if _SET_UID.search(mode) and not mode.startswith("0"):
         call.danger("It makes files run with their owner's rights (set-uid).")
     elif (
         recursive

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.flow import found_below, sought
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
-from kogniterm.approval.places import HOLE, is_secret
+from kogniterm.approval.places import HOLE, is_secret, secret_sought
 from kogniterm.approval.programs.plain import apply_options, reads_below
 from kogniterm.approval.programs.shells import SHELLS
 from kogniterm.approval.scope import Argument
@@ -62,7 +64,7 @@ def find(call: Call, rules: Rules) -> None:
             )
         place = call.place(root)
         call.reads(Argument(place.path, glob=place.glob) if place.known else Argument("."))
-    names: list[str] = []
+    names = sought([arg.value for arg in args])
     while args:
         _find_term(call, args, roots, names)
     for name in names:
@@ -72,11 +74,11 @@ def find(call: Call, rules: Rules) -> None:
     del rules
 
 
-def _find_term(call: Call, args: list[Argument], roots: list[Argument], names: list[str]) -> None:
+def _find_term(
+    call: Call, args: list[Argument], roots: list[Argument], names: tuple[str, ...]
+) -> None:
     term = args.pop(0)
     word = term.value
-    if word in {"-name", "-iname", "-path", "-wholename", "-regex", "-iregex", "-ipath"} and args:
-        names.append(args[0].value)
     if word in _FIND_TESTS_WITH_VALUE or re.match(r"-newer[aBcmt][aBcmt]\Z", word):
         if args and args.pop(0).tainted and not term.known:
             call.ask("A test of {program} is only known when it runs.")
@@ -107,7 +109,9 @@ def _find_delete(call: Call, roots: list[Argument], *, narrowed: bool) -> None:
             call.deletes(root, recursive=True, forced=True)
 
 
-def _find_exec(call: Call, args: list[Argument], roots: list[Argument], names: list[str]) -> None:
+def _find_exec(
+    call: Call, args: list[Argument], roots: list[Argument], names: tuple[str, ...]
+) -> None:
     inner: list[Argument] = []
     while args:
         arg = args.pop(0)
@@ -115,9 +119,8 @@ def _find_exec(call: Call, args: list[Argument], roots: list[Argument], names: l
             break
         inner.append(arg)
     prefix = roots[0].value.rstrip("/") if roots[0].known else ""
-    found = Argument(
-        f"{prefix}/{HOLE}" if prefix or roots[0].value == "/" else "./" + HOLE, tainted=True
-    )
+    start = prefix if prefix or roots[0].value == "/" else "."
+    found = replace(found_below(start, names), split=False)
     if not inner:
         call.ask("{program} runs something that could not be read.")
         return
@@ -131,7 +134,7 @@ def _find_exec(call: Call, args: list[Argument], roots: list[Argument], names: l
         call.shell(inner[2].value.replace("{}", "$UNKNOWN").replace(HOLE, "$UNKNOWN"), call.scope)
         return
     replaced = tuple(
-        Argument(arg.value.replace("{}", found.value), tainted=True) if "{}" in arg.value else arg
+        replace(found, value=arg.value.replace("{}", found.value)) if "{}" in arg.value else arg
         for arg in inner
     )
     if inner[0].value in {"rm", "shred", "unlink"} and not names:
@@ -152,19 +155,27 @@ _CONTENT_READERS = frozenset(
 )
 
 
-def _find_secrets(call: Call, roots: list[Argument], names: list[str]) -> None:
+def _find_secrets(call: Call, roots: list[Argument], names: tuple[str, ...]) -> None:
     """The content of what is found: names that are secrets, or everything below home."""
     if not names:
         for root in roots:
             reads_below(call, root)
 
 
+def _fd_exec(call: Call, operands: tuple[Argument, ...], index: int) -> None:
+    pattern = operands[0].value.replace("\\.", ".").strip("^$.*") if operands else ""
+    dotted = [f".{pattern.lstrip('.')}", pattern] if pattern else []
+    telling = tuple(name for name in dotted if secret_sought(name))
+    for root in operands[1:] or (Argument("."),):
+        item = replace(found_below(root.value, telling or (pattern,) * bool(pattern)), split=False)
+        call.inner((*call.args[index + 1 :], item))
+
+
 def fd(call: Call, rules: Rules) -> None:
     """fd: -x and -X run a program on what is found."""
     for index, arg in enumerate(call.args):
         if arg.value in {"-x", "-X", "--exec", "--exec-batch"} and call.args[index + 1 :]:
-            item = Argument("./" + HOLE, tainted=True)
-            call.inner((*call.args[index + 1 :], item))
+            _fd_exec(call, parse_options(call.args[:index], rules).operands, index)
             return
     parsed = parse_options(call.args, rules)
     apply_options(call, rules, parsed)

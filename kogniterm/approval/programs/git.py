@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from types import MappingProxyType
 
 from kogniterm.approval.call import Call
@@ -18,6 +19,7 @@ from kogniterm.approval.naming import names
 from kogniterm.approval.options import Parsed, Rules, parse_options
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.programs.common import mentions
+from kogniterm.approval.programs.gitforms import DESTROYS, READING_FORMS
 from kogniterm.approval.programs.plain import apply_options
 from kogniterm.approval.scope import Argument
 
@@ -59,6 +61,10 @@ _DIFF_READERS = names(
 _READERS: dict[str, Mapping[str, str]] = {
     **dict.fromkeys(_DIFF_READERS, _DIFF),
     **{verb: MappingProxyType({}) for verb in _PLAIN_READERS},
+    "ls-files": {
+        **dict.fromkeys(("X", "exclude-from"), "read"),
+        **dict.fromkeys(("x", "exclude", "exclude-per-directory", "with-tree", "format"), "text"),
+    },
     "grep": _GREP,
     "cat-file": {"textconv": "ask", "filters": "ask"},
 }
@@ -84,27 +90,6 @@ _SAFE_CONFIG = re.compile(
     r"|advice\.\w+)(?:=[\w-]*)?\Z",
     re.IGNORECASE,
 )
-_LISTING = {
-    "branch": frozenset(
-        names(
-            """
-    a r v vv l list all remotes verbose show-current merged no-merged contains no-contains sort
-    points-at format column no-column color no-color i ignore-case abbrev no-abbrev q
-    """
-        )
-    ),
-    "tag": frozenset(
-        names(
-            """
-    l list n sort contains no-contains merged no-merged points-at format column no-column color
-    i ignore-case
-    """
-        )
-    ),
-    "stash": frozenset(),
-}
-
-
 _HARMLESS_GLOBAL = names(
     """
     --no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --glob-pathspecs
@@ -162,7 +147,14 @@ def git(call: Call, rules: Rules) -> None:
 _SHOWS_CONTENT = frozenset({"show", "diff", "blame", "annotate", "cat-file", "log", "grep"})
 
 
+_FORMAT = re.compile(r"--(?:fo|pr)[a-z]*(?:=|\Z)")
+_SIGNATURE = re.compile(r"%G|%\(signature")
+
+
 def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
+    for arg, follows in pairwise((*args, Argument(""))):
+        if _FORMAT.match(arg.value) and _SIGNATURE.search(f"{arg.value} {follows.value}"):
+            call.ask("A format with %G makes {program} run another program.")
     if verb in _READERS:
         table = Rules("git", options=_READERS[verb])
         parsed = parse_options(args, table)
@@ -171,19 +163,18 @@ def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
                 "Some arguments of {program} could turn out to be options; write them as ./name."
             )
         apply_options(call, table, parsed)
-        if any("%G" in option.value.value for option in parsed.options if option.value):
-            call.ask("A format with %G makes {program} run another program.")
         if verb in _SHOWS_CONTENT:
             mentions(call.with_args(args))
         if parsed.has("no-index") or verb == "grep":
             for operand in parsed.operands:
                 call.reads(operand)
         return
-    parsed = parse_options(args, Rules("git", options=_VALUES))
+    known = _VALUES | _DIFF if verb in {"stash", "reflog"} else _VALUES
+    parsed = parse_options(args, Rules("git", options=known))
     first = parsed.operands[0].value if parsed.operands else ""
-    if verb in _READING_FORMS and _READING_FORMS[verb](parsed, first):
+    if verb in READING_FORMS and READING_FORMS[verb](parsed, first):
         return
-    if verb in _DESTROYS and _DESTROYS[verb](parsed, first):
+    if verb in DESTROYS and DESTROYS[verb](parsed, first):
         call.findings.effect("delete", f"git {verb} …")
         call.danger("git {verb} in this form loses work that cannot be brought back.", verb=verb)
         if verb == "push":
@@ -214,6 +205,9 @@ _VALUES = dict.fromkeys(
         "exec",
         "upload-pack",
         "receive-pack",
+        "t",
+        "template",
+        "initial-branch",
     ),
     "value",
 )
@@ -254,6 +248,9 @@ def _starts(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argum
         call.starts(value.value)
 
 
+_PLAIN_INIT = frozenset({"q", "quiet", "b", "initial-branch"})
+
+
 def _changes(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
     _starts(call, verb, parsed, first, args)
     remote = (
@@ -275,9 +272,15 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argu
         "commit": ("amend",),
         "switch": ("f", "force", "discard-changes", "C"),
     }
+    for value in parsed.values("F", "file", "t", "template") if verb in _WRITERS else ():
+        call.reads(value)
+    if verb in {"add", "mv", "stash"}:
+        mentions(call.with_args(parsed.operands))
     asked = parsed.has(*loses.get(verb, ())) or (
         verb == "stash" and first not in {"", "push", "save"}
     )
+    if verb == "init" and not {o.name for o in parsed.options} <= _PLAIN_INIT:
+        asked = True
     if verb == "notes" and first not in {"add", "append", "copy"}:
         asked = True
     if verb == "switch" and not parsed.has("c", "create"):
@@ -298,87 +301,5 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argu
         call.findings.effect("write", ".git")
         call.findings.note("workspace_write", "git {verb} changes the repository.", verb=verb)
 
-
-def _listing(verb: str) -> Callable[[Parsed, str], bool]:
-    allowed = _LISTING[verb]
-
-    def reads(parsed: Parsed, first: str) -> bool:
-        names = {option.name for option in parsed.options}
-        lists = bool(
-            names & {"l", "list", "contains", "merged", "no-merged", "points-at", "no-contains"}
-        )
-        return names <= allowed and (not first or lists)
-
-    return reads
-
-
-def _config_reads(parsed: Parsed, first: str) -> bool:
-    names = {option.name for option in parsed.options}
-    reading = {
-        "get",
-        "get-all",
-        "get-regexp",
-        "list",
-        "l",
-        "get-urlmatch",
-        "show-origin",
-        "show-scope",
-        "global",
-        "local",
-        "system",
-        "z",
-        "null",
-        "name-only",
-        "includes",
-        "type",
-        "bool",
-        "int",
-        "worktree",
-    }
-    asks = bool(names & {"get", "get-all", "get-regexp", "list", "l", "get-urlmatch"})
-    return names <= reading and (
-        asks or first in {"get", "list"} or (len(parsed.operands) == 1 and bool(first))
-    )
-
-
-_READING_FORMS: dict[str, Callable[[Parsed, str], bool]] = {
-    "branch": _listing("branch"),
-    "tag": _listing("tag"),
-    "stash": lambda parsed, first: (
-        first in {"list", "show"}
-        and not {"textconv", "ext-diff", "output"} & {o.name for o in parsed.options}
-    ),
-    "remote": lambda parsed, first: (
-        (not first and {o.name for o in parsed.options} <= {"v", "verbose"}) or first == "get-url"
-    ),
-    "reflog": lambda parsed, first: (
-        first not in {"expire", "delete", "drop"} and not parsed.has("output", "ext-diff")
-    ),
-    "worktree": lambda _, first: first == "list",
-    "notes": lambda _, first: first in {"", "list", "show"},
-    "bisect": lambda _, first: first in {"log", "view"},
-    "submodule": lambda _, first: first in {"", "status"},
-    "config": _config_reads,
-    "var": lambda _, first: first.endswith("_IDENT") or first == "GIT_DEFAULT_BRANCH",
-    "symbolic-ref": lambda parsed, _: (
-        len(parsed.operands) == 1 and {o.name for o in parsed.options} <= {"q", "quiet", "short"}
-    ),
-    "help": lambda parsed, _: parsed.has("a", "all", "g", "guides"),
-}
-_DESTROYS: dict[str, Callable[[Parsed, str], bool]] = {
-    "push": lambda parsed, _: (
-        any(o.name in {"f", "d"} or re.match(r"for|del|mir|pru", o.name) for o in parsed.options)
-        or any(re.match(r"[+:]", operand.value) for operand in parsed.operands[1:])
-    ),
-    "reset": lambda parsed, _: any(re.match(r"ha", o.name) for o in parsed.options),
-    "clean": lambda parsed, _: not parsed.has("n", "dry-run"),
-    "stash": lambda _, first: first in {"drop", "clear"},
-    "reflog": lambda _, first: first in {"expire", "delete", "drop"},
-    "gc": lambda parsed, _: any(o.name.startswith("pru") for o in parsed.options),
-    "checkout": lambda parsed, first: parsed.has("f", "force") or first in {".", "*", "./"},
-    "restore": lambda parsed, first: first in {".", "*", "./"} and not parsed.has("staged", "S"),
-    "worktree": lambda parsed, first: first == "remove" and parsed.has("f", "force"),
-    "rm": lambda parsed, first: parsed.has("f", "force") and parsed.has("r"),
-}
 
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {"git": git}

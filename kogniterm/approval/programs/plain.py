@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.naming import names
 from kogniterm.approval.options import ANY_OTHER, Option, Parsed, Rules, parse_options
 from kogniterm.approval.places import (
     HOLE,
     holds_secret_folder,
     is_secret,
     is_secret_variable,
+    secret_sought,
     within,
 )
 from kogniterm.approval.scope import Argument
@@ -173,13 +175,19 @@ def jq(call: Call, rules: Rules) -> None:
     pattern(call.with_args(tuple(rest)), rules)
     if parse_options(rest, rules).has("f", "from-file"):
         call.ask("{program} runs a script from a file.")
-    _filter_looks_further(call, r"\benv\b|\$ENV", r"\b(?:include|import)\s*\"")
+    _filter_looks_further(
+        call, r"(?<![.\w\"])env\b(?!\s*:)|\$ENV", r"(?<![.\w\"])(?:include|import)\b(?!\s*:)"
+    )
 
 
 def yq(call: Call, rules: Rules) -> None:
     """yq: an expression can show the environment and load files."""
     pattern(call, rules)
-    _filter_looks_further(call, r"\b(?:str)?env\(|\benvsubst\b", r"\bload(?:_\w+)?\s*\(")
+    _filter_looks_further(
+        call,
+        r"(?<![.\w\"])(?:str)?env\b(?!\s*:)|\$ENV|\benvsubst\b",
+        r"\b(?:load(?:_\w+)?|eval|system)\s*\(",
+    )
 
 
 def _filter_looks_further(call: Call, environment: str, files: str) -> None:
@@ -204,9 +212,15 @@ def pattern(call: Call, rules: Rules) -> None:
     recursive = call.name in {"rg", "ag", "ack"} or any(
         rules.options.get(option.name) == "recursive" for option in parsed.options
     )
-    narrowed = parsed.has("include", "g", "glob", "t", "type", "G", "iglob")
-    if recursive and not narrowed:
-        for operand in files:
+    if not recursive:
+        return
+    globs = [value.value for value in parsed.values("include", "g", "glob", "G", "iglob")]
+    for glob in globs:
+        if not glob.startswith("!") and secret_sought(glob):
+            call.secret(call.place(Argument(glob, glob=True)))
+    narrowed = any(glob.strip("*?./[]") and not glob.startswith("!") for glob in globs)
+    if not narrowed and not parsed.has("t", "type"):
+        for operand in files or (Argument("."),):
             reads_below(call, operand)
 
 
@@ -249,6 +263,23 @@ def shows_variables(call: Call, text: Argument) -> None:
         if is_secret_variable(name):
             call.findings.effect("secret", "$" + name)
             call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+
+
+_REPEATING = frozenset(
+    names(
+        """
+    read list pattern text uniq xxd awk sed jq yq find fd date media binutils pager
+    """
+    )
+)
+_SILENT = frozenset({":", "true", "false", "sleep"})
+
+
+def shows_arguments(call: Call, rules: Rules) -> None:
+    """What readers are given stands in what they print, if only in a complaint."""
+    if rules.base in _REPEATING and call.name not in _SILENT:
+        for arg in call.args:
+            shows_variables(call, arg)
 
 
 def none(call: Call, rules: Rules) -> None:

@@ -24,7 +24,7 @@ cut: read; value d f c b fields bytes characters delimiter output-delimiter
 paste: read; value d delimiters
 column: read; value s t c o N R H E separator output-separator table-columns table-hide table-right
 pr: read; value h l w o e i n s header length width
-base32 base64 basenc: read; value w wrap
+base32 base64 basenc: read; value w wrap; write o output
 sort: read; value k t S key field-separator buffer-size batch-size parallel; write o output; ask=
     T temporary-directory; run compress-program; read files0-from random-source
 uniq: uniq; value f s w skip-fields skip-chars check-chars
@@ -80,7 +80,8 @@ free: text; value s c seconds count
 pmap: text; value A c n N; read C
 dircolors: read
 sar: text; value u s e i; read f; ask o
-vmstat iostat mpstat pidstat: text
+vmstat iostat mpstat: text
+pidstat: text; value C G p T; ask e
 w: text; value n
 who users: read
 last lastb: text; value n p s t since until time-format; read f file
@@ -121,7 +122,7 @@ cloc: list; value exclude-dir exclude-ext include-lang include-ext exclude-lang;
 scc: list; value exclude-dir i include-ext f format s sort; plain by-file no-cocomo w wide version
     help; ask *
 dmesg: none; value l f s level facility time-format since until buffer-size; read F file K
-    kmsg-file; ask C c D E clear read-clear console-off console-on console-level
+    kmsg-file; ask C c D E n clear read-clear console-off console-on console-level
 journalctl: none; value n u p S U t g o since until unit priority identifier grep output user-unit
     lines facility; read D file directory root image; danger vacuum-size= vacuum-time=
     vacuum-files=; write cursor-file; ask rotate relinquish-var flush sync setup-keys update-catalog
@@ -142,7 +143,7 @@ mountpoint dirs times fc-list locale numastat systemd-detect-virt banner figlet:
 dpkg-query: text; value f showformat admindir
 swapon: none; ask a p all
 jobs: text; ask x
-compgen: text; run C; ask F; code W
+compgen: text; run C; ask F V; code W
 help: text
 ulimit: ulimit
 umask: text

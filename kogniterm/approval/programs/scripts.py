@@ -138,6 +138,7 @@ _AWK_TOKEN = re.compile(
 )
 _AWK_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]|\[)*/")
 _AWK_BEFORE_REGEX = frozenset("(,{};!~&|?:=<>+-*%^\n")
+_AWK_HARM = re.compile(r"system|getline|[|@]|\bprintf?\b[^;}\n]*>|ENVIRON|PROCINFO|ARGV", re.DOTALL)
 _AWK_KEYWORDS = frozenset({"print", "printf", "return", "in", "case", "else", "do"})
 
 
@@ -145,11 +146,15 @@ def awk_skeleton(program: str) -> str | None:
     """The program with strings as `""` and regular expressions as `R`; None if unreadable.
 
     Whether a slash divides or begins a regular expression depends on what stands before it.
+    Where that does not tell, nothing may stand anywhere that could do harm.
     """
     pieces: list[str] = []
     previous = ""
     at = 0
     while at < len(program):
+        unclear = previous == ")" or re.search(r"(?:\+\+|--)\s*\Z", program[max(0, at - 20) : at])
+        if program[at] == "/" and unclear and _AWK_HARM.search(program):
+            return None
         if program[at] == "/" and (
             not previous or previous in _AWK_BEFORE_REGEX or previous in _AWK_KEYWORDS
         ):

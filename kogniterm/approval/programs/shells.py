@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 
 from kogniterm.approval.call import Call
-from kogniterm.approval.flow import programs_in, said
+from kogniterm.approval.flow import programs_in
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules
 from kogniterm.approval.places import HOLE
-from kogniterm.approval.scope import Argument
+from kogniterm.approval.scope import Argument, said
 from kogniterm.approval.worst import worst_of_text
 
 SHELLS = frozenset(
@@ -91,7 +91,10 @@ def shell(call: Call, rules: Rules) -> None:
             what = worst_of_text(arg.value)
             if what:
                 call.danger("Its code {what}.", what=what)
-        judge_text(call, args[0])
+        inner = call.scope.branch()
+        inner.set_arguments(args[2:])
+        inner.variables["0"] = args[1] if args[1:] else Argument(call.name)
+        judge_text(call.with_scope(inner), args[0])
         return
     if not args and call.args and call.args[0].value in {"--version", "--help"}:
         return

@@ -10,6 +10,7 @@ from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.programs.common import operands_of, words_of
+from kogniterm.approval.programs.wrappers import shows_environment
 
 
 def disk(call: Call, rules: Rules) -> None:
@@ -39,8 +40,8 @@ def firewall(call: Call, rules: Rules) -> None:
 def kill(call: Call, rules: Rules) -> None:
     """kill: every process, init and the shell itself are special."""
     words = words_of(call)
-    if words and words[0] in {"-l", "-L", "--list", "-t", "--table"}:
-        return
+    if words and words[0] in {"-l", "-L", "--list", "-t", "--table", "-0"}:
+        return  # Signal 0 only asks whether the process is there.
     call.findings.effect("process", " ".join(words))
     call.ask("{program} ends processes.")
     pids = (
@@ -102,6 +103,8 @@ def systemctl(call: Call, rules: Rules) -> None:
         call.network()
     if parsed.has("M", "root"):
         call.ask("{program} looks at another system.")
+    if verb == "show-environment":
+        shows_environment(call)
     if verb in _SYSTEMCTL_READS:
         return
     call.findings.effect("privilege", f"systemctl {verb}".replace(HOLE, "…"), outside=True)

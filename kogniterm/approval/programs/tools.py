@@ -145,18 +145,19 @@ def docker(call: Call, rules: Rules) -> None:
     del rules
 
 
+_DPKG_SHOWS = re.compile(
+    r"-[lLsSpWIcCV]|--(?:list|listfiles|status|search|print-[\w-]+|get-selections|show|info"
+    r"|contents|audit|version|help|verify|compare-versions|field)"
+)
+_DPKG_PLAIN = re.compile(r"--no-pager|-f.*|--showformat=.*")
+
+
 def dpkg(call: Call, rules: Rules) -> None:
     """dpkg: queries read."""
     words = words_of(call)
-    if (
-        not words
-        or not re.match(
-            r"-[lLsSpWIc]\Z|--(?:list|listfiles|status|search|print-|get-selections|show|info"
-            r"|contents|audit|version|help|verify)",
-            words[0],
-        )
-        or any(re.match(r"--(?!no-pager\Z)", word) for word in words[1:])
-    ):
+    shows = [word for word in words if _DPKG_SHOWS.fullmatch(word)]
+    others = [word for word in words if word.startswith("-") and word not in shows]
+    if not shows or any(not _DPKG_PLAIN.fullmatch(word) for word in others):
         call.findings.effect("privilege", "dpkg", outside=True)
         call.ask("{program} installs, removes or updates software.")
     del rules

@@ -9,7 +9,7 @@ from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOLE
 from kogniterm.approval.programs.plain import apply_options
-from kogniterm.approval.programs.shells import SHELLS, judge_text
+from kogniterm.approval.programs.shells import SHELLS, judge_text, runs_pipe
 from kogniterm.approval.scope import TAINTED, Argument
 from kogniterm.approval.variables import is_harmless
 
@@ -87,15 +87,19 @@ def env(call: Call, rules: Rules) -> None:
         "unset": "value",
         "C": "value",
         "chdir": "value",
-        "S": "ask",
-        "split-string": "ask",
+        "S": "value",
+        "split-string": "value",
     }
     parsed = parse_options(call.args, Rules("env", options=options), operands_end=True)
     if parsed.has("S", "split-string", "s"):
         call.ask("Option -S of {program} hides what it runs.")
+        more = " ".join(operand.value for operand in parsed.operands)
+        for text in parsed.values("S", "split-string"):
+            call.starts(f"{text.value} {more}")
+        return
     operands = list(parsed.operands)
     while operands and "=" in operands[0].value:
-        _environment(call, operands.pop(0).value.partition("=")[0])
+        _environment(call, *operands.pop(0).value.split("=", 1))
     if not operands:
         shows_environment(call)
         return
@@ -107,8 +111,8 @@ def env(call: Call, rules: Rules) -> None:
     del rules
 
 
-def _environment(call: Call, name: str) -> None:
-    if not is_harmless(name):
+def _environment(call: Call, name: str, value: str) -> None:
+    if not is_harmless(name, value):
         call.ask(
             "It runs a program with the variable {name} changed.", name=name.replace(HOLE, "…")
         )
@@ -244,7 +248,9 @@ def xargs(call: Call, rules: Rules) -> None:
         line = given.strip() if given is not None else ""
         item = Argument(line) if line and "\n" not in line else item
         inner = tuple(_replaced(arg, marks[0], item) for arg in inner)
-    elif given is not None and not parsed.has("d", "delimiter", "0", "null", "E"):
+    elif given is not None and parsed.has("0", "null"):
+        inner = (*inner, *(Argument(word) for word in given.rstrip("\n").split("\0")))
+    elif given is not None and not parsed.has("d", "delimiter", "E"):
         inner = (*inner, *(Argument(word) for word in given.split()))
     else:
         inner = (*inner, item)
@@ -260,6 +266,8 @@ def xargs(call: Call, rules: Rules) -> None:
 def _shell_over_items(call: Call, inner: tuple[Argument, ...]) -> None:
     """`xargs sh -c 'TEXT' _`: the items are positional parameters, unless put into the text."""
     text = next((a for a in inner[1:] if not a.value.startswith("-")), None)
+    if text is None or text.value.startswith(HOLE):
+        runs_pipe(call.with_args(inner[1:]))
     if text is None or HOLE in text.value:
         call.ask("{program} makes commands out of what it reads.")
         if text is not None:
@@ -280,7 +288,10 @@ def parallel(call: Call, rules: Rules) -> None:
     operands = [arg for arg in call.args if not arg.value.startswith("-")]
     stop = next((i for i, arg in enumerate(operands) if arg.value.startswith(":::")), len(operands))
     if operands[:stop] and all(HOLE not in a.value for a in operands[:stop]):
-        call.shell(" ".join(a.value.replace("{}", "$UNKNOWN") for a in operands[:stop]), call.scope)
+        text = " ".join(a.value for a in operands[:stop])
+        text = text if "{" in text else text + " {}"
+        for item in ["$UNKNOWN", *(a.value for a in operands[stop + 1 :] if a.known)]:
+            call.shell(item.join(re.split(r"\{[#%./\d]*\}", text)), call.scope)
     del rules
 
 
