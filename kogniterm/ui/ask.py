@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.plan_lines import Edit, PlanLines
 from kogniterm.ui.question import AskHooks, Question
@@ -134,7 +134,12 @@ class LineAsker:
             lines = lines[page:]
             if lines:
                 await self._read(
-                    _("Enter shows the rest ({count} lines): ").format(count=len(lines)), ""
+                    plural(
+                        "Enter shows the rest ({count} line): ",
+                        "Enter shows the rest ({count} lines): ",
+                        len(lines),
+                    ),
+                    "",
                 )
 
     async def _edit(self, question: Question) -> Decision | None:

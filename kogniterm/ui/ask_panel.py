@@ -15,7 +15,7 @@ from typing import Literal
 from rich.text import Text
 
 from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.question import AskHooks, Document, Offer, Question
 
@@ -137,8 +137,10 @@ class AskPanel:
         if not self.armed:
             return _("You are typing: the question waits until you pause.")
         if not self.seen_end:
-            return _("[space] shows the rest: {count} more lines before you can approve").format(
-                count=below
+            return plural(
+                "[space] shows the rest: {count} more line before you can approve",
+                "[space] shows the rest: {count} more lines before you can approve",
+                below,
             )
         parts = [_("[y] approve"), _("[n] reject")]
         question = self.question

@@ -150,6 +150,12 @@ def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filte
         if front.panel is not None and not front.panel.back():
             front.conversation.escape()
 
+    @bindings.add("escape", "escape", filter=at_keys)
+    def _twice(event: KeyPressEvent) -> None:
+        """Pressed fast, two are one sequence, and must not count as a letter with Alt."""
+        _back(event)
+        _back(event)
+
     @bindings.add("c-c", filter=at_keys)
     @bindings.add("c-d", filter=at_keys)
     def _stop(event: KeyPressEvent) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import accumulate
 from typing import Literal
 
 from rich.console import RenderableType
@@ -17,10 +18,12 @@ from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.types import PlanReview
 from kogniterm.ui import plan_panel
 from kogniterm.ui.clean import one_line
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.paint import Painter
 
 Mode = Literal["choose", "reason", "add"]
+ROWS_TO_TELL = 5
+"""From so many rows on, one above and one below may tell how many steps are out of sight."""
 
 
 class PlanReviewPanel:
@@ -100,10 +103,23 @@ class PlanReviewPanel:
         if len(lines) <= room:
             return lines
         chosen = self._draft.selected
-        start = sum(len(block) for block in blocks[:chosen])
-        middle = start + len(blocks[chosen]) // 2
-        first = max(0, min(start, middle - room // 2, len(lines) - room))
-        return lines[first : first + room]
+        starts = list(accumulate(map(len, blocks), initial=0))
+        middle = starts[chosen] + len(blocks[chosen]) // 2
+        told = room >= ROWS_TO_TELL
+        # The selected step begins below the line that tells of those above.
+        first = max(0, min(starts[chosen] - told, middle - room // 2, len(lines) - room))
+        last = first + room - 1
+        window = lines[first : last + 1]
+        if told and first:
+            window[0] = self._more(sum(start <= first for start in starts[:-1]), painter, columns)
+        if told and last < len(lines) - 1:
+            window[-1] = self._more(sum(start >= last for start in starts[:-1]), painter, columns)
+        return window
+
+    def _more(self, steps: int, painter: Painter, columns: int) -> str:
+        """The line in the place of what the screen has no room for; 0: the end of one step."""
+        words = plural("{count} more step", "{count} more steps", steps) if steps else ""
+        return painter.lines(Text(f"  {painter.symbol('more')} {words}", "muted"), columns)[0]
 
     def _blocks(self, painter: Painter, columns: int, *, everything: bool) -> list[list[str]]:
         draft = self._draft

@@ -76,6 +76,29 @@ async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
     await live.leave()
 
 
+async def test_escape_pressed_twice_in_a_row_stops_the_turn(keys: PipeInput) -> None:
+    live, reviews = reviewing(keys)
+    await live.until("[y] work on it")
+    live.press("\x1b\x1b")
+    await live.until("The turn was stopped.")
+    assert reviews == []
+    live.press("\x03")
+    await live.leave()
+
+
+async def test_steps_out_of_sight_are_counted(keys: PipeInput) -> None:
+    plan = replace(PLAN, steps=tuple(PlanStep(f"s{n}", f"step {n} of many") for n in range(1, 61)))
+    live, _reviews = reviewing(keys, plan)
+    await live.until("[y] work on it")
+    shown = live.terminal.shown
+    (marker,) = [line for line in shown if "more steps" in line]
+    assert "step 60 of many" not in "\n".join(shown)
+    assert int(marker.split()[1]) == 60 - sum("of many" in line for line in shown)
+    live.press("\r")
+    await live.until("Plan → Publish the site")
+    await live.leave()
+
+
 async def test_steps_are_moved_dropped_and_added_with_single_keys(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
     await live.until("[y] work on it")
