@@ -11,25 +11,24 @@ from pathlib import Path
 import pexpect
 
 WATCH = '''
-"""Run kogniterm and note which third-party packages are loaded as the prompt is written."""
+"""Run kogniterm, note which third-party packages are loaded as the prompt is written, and end."""
 
 import io
 import json
+import os
 import sys
 
 NOTES = sys.argv.pop(1)
 
 
 class Watched(io.FileIO):
-    noted = False
-
     def write(self, data):
-        if not Watched.noted and PROMPT in bytes(data):
-            Watched.noted = True
+        if PROMPT in bytes(data):
             loaded = {name.partition(".")[0] for name in sys.modules}
             foreign = loaded - set(sys.stdlib_module_names) - {"kogniterm", "__main__"}
             with open(NOTES, "w") as notes:
                 json.dump(sorted(foreign), notes)
+            os._exit(0)
         return super().write(data)
 
 
@@ -63,8 +62,9 @@ def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:
         dimensions=(30, 100),
         timeout=120,
     )
-    child.expect("\u203a".encode())
-    child.close(force=True)
+    child.expect(pexpect.EOF)
+    assert child.wait() == 0, child.before
+    child.close()
     return set(json.loads(notes.read_text()))
 
 
