@@ -112,7 +112,7 @@ def _changing(together: list[str], root: Path) -> list[str]:
     found = []
     for number, command in enumerate(together):
         alone = _Place(root / str(number))
-        alone.run([command], seconds=2)
+        alone.run([command], seconds=60 if ended else 2)
         if alone.changed:
             found.append(command)
     return found or (together if place.changed else [])

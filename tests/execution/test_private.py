@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -41,6 +42,16 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+def is_free(lock: Path) -> bool:
+    """Whether nobody holds `lock`, not even by a copy of its descriptor."""
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
 def finish(process: subprocess.Popen[str]) -> None:
     process.communicate(timeout=PATIENCE)
 
@@ -69,7 +80,8 @@ def test_a_folder_that_nobody_is_left_to_remove_goes_with_the_next_executor(
     os.kill(supervisor, signal.SIGKILL)
     another = tmp_path / "kogniterm-1-abcdefgh"
     another.mkdir()
-    until(lambda: not Path(f"/proc/{supervisor}/fd/0").exists())
+    # What it forked for its next command has not always let go of the folder yet.
+    until(lambda: is_free(left / "held"))
     assert left.exists()
 
     later = host(tmp_path, place=tmp_path)
