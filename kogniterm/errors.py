@@ -80,6 +80,13 @@ def why(error: OSError | UnicodeError) -> Text:
     return _SYSTEM.get(error.errno or 0) or Text(error.strerror or str(error))
 
 
+def of_system(error: OSError) -> Text:
+    """What a person is told of a failure of the system that nothing else answered for."""
+    if error.filename:
+        return Text("{file} cannot be used: {why}.", {"file": error.filename, "why": why(error)})
+    return Text("Reading or writing failed: {why}.", {"why": why(error)})
+
+
 class UsageError(KognitermError):
     """The person asked for something that cannot be used as given."""
 

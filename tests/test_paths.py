@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.paths import resolve
+from kogniterm.paths import named, resolve
 
 
 def test_the_defaults_stand_below_home() -> None:
@@ -58,3 +58,11 @@ def test_every_file_has_its_folder() -> None:
     assert all(paths.config in file.parents for file in in_config)
     assert all(paths.data in file.parents for file in in_data)
     assert paths.cache in paths.weights.parents
+
+
+def test_a_name_is_taken_as_a_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ana")
+    assert named("/work", "a.txt") == Path("/work/a.txt")
+    assert named("/work", "/etc/hosts") == Path("/etc/hosts")
+    assert named("/work", "~/a.txt") == Path("/home/ana/a.txt")
+    assert named("/work", "~nobody-of-this-name/x") == Path("/work/~nobody-of-this-name/x")

@@ -18,7 +18,7 @@ from typing import NoReturn
 from kogniterm import __version__
 from kogniterm.cli import verbs
 from kogniterm.cli.options import GENERAL, SESSION, Option, Parser, add_options
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, why
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system, why
 from kogniterm.types import Text
 from kogniterm.ui.locale import _, translate, use_language
 
@@ -227,9 +227,7 @@ def _unexpected(error: Exception) -> int:
     if logging.getLogger().handlers:
         logging.getLogger(__name__).error("unexpected failure", exc_info=error)
     if isinstance(error, OSError) and error.strerror:
-        values = {"file": error.filename, "why": why(error)}
-        named = Text("{file} cannot be used: {why}.", values)
-        complain(named if error.filename else Text("Reading or writing failed: {why}.", values))
+        complain(of_system(error))
         return EXIT_NOT_DONE
     what = redact(" ".join(str(error).split())[:200])
     complain(

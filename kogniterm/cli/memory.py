@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kogniterm.cli import memory_shown as shown
 from kogniterm.cli import stores
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
+from kogniterm.paths import named
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _open(
 def _project(args: argparse.Namespace) -> str:
     from kogniterm.memory.project import project_root
 
-    return str(project_root(Path(args.project).expanduser() if args.project else Path.cwd()))
+    return str(project_root(named("", args.project) if args.project else Path.cwd()))
 
 
 @contextmanager

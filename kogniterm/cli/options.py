@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kogniterm.errors import UsageError
+from kogniterm.paths import named
 from kogniterm.types import Text
 from kogniterm.ui.locale import _
 
@@ -216,8 +217,8 @@ def folder_of(args: argparse.Namespace) -> str:
 
     given: str | None = getattr(args, "cwd", None)
     try:
-        folder = Path(given).expanduser().absolute() if given else Path.cwd()
-    except (OSError, RuntimeError) as error:
+        folder = named("", given).absolute() if given else Path.cwd()
+    except OSError as error:
         raise UsageError(
             "The working folder no longer exists; go to another, or give one with --cwd."
         ) from error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 
 if TYPE_CHECKING:
     from kogniterm.approval.rules import RuleSet
@@ -96,19 +96,6 @@ def _verdict(command: str, folder: str, rules: RuleSet, mode: ApprovalMode) -> V
     return judge(report, rules=rules, circumstances=circumstances)
 
 
-def load(path: Path | None) -> RuleSet:
-    """The rules of the file at `path`; none when there is no such file."""
-    from kogniterm.approval import RuleSet, load_rules
-
-    if path is None or not path.exists():
-        return RuleSet()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
-    return load_rules(text, origin=str(path))
-
-
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb `policy` with its two sub-verbs."""
     from kogniterm.ui.locale import _
@@ -147,8 +134,10 @@ def run(
     Without `policy_file` and `history` they are the person's own rules and earlier sessions.
     """
     from kogniterm.cli import stores
+    from kogniterm.runtime.policy_desk import rules_of
 
-    rules = load(args.file or policy_file or stores.paths_in_use().policy_file)
+    own = policy_file or stores.paths_in_use().policy_file
+    rules = rules_of(args.file, must_exist=True) if args.file else rules_of(own)
     if args.policy_verb == "check":
         folder = str(Path(args.cwd or ".").resolve())
         if args.json:

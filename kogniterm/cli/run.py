@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args
 
 from kogniterm.cli import task
@@ -23,6 +22,7 @@ from kogniterm.cli.options import (
     settings_of,
 )
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError
+from kogniterm.paths import named
 from kogniterm.types import Answer, Plan, PlanMode
 from kogniterm.ui.locale import _
 
@@ -163,7 +163,7 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
     value: str = getattr(args, "plan", "auto")
     if value in get_args(PlanMode):
         return None
-    path = Path(value).expanduser()
+    path = named("", value)
     if not path.is_file():
         raise UsageError(
             "--plan takes auto, always, never or the file of a plan; {value} is none of these.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kogniterm.cli import stores
 from kogniterm.database import is_postgres, without_password
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.paths import named
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _place(args: argparse.Namespace, name: str) -> Path | str:
         if isinstance(location, Path):
             raise UsageError("No PostgreSQL address is configured; set KOGNITERM_DATABASE_URL.")
         return location
-    return name if is_postgres(name) else Path(name).expanduser()
+    return name if is_postgres(name) else named("", name)
 
 
 def _both(args: argparse.Namespace) -> tuple[Path | str, Path | str]:

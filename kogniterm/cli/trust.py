@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     width = max(map(len, kinds.values()))
     lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
     lines = lines or [_("Nothing there to trust.")]
-    lines += [translate(text) for text in finding.texts if files and finding.known]
+    lines += [translate(text) for text in finding.texts if finding.known]
     lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
     data = {
         "folder": str(folder),

@@ -218,5 +218,9 @@ def _join(inner: str, name: str) -> str:
 
 def project_root(folder: Path) -> Path:
     """The folder that names the project: the nearest one above with `.git`, else `folder`."""
-    folder = folder.resolve()
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    folder = Path(os.path.realpath(folder))
+    for one in (folder, *folder.parents):
+        # Above may lie a folder that may not be entered.
+        if os.path.exists(one / ".git"):  # noqa: PTH110 - pathlib's own test raises there
+            return one
+    return folder

@@ -22,6 +22,7 @@ from kogniterm.models.catalog import (
     window_of,
 )
 from kogniterm.models.options import ModelOptions
+from kogniterm.paths import named
 from kogniterm.protocols import Model
 from kogniterm.types import ModelInfo
 
@@ -184,7 +185,7 @@ def _replay(_: Provider, argument: str, options: ModelOptions) -> Model:
 
 def _file(argument: str, options: ModelOptions) -> Path:
     """Its name is shown and kept: without detours like `shop/../demo`."""
-    path = Path(os.path.normpath(Path(argument).expanduser()))
+    path = Path(os.path.normpath(named("", argument)))
     return (
         path if options.base_folder is None else Path(os.path.normpath(options.base_folder / path))
     )

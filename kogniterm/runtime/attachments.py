@@ -3,6 +3,7 @@ images go as images to a model that takes them."""
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from kogniterm.agent.images import ImageBlock, image_block
+from kogniterm.errors import why
+from kogniterm.paths import named
 from kogniterm.tools.image_header import (
     HEADER_BYTES,
     IMAGE_BYTES,
@@ -48,7 +51,7 @@ class _Desk:
 
     def take(self, name: str) -> str:
         """What the model gets of the file called `name`."""
-        path = self.folder / Path(name).expanduser()
+        path = named(self.folder, name)
         try:
             mode = path.stat().st_mode
             if stat.S_ISDIR(mode):
@@ -61,7 +64,9 @@ class _Desk:
                 return self._image(name, path, header)
             return self._told(_file(path, max(self.room, 0)))
         except OSError as error:
-            return f"[cannot be read: {error.strerror or error}]"
+            return f"[cannot be read: {why(error)}]"
+        except ValueError:  # a NUL, or half a character
+            return "[cannot be read: no file has such a name]"
 
     def _told(self, text: str) -> str:
         text = self.redact(text)
@@ -126,7 +131,7 @@ def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Tex
 
 def _folder(path: Path) -> str:
     names = sorted(
-        f"{child.name}/" if child.is_dir() else child.name
+        f"{child.name}/" if os.path.isdir(child) else child.name  # noqa: PTH112 - never raises
         for child in islice(path.iterdir(), MOST_NAMES + 1)
     )
     more = [f"[more than {MOST_NAMES} names]"] if len(names) > MOST_NAMES else []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
 from kogniterm.approval.leases import LeaseKind
-from kogniterm.errors import UsageError
+from kogniterm.errors import UsageError, why
 from kogniterm.execution.repository import settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
 from kogniterm.types import (
@@ -198,11 +198,11 @@ def open_policy(
         home = str(Path.home())
         box = Sandbox(found.kind, workspace, home, hidden=hidden, program=found.program)
     elif settings.sandbox != "off" and settings.approval_mode == "auto":
-        why = "; ".join(f"{kind}: {reason}" for kind, reason in found.reasons.items())
+        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in found.reasons.items())
         raise UsageError(
             "No sandbox works here ({why}); install bubblewrap, or run without one by "
             "--no-sandbox.",
-            why=why,
+            why=reasons,
         )
     chosen = PolicySettings(
         always_boxed=settings.sandbox in ("bubblewrap", "landlock"),
@@ -210,14 +210,22 @@ def open_policy(
         allow_reads=settings.allow_reads,
         small_model_forced=settings.local_unrestricted,
     )
-    return PolicyDesk(workspace, box, chosen, _own_rules(paths), now, _project_rules(project_rules))
+    own = rules_of(paths.policy_file)
+    return PolicyDesk(workspace, box, chosen, own, now, _project_rules(project_rules))
 
 
-def _own_rules(paths: Paths) -> RuleSet:
-    if not paths.policy_file.is_file():
-        return RuleSet()
-    text = paths.policy_file.read_text(encoding="utf-8")
-    return approval.load_rules(text, origin=str(paths.policy_file))
+def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:
+    """The rules in `file`; none when there is no such file and none is needed.
+
+    Raises `UsageError` for one that cannot be read: what it forbids would be allowed otherwise.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, FileNotFoundError) and not must_exist:
+            return RuleSet()
+        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
+    return approval.load_rules(text, origin=str(file))
 
 
 def _project_rules(texts: Mapping[str, str]) -> RuleSet:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kogniterm.approval import scripts_named
+from kogniterm.paths import named
 from kogniterm.sessions.fold import SessionState
 from kogniterm.types import RiskReport
 
@@ -21,7 +22,7 @@ def script_hashes(report: RiskReport, cwd: str) -> Mapping[str, str]:
     """SHA-256 of every existing regular file that `report`'s command would run as a script."""
     hashes = {}
     for name in scripts_named(report):
-        digest = _digest(Path(cwd) / Path(name).expanduser())
+        digest = _digest(named(cwd, name))
         if digest is not None:
             hashes[name] = digest
     return hashes
@@ -31,7 +32,7 @@ def changed_scripts(state: SessionState, request_id: str, cwd: str) -> str | Non
     """The first script whose content is no longer what was approved, or None."""
     requested = state.requested.get(request_id)
     for name, digest in (requested.script_hashes if requested else {}).items():
-        if _digest(Path(cwd) / Path(name).expanduser()) != digest:
+        if _digest(named(cwd, name)) != digest:
             return name
     return None
 
@@ -41,5 +42,5 @@ def _digest(path: Path) -> str | None:
         if not path.is_file() or path.stat().st_size > MAX_SCRIPT:
             return None
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+    except (OSError, ValueError):  # or a name that no file can have
         return None

@@ -43,10 +43,7 @@ def discover(folder: Path) -> tuple[ProjectFile, ...]:
     wanted: list[tuple[str, Kind]] = [(name, "instructions") for name in INSTRUCTION_FILES]
     wanted.append((POLICY_FILE, "policy"))
     commands = folder / COMMANDS_FOLDER
-    if commands.is_dir() and not commands.is_symlink():
-        with os.scandir(commands) as entries:
-            names = sorted(e.name for e in entries if e.name.endswith(".md"))[:MAX_COMMANDS]
-        wanted.extend((f"{COMMANDS_FOLDER}/{name}", "command") for name in names)
+    wanted.extend((f"{COMMANDS_FOLDER}/{name}", "command") for name in _commands(commands))
     found = ((name, kind, _read(folder, name)) for name, kind in wanted)
     return tuple(
         ProjectFile(name, kind, hashlib.sha256(data).hexdigest(), data.decode("utf-8", "replace"))
@@ -55,10 +52,21 @@ def discover(folder: Path) -> tuple[ProjectFile, ...]:
     )
 
 
+def _commands(folder: Path) -> list[str]:
+    """The files of commands in `folder`; none in one that is a link or may not be read."""
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return []
+        with os.scandir(folder) as entries:
+            return sorted(e.name for e in entries if e.name.endswith(".md"))[:MAX_COMMANDS]
+    except OSError:
+        return []
+
+
 def _read(folder: Path, name: str) -> bytes | None:
     path = folder / name
     try:
-        if not path.resolve().is_relative_to(folder.resolve()):
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
             return None
         # Opening a pipe for reading would wait for a writer for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -80,7 +88,8 @@ def trusted_files(
     files = discover(folder)
     finding = store.finding(folder, files)
     if not files or finding.trusted:
-        return files, ()
+        # A rule that went, or can no longer be read, binds nobody any more: that is worth a word.
+        return files, finding.texts if finding.known else ()
     names = ", ".join(file.name for file in files)
     ignored = Text(
         "Not used until you trust this folder (/trust, or kogniterm trust): {names}.",
@@ -97,7 +106,7 @@ class TrustStore:
 
     def finding(self, folder: Path, files: tuple[ProjectFile, ...]) -> TrustFinding:
         """How what was found compares with what was trusted."""
-        place = str(folder.resolve())
+        place = os.path.realpath(folder)
         records = {name: TrustRecord(name, hashes) for name, hashes in self._load().items()}
         return compare(place, _hashes(files), records)
 
@@ -107,12 +116,12 @@ class TrustStore:
 
     def trust(self, folder: Path, files: tuple[ProjectFile, ...]) -> None:
         """Record that the person trusts what `folder` holds now."""
-        self._save({**self._load(), str(folder.resolve()): _hashes(files)})
+        self._save({**self._load(), os.path.realpath(folder): _hashes(files)})
 
     def revoke(self, folder: Path) -> bool:
         """Forget the trust; False when there was none."""
         recorded = dict(self._load())
-        known = recorded.pop(str(folder.resolve()), None) is not None
+        known = recorded.pop(os.path.realpath(folder), None) is not None
         if known:
             self._save(recorded)
         return known

@@ -59,7 +59,8 @@ def replaced(path: Path) -> Iterator[TextIO]:
     """
     with storage_errors(path):
         try:
-            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            # Not named after the file, whose name may be as long as names can be.
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kogniterm-")
         except OSError as error:
             error.filename = str(path)  # nobody knows the name beside it
             raise

@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int | None:
     """
     try:
         return path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name that no file can have
         return None
     except OSError as error:
         raise unreadable(path, error) from error

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from kogniterm.paths import named
 
 if TYPE_CHECKING:
     from kogniterm.types import Job
@@ -19,8 +21,12 @@ JOB = "job:"
 def mentions(line: str, folder: str = "") -> tuple[str, ...]:
     """The files named with @ in `line` that exist, seen from `folder` (or from where we are)."""
     found = (quoted or word.strip(_AROUND) for quoted, word in _NAMED.findall(line))
-    names = (name for name in found if name and (Path(folder) / Path(name).expanduser()).exists())
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(name for name in found if name and _is_there(folder, name)))
+
+
+def _is_there(folder: str, name: str) -> bool:
+    """Whether `name` is a file's. In a folder that may not be entered none is: words have @ too."""
+    return os.path.exists(named(folder, name))  # noqa: PTH110 - pathlib's own test raises there
 
 
 def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from kogniterm.paths import named
 from kogniterm.tools.image_header import read_header
 from kogniterm.ui.locale import plural
 
@@ -52,9 +53,9 @@ def image_mentions(text: str) -> str | None:
     """
     try:
         words = shlex.split(text) if "\n" not in text.strip() else []
-    except ValueError:
+        paths = [_path_of(word) for word in words]
+    except ValueError:  # neither words of a shell nor addresses
         return None
-    paths = [_path_of(word) for word in words]
     if not paths or not all(path is not None and _is_image(path) for path in paths):
         return None
     return "".join(f'@"{path}" ' if " " in str(path) else f"@{path} " for path in paths)
@@ -63,7 +64,7 @@ def image_mentions(text: str) -> str | None:
 def _path_of(word: str) -> Path | None:
     if word.startswith("file://"):
         word = unquote(urlsplit(word).path)
-    return Path(word).expanduser() if word.startswith(("/", "~/")) else None
+    return named("", word) if word.startswith(("/", "~/")) else None
 
 
 def _is_image(path: Path) -> bool:

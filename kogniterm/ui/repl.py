@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
 from kogniterm.runtime.asking import LEFT_OPEN
 from kogniterm.types import Answer, Text, UserInput
 from kogniterm.ui.choice import unknown_outcome
@@ -129,9 +129,9 @@ class Repl(Desk):
         except KognitermError as error:
             self.say(error.text, "error")
             self.front.exit(error.exit_code)
-        except Exception:
+        except Exception as error:
             log.exception("the session could not be opened")
-            self.say(BROKEN, "error")
+            self.say(_surprise(error), "error")
             self.front.exit(EXIT_NOT_DONE)
 
     async def reopen(self, session_id: str | None) -> None:
@@ -318,9 +318,9 @@ class Repl(Desk):
             await work
         except KognitermError as error:
             self.say(error.text, "error")
-        except Exception:
+        except Exception as error:
             log.exception("a turn or a command failed")
-            self.say(BROKEN, "error")
+            self.say(_surprise(error), "error")
 
     def _stop_command(self) -> None:
         if self._session is not None:
@@ -379,6 +379,11 @@ class Repl(Desk):
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """A callback failed: that is for the log; a traceback on the screen helps nobody."""
     log.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+
+def _surprise(error: Exception) -> Text:
+    """What the person is told of an error that nobody answered for."""
+    return of_system(error) if isinstance(error, OSError) and error.strerror else BROKEN
 
 
 def _import_drawing() -> None:

@@ -11,6 +11,7 @@ import pytest
 from kogniterm.approval import load_rules
 from kogniterm.cli import policy
 from kogniterm.errors import SettingsError, UsageError
+from kogniterm.runtime.policy_desk import rules_of
 from tests.support.language import in_spanish
 
 
@@ -82,8 +83,12 @@ def test_broken_files_are_told_with_their_line(tmp_path: Path) -> None:
     broken = tmp_path / "p.toml"
     broken.write_text("[[rule]]\nfoo = 1\n")
     with pytest.raises(SettingsError, match="line 2"):
-        policy.load(broken)
+        rules_of(broken)
     broken.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="cannot be read"):
-        policy.load(broken)
-    assert policy.load(tmp_path / "none").rules == ()
+        rules_of(broken)
+    assert rules_of(tmp_path / "none").rules == ()
+    with pytest.raises(UsageError, match="cannot be read: no such file"):
+        rules_of(tmp_path / "none", must_exist=True)
+    with pytest.raises(UsageError, match="cannot be read: it is a folder"):
+        rules_of(tmp_path)

@@ -10,6 +10,7 @@ import pytest
 from kogniterm.runtime.attachments import attached
 from kogniterm.types import ActionRequest, Decision, ModelInfo, UserInput
 from tests.flows.conftest import MakeFlow, yes
+from tests.support.ordinary import ordinary
 
 MODEL = ModelInfo("a:b", "a", 100_000, 4_000, images=("image/png",))
 TWO = "replies: [{run: 'echo one', purpose: Look}, {text: Done.}, {text: Again.}]"
@@ -86,7 +87,30 @@ def test_folders_pipes_and_missing_files_are_described(tmp_path: Path) -> None:
     text = attached(["src", "pipe", "nothing"], tmp_path, 1000, str, MODEL).text
     assert "deep/" in text
     assert "no regular file" in text
-    assert "No such file" in text
+    assert "no such file" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("shut", "cannot be read: permission denied"),
+        ("shut/a.txt", "cannot be read: permission denied"),
+        ("listed", "a.txt"),
+        ("x" * 300, "cannot be read: the name is too long"),
+        ("~nobody-of-this-name/x", "cannot be read: no such file"),
+        ("a\0b", "no file has such a name"),
+        ("\ud800", "no file has such a name"),
+    ],
+)
+def test_what_may_not_be_read_is_described(tmp_path: Path, name: str, said: str) -> None:
+    for folder, mode in (("shut", 0o000), ("listed", 0o600)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("x")
+        (tmp_path / folder).chmod(mode)
+    with ordinary():
+        assert said in attached([name], tmp_path, 1000, str, MODEL).text
+    for folder in ("shut", "listed"):
+        (tmp_path / folder).chmod(0o700)
 
 
 def test_a_name_cannot_end_its_element(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kogniterm.memory import Memory, ignores, project
 from kogniterm.memory.profiles import ProjectProfile
 from tests.memory.conftest import HandClock
+from tests.support.ordinary import ordinary
 
 Write = Callable[[str, str], Path]
 
@@ -225,3 +226,15 @@ def test_the_project_is_named_by_its_repository(folder: Path, write: Write) -> N
 )
 def test_ignore_rules(rule: str, path: str, is_folder: bool, ignored: bool) -> None:
     assert ignores.is_ignored(path, is_folder, ignores.parse([rule], "")) == ignored
+
+
+def test_a_project_below_folders_that_may_not_be_entered_is_itself(tmp_path: Path) -> None:
+    inner = tmp_path / "shut" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "shut").chmod(0o000)
+    with ordinary():
+        assert project.project_root(inner) == inner.resolve()
+        assert scan(inner).files == 0
+    (tmp_path / "shut").chmod(0o700)
+    (tmp_path / "round").symlink_to("round")
+    assert project.project_root(tmp_path / "round").name == "round"

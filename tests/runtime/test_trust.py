@@ -14,6 +14,7 @@ from kogniterm.runtime.trust import (
     instructions_text,
     trusted_files,
 )
+from tests.support.ordinary import ordinary
 
 
 @pytest.fixture
@@ -109,3 +110,26 @@ def test_the_record_is_private(project: Path, store: TrustStore, tmp_path: Path)
 def test_only_instructions_reach_the_model_and_as_data(project: Path) -> None:
     text = instructions_text(discover(project))
     assert text == ('<project_instructions file="AGENTS.md">\nUse tabs.\n</project_instructions>')
+
+
+def test_a_closed_folder_brings_nothing_and_closes_nothing(project: Path) -> None:
+    hidden = project / ".kogniterm"
+    for mode in (0o000, 0o600):
+        hidden.chmod(mode)
+        with ordinary():
+            found = {file.kind for file in discover(project)}
+        assert found == {"instructions"}
+    hidden.chmod(0o700)
+
+
+def test_a_rule_that_went_is_told(project: Path, store: TrustStore) -> None:
+    store.trust(project, discover(project))
+    assert trusted_files(store, project)[1] == ()
+    policy = project / ".kogniterm" / "policy.toml"
+    policy.chmod(0o000)
+    with ordinary():
+        files, told = trusted_files(store, project)
+    assert {file.kind for file in files} == {"instructions", "command"}
+    assert [str(text) for text in told] == [
+        "No longer there, or not readable: .kogniterm/policy.toml."
+    ]

@@ -73,6 +73,8 @@ def test_other_pastes_stay_what_they_are(picture: Path, tmp_path: Path) -> None:
     text.write_text("no image")
     for pasted in ("hello", "it's", str(text), f"'{picture}' and more", "", "/nowhere.png"):
         assert image_mentions(pasted) is None
+    for pasted in ("file://[", "~/", "/" + "x" * 300, "/a\0b.png", "/\ud800.png"):
+        assert image_mentions(pasted) is None
 
 
 async def test_what_is_dropped_is_attached(keys: PipeInput, picture: Path) -> None:

@@ -14,6 +14,7 @@ from kogniterm.ui.commands.basic import basic_registry
 from kogniterm.ui.inputs import is_slash_command, job_outputs, mentions
 from kogniterm.ui.keys import BUILT_IN, KEYS
 from kogniterm.ui.reference import reference
+from tests.support.ordinary import ordinary
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,3 +91,14 @@ def test_mentions_are_files_that_exist(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("x")
     assert mentions("read @a.txt, and @missing and me@a.txt") == ("a.txt",)
+
+
+def test_an_at_sign_before_what_can_be_no_file_is_just_one(tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir()
+    (tmp_path / "shut" / "a.txt").write_text("x")
+    (tmp_path / "shut").chmod(0o000)
+    line = f"@shut/a.txt @{'x' * 300} @{'d/' * 3000} @~nobody-of-this-name/x @a\0b @\ud800"
+    with ordinary():
+        assert mentions(line, str(tmp_path)) == ()
+    (tmp_path / "shut").chmod(0o700)
+    assert mentions(line, str(tmp_path)) == ("shut/a.txt",)

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from kogniterm.errors import ModelUnavailableError, UsageError
 from kogniterm.models.local.catalogue import Weights
 from kogniterm.models.local.weights import PartialFile, Source, disk_errors
+from kogniterm.paths import named
 from kogniterm.types import Text
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def sources_for(entry: Weights, given: str | None = None) -> tuple[Source, ...]:
         return (url_source(entry.url), packages_source(entry))
     if given.lower().startswith(("http://", "https://")):
         return (url_source(_usable(given)),)
-    return (path_source(Path(given).expanduser()),)
+    return (path_source(named("", given)),)
 
 
 def _usable(url: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kogniterm.errors import UsageError
+from kogniterm.paths import named
 from kogniterm.types import Text
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.commands.shown import first_word
@@ -47,7 +48,7 @@ def export(context: ReplContext, argument: str) -> None:
         if kind == "md"
         else (f"{line}\n" for line in export_lines(store, session.id))
     )
-    path = _write_new(Path(session.cwd) / Path(name).expanduser(), parts)
+    path = _write_new(named(session.cwd, name), parts)
     session.cabinet.wrote(path, "export")
     context.say(Text("Written: {path}. Secrets in it were replaced.", {"path": path}))
 
@@ -95,7 +96,7 @@ def bug(context: ReplContext, argument: str) -> None:
         attachments={"log": _log_tail(session.cabinet.paths.log_file)},
     )
     name = argument or f"kogniterm-report-{session.id[:8]}.jsonl"
-    target = Path(session.cwd) / Path(name).expanduser()
+    target = named(session.cwd, name)
     path = _write_new(target, (f"{line}\n" for line in lines))
     session.cabinet.wrote(path, "report")
     context.say(
