@@ -101,6 +101,16 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `--dist loadgroup`, what shares something dear stays together."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.support.sharing import SharingScheduler
+
+    return SharingScheduler(config, log)
+
+
 def pytest_collection_finish() -> None:
     """The modules have read what was meant for them: no setting of KogniTerm reaches a test."""
     for name in [name for name in os.environ if name.startswith("KOGNITERM_")]:
