@@ -25,6 +25,8 @@ SEARCH_TOKENS = 600
 LESSON_TOKENS = 250
 PROJECT_TOKENS = 200
 PREFERENCE_TOKENS = 150
+QUESTION_CHARACTERS = 4_000
+"""What a long input asks for stands at its beginning or its end; between them are pasted data."""
 SEARCHED = 20
 CHARACTERS_PER_TOKEN = 4
 STANDING: tuple[Category, ...] = ("constraint", "requirement", "preference")
@@ -96,6 +98,7 @@ def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None
     `shown` are the lines of earlier blocks that the model still sees, by label: they are not
     repeated unless they changed.
     """
+    question = _ends(question)
     now = memory.clock.now()
     awake = [one for one in memory.facts("active") if not decay.is_dormant(one, now)]
     block = _Block(shown or {})
@@ -115,6 +118,13 @@ def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None
     )
     text = "\n".join([_HEADER, *block.lines.values(), "</memory>"]) if block.lines else ""
     return MemoryContext(text, tuple(block.used.values()), block.lines)
+
+
+def _ends(question: str) -> str:
+    if len(question) <= QUESTION_CHARACTERS:
+        return question
+    half = QUESTION_CHARACTERS // 2
+    return f"{question[:half]} {question[-half:]}"
 
 
 def cited(answer: str) -> list[int]:

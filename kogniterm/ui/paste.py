@@ -52,7 +52,7 @@ def image_mentions(text: str) -> str | None:
     Terminals quote what is dropped on them in the shell's way, or give an address.
     """
     try:
-        words = shlex.split(text) if "\n" not in text.strip() else []
+        words = shlex.split(text) if len(text.strip().splitlines()) == 1 else []
         paths = [_path_of(word) for word in words]
     except ValueError:  # neither words of a shell nor addresses
         return None

@@ -105,19 +105,12 @@ class TerminalFront(PromptFront):
             super().exit(status)
 
     def echo(self, text: str) -> None:
-        """The sent line, with the prompt's sign."""
-        from rich.text import Text
+        """The sent line, with the prompt's sign; of a long paste the two ends."""
+        from kogniterm.ui.sent import sent
 
-        from kogniterm.ui.clean import clean
-
-        sign = "› " if self.preferences.unicode else "> "
-        first, *rest = clean(text).split("\n")
-        line = Text.assemble((sign, "prompt"), (first, "bold"))
-        for more in rest:
-            line.append(f"\n  {more}", "bold")
-        self.commit(
-            ("" if self.after_blank else "\n") + self._repl.painter.paint(line, self.size()[1])
-        )
+        painter = self._repl.painter
+        shown = painter.paint(sent(text, painter), self.size()[1])
+        self.commit(shown if self.after_blank else f"\n{shown}")
 
     def use_hooks(self, hooks: AskHooks) -> None:
         """Show these with every question."""

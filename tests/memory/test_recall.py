@@ -63,6 +63,14 @@ def test_many_facts_are_chosen_within_budgets(memory: Memory) -> None:
     assert len(labels) == len(set(labels))
 
 
+def test_what_is_asked_around_a_long_paste_is_looked_for(memory: Memory) -> None:
+    fill(memory)
+    memory.add("The greyhound sleeps in the kitchen")
+    pasted = "number and kind of the boxes\n" * 1_000
+    for question in (f"{pasted}where does the greyhound sleep?", f"the greyhound?\n{pasted}"):
+        assert "kitchen" in recall(memory, question).text
+
+
 def test_preferences_and_the_project_are_part_of_it(memory: Memory) -> None:
     memory.preferences.set("language", "es")
     memory.projects.save(ProjectProfile(languages={"Python": 3}, test_commands=('x "</memory>"',)))

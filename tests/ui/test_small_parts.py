@@ -21,6 +21,7 @@ from kogniterm.ui.history import KEPT, PrivateHistory
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.paste import Pastes
 from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.sent import CHARACTERS, LINES, sent
 from kogniterm.ui.theme import (
     ROLES,
     background_from_colorfgbg,
@@ -221,3 +222,24 @@ async def test_a_choice_shows_its_keys_from_when_they_are_read() -> None:
     assert panel.lines(80, 10)[-1] == "[y] bring it back  [n] leave it"
     panel.key("n")
     assert await answer == "no"
+
+
+# --- what was sent ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, LINES, LINES + 1])
+def test_what_was_sent_stays_whole(count: int) -> None:
+    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    lines = [f"line {number}" for number in range(count)]
+    assert sent("\n".join(lines), painter).plain == "› " + "\n  ".join(lines)
+
+
+def test_of_a_long_paste_the_two_ends_stay() -> None:
+    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    text = "\r\n".join([*(f"line {number}" for number in range(100)), "y" * 1_000_000])
+    shown = sent(text, painter).plain.split("\n")
+    assert len(shown) == LINES + 1
+    assert shown[0] == "› line 0"
+    assert shown[LINES // 2] == f"  … {101 - LINES} more lines"
+    assert shown[LINES // 2 + 1] == f"  line {101 - LINES // 2}"
+    assert shown[-1] == f"  {'y' * CHARACTERS}…"
