@@ -96,6 +96,12 @@ class RunningCommand:
                 with contextlib.suppress(OSError):
                     os.write(self._wake_write, b".")
 
+    def send_to_job(self, data: bytes) -> None:
+        """Type `data` into what runs on in the background; what has ended takes no more."""
+        with self._lock:
+            if self.master >= 0:
+                self.outgoing.send(data)
+
     def take_over(self, terminal: Terminal) -> None:
         """Hand the command over to the person at `terminal`."""
         with self._lock:

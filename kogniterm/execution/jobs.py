@@ -77,7 +77,7 @@ class BackgroundCommand:
 
     def send(self, data: bytes) -> None:
         """Type `data` into it."""
-        self.running.outgoing.send(data)
+        self.running.send_to_job(data)
 
 
 class JobTable:

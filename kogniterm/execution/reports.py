@@ -9,6 +9,8 @@ import threading
 
 from kogniterm.execution.pty import ALL_ENDED, SHELL_ENDED
 
+_A_WHILE = 1.0
+
 
 class Reports:
     """Reads one leader's reports. Safe to use from several threads.
@@ -48,9 +50,15 @@ class Reports:
                     self.last_child = int(status)
 
     def wait(self, timeout: float | None) -> None:
-        """Wait for the next report, at most `timeout` seconds, and take it in."""
-        with contextlib.suppress(ValueError, OSError):  # closed by another thread meanwhile
-            select.select([self.fd], [], [], timeout)
+        """Wait a while for the next report, at most `timeout` seconds, and take it in.
+
+        Another thread may close the pipe meanwhile, and its number may name something else then:
+        so it is never waited for without end.
+        """
+        with contextlib.suppress(ValueError, OSError):
+            select.select(
+                [self.fd], [], [], _A_WHILE if timeout is None else min(timeout, _A_WHILE)
+            )
         self.read()
 
     def close(self) -> None:

@@ -274,6 +274,15 @@ def test_a_flooding_job_neither_blocks_nor_grows(tmp_path: Path) -> None:
         assert result.exit_code == 0
 
 
+def test_keys_for_a_job_that_has_ended_go_nowhere(executor: CommandExecutor) -> None:
+    job = executor.run("read x", on_wait="detach").jobs[0].id
+    executor.send_keys(job, "first\n")
+    assert executor.wait_job(job, PATIENCE).state == "ended"
+    # Its descriptor's number is that of the terminal on which the next command runs.
+    executor.send_keys(job, "second\n")
+    assert executor.run("read -t 0.1 y; echo got $y").text.strip() == "got"
+
+
 def test_unknown_job(executor: CommandExecutor) -> None:
     with pytest.raises(ExecutionError, match="no job"):
         executor.read_job("j99")
