@@ -71,6 +71,9 @@ class BackgroundCommand:
 
     def stop(self) -> None:
         """End its tree: TERM, KILL 200 ms later; returns when that has been reported."""
+        self.running.reports.read()
+        if self.running.reports.gone:
+            return  # the number of its leader may be somebody else's by now
         end_tree(self.running.leader)
         if not descendants(self.running.leader):
             self.wait(_REPORTED)
