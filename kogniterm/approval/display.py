@@ -110,9 +110,12 @@ def warnings(command: str) -> tuple[Text, ...]:
     if _URL_USER.search(command):
         found.append(Text("An address in it has a host-like user name before the real host (…@)."))
     if len(command) > 2000 or command.count("\n") > 40:
-        template = "It is long: {characters} characters on {lines} lines. Read it to its end."
-        if "\n" not in command:
-            template = "It is long: {characters} characters on one line. Read it to its end."
-        values = {"characters": len(command), "lines": command.count("\n") + 1}
-        found.append(Text(template, values))
+        found.append(_long(len(command), command.count("\n") + 1))
     return tuple(found)
+
+
+def _long(characters: int, lines: int) -> Text:
+    values = {"characters": characters, "lines": lines}
+    if lines == 1:
+        return Text("It is long: {characters} characters on one line. Read it to its end.", values)
+    return Text("It is long: {characters} characters on {lines} lines. Read it to its end.", values)
