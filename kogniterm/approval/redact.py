@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kogniterm.approval.secret_patterns import (
     CONTEXTS,
@@ -36,6 +37,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 _MARK = re.compile(r"\[secret:(\d+)\]")
 _MIN_KNOWN = 6
 _LONGEST_KEY = 21_000
+_ARN_REVERSED = re.compile(r"[\w:/-]{0,90}:nra\b")
+_LONGEST_PLACEHOLDER = 200
 _SPARSE = 120
 """Characters to a word from which on lines are searched one by one."""
 
@@ -55,18 +58,31 @@ def entropy(value: str) -> float:
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values()) if size else 0.0
 
 
+def _is_worded(value: str) -> bool:
+    """Whether letters alone, whose capitals begin words: a type's name rather than a token."""
+    switches = sum(a.isupper() != b.isupper() for a, b in pairwise(value))
+    return value.isalpha() and switches * 3 < len(value)
+
+
 def _looks_random(value: str, minimum: int) -> bool:
     """Whether `value` reads like a generated token rather than a word, number, path or id."""
     if len(value) < minimum or _UUID.fullmatch(value) or _PATH.fullmatch(value):
+        return False
+    if _is_worded(value) and not (value.islower() or value.isupper()):
         return False
     if not any(c.isdigit() for c in value) and (value.islower() or value.isupper()):
         return len(value) >= 20 and entropy(value) > 3.6 and "_" not in value and "-" not in value
     return entropy(value) >= (2.8 if len(value) < 20 else 3.0)
 
 
+def _stands_for_one(value: str) -> bool:
+    """Whether `value` only says where a secret goes; looks at no more than people would write."""
+    return bool(PLACEHOLDER.match(value[:_LONGEST_PLACEHOLDER]))
+
+
 def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bool:
     """Whether the value of an assignment is worth hiding, given its name and how it is written."""
-    if NOT_SECRET.search(name) or value.lower() == name.lower() or PLACEHOLDER.match(value):
+    if NOT_SECRET.search(name) or value.lower() == name.lower() or _stands_for_one(value):
         return False
     if _NUMBER.fullmatch(value) and len(value) < 12:
         return False
@@ -86,7 +102,8 @@ def _is_password(value: str, *, quoted: bool, spaced: bool) -> bool:
     if quoted:
         return len(value) >= 4 and (" " not in value or len(value.split()) > 3 or len(value) < 20)
     if spaced and _PLAIN_NAME.fullmatch(value):
-        return len(value) >= 12 and "_" not in value and value.islower()
+        plain = value.islower() or not _is_worded(value)
+        return len(value) >= 12 and "_" not in value and plain
     return len(value) >= (5 if spaced else 4)
 
 
@@ -101,6 +118,8 @@ def _assigned(text: str) -> Iterator[Secret]:
         if operator[0] == "==" or operator.start() < end:
             continue
         before = text[max(0, operator.start() - 100) : operator.start()][::-1]
+        if _ARN_REVERSED.match(before):
+            continue
         reversed_name = NAME_REVERSED.match(before)
         if reversed_name is None:
             continue
@@ -123,9 +142,11 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
     ]
     lowered = text.lower()
     for kind, words, pattern in CONTEXTS:
-        for start, end in _stretches(lowered, words, _LONGEST_KEY if kind == "private_key" else 0):
+        for start, end in _stretches(
+            lowered, words, _LONGEST_KEY if kind.startswith("private_key") else 0
+        ):
             for match in pattern.finditer(text, start, end):
-                if kind in SURE or not PLACEHOLDER.match(match["s"]):
+                if kind in SURE or not _stands_for_one(match["s"]):
                     found.append(Secret(match.start("s"), match.end("s"), kind))
     found.extend(_assigned(text))
     return _without_overlaps(found)

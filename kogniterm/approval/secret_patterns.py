@@ -32,7 +32,7 @@ _VENDOR_TOKENS: tuple[tuple[str, str], ...] = (
     ("npm_token", r"npm_[A-Za-z0-9]{30,}"),
     ("pypi_token", r"pypi-[A-Za-z0-9_-]{16,}"),
     ("huggingface_token", r"(?:hf|api_org)_[A-Za-z0-9]{28,}"),
-    ("twilio_key", r"(?:SK|AC)[0-9a-f]{32}\b"),
+    ("twilio_key", r"(?:SK|AC)[0-9a-f]{32}(?::[0-9a-f]{32})?\b"),
     ("sendgrid_key", r"SG\.[\w-]{16,32}\.[\w-]{16,64}"),
     ("mailgun_key", r"key-[0-9a-z]{32}\b"),
     ("digitalocean_token", r"do[opr]_v1_[a-f0-9]{40,}"),
@@ -52,7 +52,7 @@ _VENDOR_TOKENS: tuple[tuple[str, str], ...] = (
     ),
     (
         "hosting_token",
-        r"(?:vc[pkairc]|nf[pkcub]|rnd|cfut|cfat|cfk)_[A-Za-z0-9]{28,}|napi_[a-z0-9]{40,}",
+        r"vercel_blob_rw_\w{16,}|(?:vc[pkairc]|nf[pkcub]|rnd|cfut|cfat|cfk)_[A-Za-z0-9]{28,}|napi_[a-z0-9]{40,}",
     ),
     (
         "monitoring_key",
@@ -118,8 +118,9 @@ VENDOR = re.compile(
 )
 
 _PEM = (
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?P<s>[^-]{16,20000}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?)"
+    r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+    r"(?P<s>(?:\s{0,4}[A-Z][\w-]{2,20}: [^\n]{0,200}(?=\n)){0,6}(?=[^-]{0,200}[A-Za-z0-9+/]{16})"
+    r"[^-]{16,20000}(?:-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5})?)"
 )
 _LINE = r"[^\n|;]{0,200}?"
 _QUOTE = r"[\"']?"
@@ -139,6 +140,40 @@ _SESSION = (
 # kind, lower-case words one of which must occur, pattern with the secret in group s.
 _CONTEXTS: tuple[tuple[str, str, str], ...] = (
     ("private_key", "private key", _PEM),
+    (
+        "private_key_lines",
+        "private-lines",
+        r"(?im)^private-lines: \d+(?P<s>(?:\s+[A-Za-z0-9+/=]+$)+)",
+    ),
+    (
+        "seed_phrase",
+        "mnemonic phrase",
+        r"(?i)\b(?:mnemonic|(?:seed|recovery)[_ -]?phrase)[\"']?\s?[:=]\s?[\"']?"
+        r"(?P<s>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
+    ),
+    (
+        "xml",
+        "value=",
+        r"(?i)\b(?:key|name)=[\"'][\w.:-]{0,40}(?:password|passwd|secret|token|api[-_]?key)[\"']"
+        r"\s+value=[\"'](?P<s>[^\s\"'$<{]{6,})",
+    ),
+    (
+        "shell_variable",
+        "set",
+        r"(?im)^\s*set\s+(?:-\w+\s+){1,4}\w*(?:password|passwd|secret|token|api_?key)\w*\s+"
+        r"[\"']?(?P<s>[^\s\"'$(/~][^\s\"']{5,})",
+    ),
+    (
+        "node_url",
+        "infura.io alchemy.com quiknode.pro",
+        r"(?:infura\.io/(?:ws/)?v3|alchemy\.com/v2|quiknode\.pro)/(?P<s>[\w-]{30,64})",
+    ),
+    (
+        "app_password",
+        "password",
+        r"(?i)\bapp[ -]?password\s?[:=]?\s(?P<s>(?:[a-z0-9]{4} ){3}[a-z0-9]{4})\b",
+    ),
+    ("device_password", "password secret", r"\b(?:password|secret) [4-9] (?P<s>[^\s\"']{8,})"),
     ("slack_webhook", "hooks.slack", r"hooks\.slack\.com/[a-z]{8,9}/(?P<s>[\w/-]{20,200})"),
     ("discord_webhook", "webhooks/", r"discord(?:app)?\.com/api/webhooks/(?P<s>\d+/[\w-]{20,})"),
     ("teams_webhook", "webhookb2", r"webhook\.office\.com/webhookb2/(?P<s>[\w@/-]{30,})"),
@@ -302,13 +337,13 @@ STRONG = re.compile(
     r"|account|storage|shared|service|license|deploy|app|webhook|session|hmac|jwt|consumer|client)"
     r"[_-]?key|credentials?|auth[_-]?token|access[_-]?token|refresh[_-]?token|bearer[_-]?token"
     r"|api[_-]?token|bot[_-]?token|client[_-]?secret|_authtoken|_auth|_password|salt"
-    r"|pin(?:code)?|seed[_-]?phrase|dsn)$"
+    r"|pin(?:code)?|seed[_-]?phrase|dsn|(?:\b|_)psk)$"
 )
 WEAK = re.compile(
     r"(?i)(?:token|auth|key|keys|apikey|sid|cookie|session|credential|nonce|signature|secret\w*|_pat)$"
 )
 NOT_SECRET = re.compile(
-    r"(?i)(?:public|primary|foreign|cache|sort|partition|hash|object|map|unique|index|group"
+    r"(?i)(?:public|publishable|primary|foreign|cache|sort|partition|hash|object|map|unique|index|group"
     r"|row|translation"
     r"|registry|idempotency|page|next|continuation|hot|short|storage_class|lookup|dict|s3"
     r"|bucket|fingerprint)"
@@ -319,6 +354,7 @@ NOT_SECRET = re.compile(
 )
 HOT = re.compile(
     r"(?i)pass|pwd|pw\b|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed|_pat"
+    r"|psk"
 )
 OPERATOR = re.compile(r"=>|:=|==|[=:]")
 NAME_REVERSED = re.compile(
@@ -347,6 +383,6 @@ PLACEHOLDER = re.compile(
     rf"(?i)^(?:(?:{_WORDS})$|[x*•.#_-]+$|(.)\1+$"
     r"|.*(?:\byour\b|your[_-]|[_-]here$|change[_-]?me|replace[_-]?(?:me|with)|<[^>]*>|\.\.\.|…|\*{3,}|(?:^|[_-])x{4,}"
     r"|placeholder|redacted|example[_-](?:key|token|secret|password)|insert[_-]|dummy|todo|\[secret:\d+\])"
-    r"|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*|process\.env.*|os\.(?:environ|getenv).*|env[.:(].*"
+    r"|!\w+|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*|process\.env.*|os\.(?:environ|getenv).*|env[.:(].*"
     r"|(?:arn|urn|vault|secret|ssm|op|file|https?)://?.*|arn:.*)"
 )

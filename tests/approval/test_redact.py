@@ -62,7 +62,9 @@ def test_redacting_twice_changes_nothing_more(line: str) -> None:
     assert redact(once) == once
 
 
-@pytest.mark.parametrize("unit", ["sk-", "password=", "a=", "http://a:", "eyJaaaaaaaa-"])
+@pytest.mark.parametrize(
+    "unit", ["sk-", "password=", "a=", "http://a:", "eyJaaaaaaaa-", "secret:env:", "app password "]
+)
 def test_hostile_repetition_ends_soon(unit: str) -> None:
     # Quadratic matching would take minutes here, not a fraction of a second.
     assert isinstance(redact(unit * (300_000 // len(unit))), str)
@@ -101,3 +103,23 @@ def test_private_keys_go_whole() -> None:
     assert "AAAB" not in shown
     assert shown.startswith("before\n")
     assert shown.endswith("\nafter")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A\n\n{}\n"
+        "-----END RSA PRIVATE KEY-----",
+        "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\n{}\n---- END SSH2 ENCRYPTED PRIVATE KEY ----",
+        "PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 2\n{}\n{}\nPrivate-MAC: 00",
+        '{{"private_key": "-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----\\n"}}',
+    ],
+)
+def test_private_keys_of_every_format_go(text: str) -> None:
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
+    assert body not in redact(text.format(body, body))
+
+
+def test_the_words_of_a_wallet_go() -> None:
+    words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+    assert words not in redact(f'mnemonic="{words}"')
