@@ -9,7 +9,7 @@ from typing import Any
 from kogniterm.agent.plan import CHECKS, KINDS, activate_next, open_steps
 from kogniterm.errors import ToolError
 from kogniterm.patterns import Pattern
-from kogniterm.types import Check, DelegateKind, Plan, PlanStep
+from kogniterm.types import Check, DelegateKind, Plan, PlanStep, Text
 
 MAX_STEPS = 30
 MAX_TEXT = 500
@@ -36,24 +36,25 @@ def parse_plan(
     `tools` are the tools there are; without them the names of tools are not checked. Raises
     `ToolError` naming everything that is wrong, so that one repair can mend it all.
     """
-    problems: list[str] = []
+    problems: list[Text] = []
     goal = str(arguments.get("goal") or "").strip()
     reason = str(arguments.get("reason") or "").strip()
     if not goal:
-        problems.append("goal is empty")
+        problems.append(Text("goal is empty"))
     problems += [
-        f"{name} has more than {MAX_GOAL} characters"
+        Text("{name} has more than {most} characters", {"name": name, "most": MAX_GOAL})
         for name, text in (("goal", goal), ("reason", reason))
         if len(text) > MAX_GOAL
     ]
     raw_steps = arguments.get("steps")
     if not isinstance(raw_steps, Sequence) or isinstance(raw_steps, str) or not raw_steps:
-        raise ToolError("Plan refused: steps must be a list with at least one entry.")
+        raise _refused([Text("steps must be a list with at least one entry")])
     if len(raw_steps) > MAX_STEPS:
-        problems.append(f"{len(raw_steps)} steps, at most {MAX_STEPS} are allowed")
+        many = {"count": len(raw_steps), "most": MAX_STEPS}
+        problems.append(Text("{count} steps, at most {most} are allowed", many))
     under_way = previous if open_steps(previous) else None
     if under_way is not None and going_on and not reason:
-        problems.append("a plan is under way; say in reason why it changes")
+        problems.append(Text("a plan is under way; say in reason why it changes"))
     kept = _finished(under_way) if under_way is not None and reason else ()
     known = [step.id for step in kept]
     steps: list[PlanStep] = []
@@ -64,27 +65,35 @@ def parse_plan(
             known.append(step.id)
     problems += unknown_tools(steps, tools)
     if not steps and not problems:
-        problems.append("no step is left to do")
+        problems.append(Text("no step is left to do"))
     if problems:
-        raise ToolError("Plan refused: {problems}.", problems="; ".join(problems))
+        raise _refused(problems)
     revision = under_way.revision + 1 if under_way is not None and reason else 1
     return activate_next(Plan(goal=goal, steps=(*kept, *steps), revision=revision, reason=reason))
 
 
-def unknown_tools(steps: Iterable[PlanStep], tools: Collection[str] | None) -> list[str]:
+def _refused(problems: Sequence[Text]) -> ToolError:
+    return ToolError("Plan refused: {problems}.", problems=tuple(problems))
+
+
+def unknown_tools(steps: Iterable[PlanStep], tools: Collection[str] | None) -> list[Text]:
     """What is wrong with the tools that `steps` name, given those there are (None: all right)."""
     problems = [
-        f"{step.id} needs the tool {name!r}, which does not exist"
+        Text(
+            "{step} needs the tool {name!r}, which does not exist", {"step": step.id, "name": name}
+        )
         for step in steps
         for name in step.tools
         if tools is not None and name not in tools
     ]
-    return [*problems, f"the tools are {', '.join(tools)}"] if problems and tools else problems
+    if problems and tools:
+        problems.append(Text("the tools are {names}", {"names": ", ".join(tools)}))
+    return problems
 
 
-def misplaced(steps: Sequence[PlanStep]) -> list[str]:
+def misplaced(steps: Sequence[PlanStep]) -> list[Text]:
     """What is wrong with the references between `steps` in this order."""
-    problems: list[str] = []
+    problems: list[Text] = []
     for index, step in enumerate(steps):
         problems += _bad_references(step.id, step.inputs, [one.id for one in steps[:index]])
     return problems
@@ -95,30 +104,42 @@ def _finished(plan: Plan) -> tuple[PlanStep, ...]:
 
 
 def _parse_step(
-    raw: Any, index: int, known: list[str], problems: list[str], kept: Sequence[PlanStep]
+    raw: Any, index: int, known: list[str], problems: list[Text], kept: Sequence[PlanStep]
 ) -> PlanStep | None:
     """One step; None when it is unusable (then `problems` has grown) or is one of `kept`."""
     if not isinstance(raw, Mapping):
-        problems.append(f"step {index} is not an object")
+        problems.append(Text("step {number} is not an object", {"number": index}))
         return None
     step_id, what = str(raw.get("id") or ""), str(raw.get("what") or "").strip()
     finished = next((step for step in kept if step.id == step_id), None)
     if finished is not None:
         if what not in ("", finished.what):
             problems.append(
-                f"{step_id} is finished ({finished.what}); give another step another id"
+                Text(
+                    "{step} is finished ({what}); give another step another id",
+                    {"step": step_id, "what": finished.what},
+                )
             )
         return None
     if not _ID.match(step_id):
-        problems.append(f"step {index} has the id {step_id!r}; use s1, s2, …")
+        named = {"number": index, "id": step_id}
+        problems.append(Text("step {number} has the id {id!r}; use s1, s2, …", named))
     elif step_id in known:
-        problems.append(f"the id {step_id} is used twice")
+        problems.append(Text("the id {id} is used twice", {"id": step_id}))
     if not what or len(what) > MAX_TEXT:
-        problems.append(f"step {index} must say what it does in at most {MAX_TEXT} characters")
+        problems.append(
+            Text(
+                "step {number} must say what it does in at most {most} characters",
+                {"number": index, "most": MAX_TEXT},
+            )
+        )
         return None
     texts = {key: str(raw.get(key) or "").strip() for key in ("why", "expect", "fallback")}
     problems.extend(
-        f"{key} of {step_id} has more than {MAX_TEXT} characters"
+        Text(
+            "{key} of {step} has more than {most} characters",
+            {"key": key, "step": step_id, "most": MAX_TEXT},
+        )
         for key, text in texts.items()
         if len(text) > MAX_TEXT
     )
@@ -138,74 +159,86 @@ def _parse_step(
     )
 
 
-def _parse_delegate(raw: Any, step_id: str, problems: list[str]) -> DelegateKind | None:
+def _parse_delegate(raw: Any, step_id: str, problems: list[Text]) -> DelegateKind | None:
     kind = next((kind for kind in KINDS if kind == raw), None)
     if raw and kind is None:
-        problems.append(f"delegate of {step_id} must be one of {', '.join(KINDS)}")
+        allowed = {"step": step_id, "kinds": ", ".join(KINDS)}
+        problems.append(Text("delegate of {step} must be one of {kinds}", allowed))
     return kind
 
 
 def _strings(
-    raw: Mapping[str, Any], key: str, step_id: str, problems: list[str]
+    raw: Mapping[str, Any], key: str, step_id: str, problems: list[Text]
 ) -> tuple[str, ...]:
     value = raw.get(key) or ()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        problems.append(f"{key} of {step_id} must be a list")
+        problems.append(Text("{key} of {step} must be a list", {"key": key, "step": step_id}))
         return ()
     if len(value) > MAX_NAMES or any(len(str(item)) > MAX_TEXT for item in value):
-        problems.append(f"{key} of {step_id} is too long")
+        problems.append(Text("{key} of {step} is too long", {"key": key, "step": step_id}))
     return tuple(str(item)[:MAX_TEXT] for item in value[:MAX_NAMES])
 
 
 def _parse_substeps(
-    raw: Mapping[str, Any], step_id: str, problems: list[str]
+    raw: Mapping[str, Any], step_id: str, problems: list[Text]
 ) -> tuple[PlanStep, ...]:
     """The parts of a step: one level, texts or objects with `what`, closed with their step."""
     items = raw.get("substeps") or ()
     if isinstance(items, str) or not isinstance(items, Sequence):
-        problems.append(f"substeps of {step_id} must be a list")
+        listed = {"key": "substeps", "step": step_id}
+        problems.append(Text("{key} of {step} must be a list", listed))
         return ()
     if len(items) > MAX_SUBSTEPS:
-        problems.append(f"{step_id} has more than {MAX_SUBSTEPS} substeps")
+        many = {"step": step_id, "most": MAX_SUBSTEPS}
+        problems.append(Text("{step} has more than {most} substeps", many))
     parts: list[PlanStep] = []
     for number, item in enumerate(items[:MAX_SUBSTEPS], 1):
         what = str(item.get("what") if isinstance(item, Mapping) else item).strip()
         if not what or len(what) > MAX_TEXT:
-            problems.append(f"substep {number} of {step_id} must say what it does")
+            which = {"number": number, "step": step_id}
+            problems.append(Text("substep {number} of {step} must say what it does", which))
             continue
         parts.append(PlanStep(f"{step_id}_{number}", what))
     return tuple(parts)
 
 
-def _bad_references(step_id: str, inputs: tuple[str, ...], known: list[str]) -> list[str]:
+def _bad_references(step_id: str, inputs: tuple[str, ...], known: list[str]) -> list[Text]:
     """References may only point backwards, which also rules out cycles."""
     problems = []
     for reference in inputs:
         match = _REFERENCE.match(reference)
         if match is None:
             problems.append(
-                f"{step_id} refers to {reference!r}; use steps.ID.output or session.cwd"
+                Text(
+                    "{step} refers to {reference!r}; use steps.ID.output or session.cwd",
+                    {"step": step_id, "reference": reference},
+                )
             )
         elif match[1] and match[1] not in known:
-            problems.append(f"{step_id} refers to {match[1]}, which is not an earlier step")
+            meant = {"step": step_id, "other": match[1]}
+            problems.append(Text("{step} refers to {other}, which is not an earlier step", meant))
     return problems
 
 
-def _parse_check(raw: Any, step_id: str, problems: list[str]) -> Check | None:
+def _parse_check(raw: Any, step_id: str, problems: list[Text]) -> Check | None:
     if raw is None:
         return None
     kind = raw.get("kind") if isinstance(raw, Mapping) else None
     value = str(raw.get("value") or "") if isinstance(raw, Mapping) else ""
     if kind not in CHECKS or not value:
-        problems.append(f"the check of {step_id} needs a kind ({', '.join(CHECKS)}) and a value")
+        allowed = {"step": step_id, "kinds": ", ".join(CHECKS)}
+        problems.append(Text("the check of {step} needs a kind ({kinds}) and a value", allowed))
         return None
     if len(value) > MAX_CHECK:
-        problems.append(f"the check of {step_id} has more than {MAX_CHECK} characters")
+        long = {"step": step_id, "most": MAX_CHECK}
+        problems.append(Text("the check of {step} has more than {most} characters", long))
     if kind == "exit_code" and not _EXIT_CODE.match(value):
-        problems.append(f"the check of {step_id} needs a number from 0 to 255 as exit code")
+        step = {"step": step_id}
+        problems.append(Text("the check of {step} needs a number from 0 to 255 as exit code", step))
     if kind == "pattern":
         try:
             Pattern(value)
         except ToolError as error:
-            problems.append(f"the pattern of {step_id} cannot be used: {str(error).rstrip('.')}")
+            because = {"step": step_id, "why": error.text}
+            problems.append(Text("the pattern of {step} cannot be used: {why}", because))
     return Check(kind, value)

@@ -5,14 +5,14 @@ What has ended stays where it is with its evidence; only open steps are dropped 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from kogniterm.agent.plan import activate_next, open_steps
 from kogniterm.agent.plan_parse import MAX_STEPS, MAX_TEXT, misplaced
 from kogniterm.errors import UsageError
 from kogniterm.runtime.plans import plan_as_text, plan_from_text
-from kogniterm.types import Plan, PlanReview, PlanStep
+from kogniterm.types import Plan, PlanReview, PlanStep, Text
 
 BY_PERSON = "person"
 
@@ -67,7 +67,7 @@ def _open_step(plan: Plan, name: str) -> PlanStep:
 def _reordered(plan: Plan, steps: Sequence[PlanStep]) -> Plan:
     problems = misplaced(steps)
     if problems:
-        raise UsageError("The plan cannot be used: {problems}.", problems="; ".join(problems))
+        raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
     waiting = tuple(replace(s, status="pending") if s.status == "active" else s for s in steps)
     return activate_next(replace(plan, steps=waiting))
 
@@ -85,7 +85,7 @@ class PlanDraft:
     tools: Collection[str] | None = None
     selected: int = 0
     rejected: str = ""
-    mistakes: str = ""
+    mistakes: tuple[Text, ...] = ()
     plan: Plan = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,11 +115,12 @@ class PlanDraft:
         self.selected = place - 1
         self.choose(0)
 
-    def text(self) -> str:
-        """The plan for an editor; a text that could not be used begins with what is wrong."""
+    def text(self, say: Callable[[Text], str] = str) -> str:
+        """The plan for an editor; a text that could not be used begins with what is wrong,
+        as `say` words it."""
         if not self.rejected:
             return plan_as_text(self.plan)
-        lines = "\n".join(f"#   {line}" for line in self.mistakes.split("; "))
+        lines = "\n".join(f"#   {say(mistake)}" for mistake in self.mistakes)
         return f"# KogniTerm:\n{lines}\n{self.rejected}"
 
     def take(self, text: str) -> bool:
@@ -128,7 +129,9 @@ class PlanDraft:
         try:
             plan = plan_from_text(written, self.plan, self.tools)
         except UsageError as error:
-            self.rejected, self.mistakes = written, str(error.text.values.get("problems", error))
+            found = error.text.values.get("problems")
+            self.rejected = written
+            self.mistakes = found if isinstance(found, tuple) else (error.text,)
             return False
         # To whoever reads it this is still the plan that was proposed, in better words.
         first = self.proposed
@@ -139,7 +142,7 @@ class PlanDraft:
 
     def forget(self) -> None:
         """Give up the text that could not be used."""
-        self.rejected = self.mistakes = ""
+        self.rejected, self.mistakes = "", ()
 
     @property
     def changed(self) -> bool:

@@ -29,6 +29,7 @@ from kogniterm.types import (
     PlanApproval,
     PlanStep,
     StepStatus,
+    Text,
 )
 
 if TYPE_CHECKING:
@@ -114,22 +115,27 @@ def plan_from_text(
     wrong.
     """
     data = _load(text)
-    problems = [f"unknown key {key!r}" for key in data if key not in _PLAN_KEYS]
+    problems = [Text("unknown key {key!r}", {"key": key}) for key in data if key not in _PLAN_KEYS]
     items = data.get("steps")
     known = {step.id: step for step in previous.steps} if previous is not None else {}
     statuses: dict[str, StepStatus] = {}
     for item in items if isinstance(items, list) else ():
         if isinstance(item, Mapping):
             name = item.get("id")
-            problems += [f"{name}: unknown key {key!r}" for key in item if key not in _STEP_KEYS]
+            problems += [
+                Text("{step}: unknown key {key!r}", {"step": name, "key": key})
+                for key in item
+                if key not in _STEP_KEYS
+            ]
             statuses[str(name)] = _status(item, known.get(str(name)), problems)
     plan = None
     try:
         plan = parse_plan({**data, "reason": ""}, None, tools=tools)
     except ToolError as error:
-        problems.append(str(error).removeprefix("Plan refused: ").rstrip("."))
+        found = error.text.values["problems"]
+        problems += found if isinstance(found, tuple) else ()
     if problems or plan is None:
-        raise UsageError("The plan cannot be used: {problems}.", problems="; ".join(problems))
+        raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
     steps = tuple(_with_history(step, known.get(step.id), statuses[step.id]) for step in plan.steps)
     revision = previous.revision + 1 if previous is not None else 1
     return activate_next(
@@ -152,13 +158,14 @@ def _load(text: str) -> Mapping[str, Any]:
     return data
 
 
-def _status(item: Mapping[str, Any], before: PlanStep | None, problems: list[str]) -> StepStatus:
+def _status(item: Mapping[str, Any], before: PlanStep | None, problems: list[Text]) -> StepStatus:
     name, wish = item.get("id"), item.get("status", "pending")
     if wish not in _STATUSES:
-        problems.append(f"{name}: the status must be one of {', '.join(_STATUSES)}")
+        allowed = {"step": name, "statuses": ", ".join(_STATUSES)}
+        problems.append(Text("{step}: the status must be one of {statuses}", allowed))
         return "pending"
     if wish == "done" and (before is None or before.status != "done"):
-        problems.append(f"{name}: only evidence makes a step done")
+        problems.append(Text("{step}: only evidence makes a step done", {"step": name}))
     status: StepStatus = "pending" if wish == "active" else wish
     return status
 
@@ -191,7 +198,7 @@ def give(session: LiveSession, plan: Plan) -> None:
     """Let the session's next turn work on `plan`. Raises `UsageError` for tools there are not."""
     problems = unknown_tools(plan.steps, tool_names(session))
     if problems:
-        raise UsageError("The plan cannot be used: {problems}.", problems="; ".join(problems))
+        raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
     session.plans.given = plan
 
 

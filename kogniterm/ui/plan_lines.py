@@ -91,13 +91,13 @@ class PlanLines:
         self._show(draft)
 
     async def _in_editor(self, draft: PlanDraft, edit: Edit) -> None:
-        text = await edit(draft.text())
+        text = await edit(draft.text(translate))
         if text is None:
             self.write(_("Nothing changed.") + "\n")
         elif draft.take(text):
             self._show(draft)
         else:
-            self.write("".join(f"- {line}\n" for line in draft.mistakes.split("; ")))
+            self.write("".join(f"- {translate(mistake)}\n" for mistake in draft.mistakes))
             self.write(_("The plan cannot be used like this; e opens your text again.") + "\n")
 
 

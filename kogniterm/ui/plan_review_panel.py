@@ -90,7 +90,7 @@ class PlanReviewPanel:
         if self._draft.changed:
             head.append(f"  {_('changed by you')}", "accent")
         reason = Text.assemble((f"{_('Why it changes')}: ", "muted"), one_line(plan.reason, 400))
-        mistakes = [Text(f"  {line}", "bad") for line in self._draft.mistakes.split("; ") if line]
+        mistakes = [Text(f"  {translate(one)}", "bad") for one in self._draft.mistakes]
         return [head, *([reason] if plan.reason else []), *mistakes]
 
     def _body(self, painter: Painter, columns: int, room: int) -> list[str]:
@@ -245,7 +245,7 @@ class PlanReviewPanel:
 
     async def _in_editor(self) -> None:
         try:
-            text = await self._edit(self._draft.text())
+            text = await self._edit(self._draft.text(translate))
             if text is not None:
                 self._draft.take(text)
         except KognitermError as error:

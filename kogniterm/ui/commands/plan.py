@@ -11,7 +11,7 @@ from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.commands.shown import first_word
 from kogniterm.ui.context import ReplContext
-from kogniterm.ui.locale import _
+from kogniterm.ui.locale import _, translate
 
 MODES: Sequence[PlanMode] = get_args(PlanMode)
 APPROVALS: Sequence[PlanApproval] = get_args(PlanApproval)
@@ -121,7 +121,7 @@ async def _edit(context: ReplContext) -> None:
         return
     draft = PlanDraft(session.plan, tools=tools)
     while True:
-        text = await context.edit_text(draft.text())
+        text = await context.edit_text(draft.text(translate))
         if text is None:
             context.say(Text("Nothing changed."))
             return
@@ -129,7 +129,7 @@ async def _edit(context: ReplContext) -> None:
             _put(context, draft.plan)
             return
         again = [Option("e", _("mend it in the editor"), "e"), Option("g", _("give it up"), "")]
-        mistakes = draft.mistakes.split("; ")
+        mistakes = [translate(mistake) for mistake in draft.mistakes]
         if not await context.choose(_("The plan cannot be used like this:"), mistakes, again):
             return
 
