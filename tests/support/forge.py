@@ -48,7 +48,12 @@ PRELOADED = (
     "kogniterm.ui.plain_front",
     "kogniterm.ui.render",
     "kogniterm.ui.ask_panel",
+    "kogniterm.logs",
+    "kogniterm.models.tracing",
     "langchain_core.messages",
+    "tree_sitter",
+    "tree_sitter_bash",
+    "yaml",
 )
 
 
