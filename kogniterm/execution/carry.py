@@ -207,7 +207,7 @@ def enter_scripts(
     if state.children:
         restore.append(continuity.wait_prelude(files.statuses, state.children))
     if state.jobs and continuity.mentions_jobs(command, state.functions):
-        restore.append(continuity.job_prelude(state.jobs))
+        restore.append(continuity.job_prelude(files.statuses, state.jobs))
     trap = leave_trap(files)
     if state.exit_action or continuity.minds_exit_trap(command, state.functions):
         restore.append(

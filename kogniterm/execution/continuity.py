@@ -118,7 +118,7 @@ JOB_FUNCTIONS = rb"""__kt_job () {
 jobs () {
   \builtin local __kt_p __kt_n __kt_t
   while \builtin read -r __kt_n __kt_p __kt_t; do
-    if [[ ! -d /proc/$__kt_p ]]; then continue; fi
+    if [[ ! -d /proc/$__kt_p || -e %(folder)s/$__kt_p ]]; then continue; fi
     case ${1-} in
       -p) \builtin echo "$__kt_p";;
       -l) \builtin printf '[%%d]  %%5d %%-24s%%s\n' "$__kt_n" "$__kt_p" Running "$__kt_t";;
@@ -188,7 +188,9 @@ def known_jobs(previous: tuple[CarriedJob, ...], listed: bytes) -> tuple[Carried
 
 
 def _runs(pids: tuple[int, ...]) -> bool:
-    return any(process_state(pid) is not None for pid in pids)
+    """Whether any of them does; one that has ended may still wait to be collected."""
+    states = (process_state(pid) for pid in pids)
+    return any(state is not None and state.state not in "ZX" for state in states)
 
 
 def mentions_jobs(command: str, functions: bytes) -> bool:
@@ -196,12 +198,16 @@ def mentions_jobs(command: str, functions: bytes) -> bool:
     return bool(_JOB_WORDS.search(command)) or b"kill %" in functions or b"wait %" in functions
 
 
-def job_prelude(jobs: tuple[CarriedJob, ...]) -> bytes:
-    """The functions that know `jobs`, of which there is at least one."""
+def job_prelude(folder: bytes, jobs: tuple[CarriedJob, ...]) -> bytes:
+    """The functions that know `jobs`, of which there is at least one.
+
+    Which of them have ended stands in `folder` a moment before the kernel forgets them.
+    """
     lists = {job.number: b" ".join(b"%d" % pid for pid in job.pids) for job in jobs}
     cases = [b"    %%%d) __kt_j=(%s);;\n" % item for item in lists.items()]
     rows = b"\n".join(b"%d %d %s" % (job.number, job.pids[0], job.text) for job in jobs)
     return JOB_FUNCTIONS % {
+        b"folder": b"'" + folder.replace(b"'", b"'\\''") + b"'",
         b"cases": b"".join(cases),
         b"highest": max(lists),
         b"last": lists[max((job.number for job in jobs if job.runs), default=max(lists))],
