@@ -27,6 +27,7 @@ from kogniterm.errors import (
     StorageLostError,
     why,
 )
+from kogniterm.paths import private_folder
 
 if TYPE_CHECKING:
     import psycopg
@@ -140,7 +141,7 @@ def open_sqlite(path: Path) -> sqlite3.Connection:
     thread, one at a time. Raises `StorageError` kinds.
     """
     with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         _make_private(path)
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)

@@ -67,6 +67,10 @@ _SYSTEM: Mapping[int, Text] = {
     errno.EIO: Text("the device failed"),
     errno.ELOOP: Text("too many symbolic links"),
     errno.ECONNREFUSED: Text("connection refused"),
+    errno.EMFILE: Text("too many files are open (see ulimit -n)"),
+    errno.EFBIG: Text("the file would become too large (see ulimit -f)"),
+    errno.ENOMEM: Text("no memory is left"),
+    errno.EAGAIN: Text("the system has no room for it now (see ulimit -u)"),
 }
 
 
@@ -80,8 +84,17 @@ def why(error: OSError | UnicodeError) -> Text:
     return _SYSTEM.get(error.errno or 0) or Text(error.strerror or str(error))
 
 
-def of_system(error: OSError) -> Text:
-    """What a person is told of a failure of the system that nothing else answered for."""
+def of_system(error: Exception) -> Text | None:
+    """What a person is told of a failure of the system that nothing else answered for.
+
+    None when the failure is one of the program.
+    """
+    if isinstance(error, MemoryError):
+        return Text("There is not enough memory (see ulimit -v).")
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return Text("No more processes or threads may be started here (see ulimit -u).")
+    if not isinstance(error, OSError) or not error.strerror:
+        return None
     if error.filename:
         return Text("{file} cannot be used: {why}.", {"file": error.filename, "why": why(error)})
     return Text("Reading or writing failed: {why}.", {"why": why(error)})

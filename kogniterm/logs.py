@@ -12,6 +12,8 @@ from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from kogniterm.paths import private_folder
+
 MAX_BYTES = 1_000_000
 BACKUPS = 3
 FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
@@ -90,7 +92,7 @@ def set_up(
         screen.setFormatter(formatter)
         root.addHandler(screen)
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(file.parent)
         handler = PrivateFileHandler(
             file, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace"
         )

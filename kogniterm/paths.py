@@ -1,8 +1,8 @@
 """Where KogniTerm keeps its files: the XDG rules, worked out from plain values, without I/O.
 
 Three folders: configuration (what a person writes), data (what KogniTerm must not lose) and
-cache (what can be fetched again). Nothing here looks at the disk or the environment, but for the
-homes that a `~` in a name stands for.
+cache (what can be fetched again). Working them out looks neither at the disk nor at the
+environment; `named` asks for the homes that a `~` stands for, `private_folder` makes folders.
 """
 
 from __future__ import annotations
@@ -115,6 +115,25 @@ def named(folder: str | Path, name: str | Path) -> Path:
     `~` and `~user` are homes; one of nobody stays as it is, where `Path.expanduser` would raise.
     """
     return Path(folder) / os.path.expanduser(name)  # noqa: PTH111 - which raises, see above
+
+
+def private_folder(folder: Path) -> None:
+    """Make `folder` and what is missing above it, for the person alone even under umask 0.
+
+    That is how the XDG specification wants it; `Path.mkdir` gives the mode to the last one only.
+    Raises `OSError`.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+    except FileNotFoundError:
+        if folder.parent == folder:
+            raise
+        private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        # It may be there already, which a read-only place tells in another way.
+        if not folder.is_dir():
+            raise
 
 
 def _folder(kind: str, environ: Mapping[str, str]) -> Path:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.paths import named, resolve
+from kogniterm.paths import named, private_folder, resolve
 
 
 def test_the_defaults_stand_below_home() -> None:
@@ -66,3 +67,19 @@ def test_a_name_is_taken_as_a_shell_takes_it(monkeypatch: pytest.MonkeyPatch) ->
     assert named("/work", "/etc/hosts") == Path("/etc/hosts")
     assert named("/work", "~/a.txt") == Path("/home/ana/a.txt")
     assert named("/work", "~nobody-of-this-name/x") == Path("/work/~nobody-of-this-name/x")
+
+
+def test_a_folder_is_made_private_with_all_above_it_and_none_is_changed(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "file").touch()
+    before = os.umask(0)
+    try:
+        private_folder(tmp_path / "open" / "a" / "b")
+        private_folder(tmp_path / "open" / "a" / "b")
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("open", "open/a", "open/a/b")]
+    assert modes == [0o755, 0o700, 0o700]
+    for name in ("file", "file/a"):
+        with pytest.raises((FileExistsError, NotADirectoryError)):
+            private_folder(tmp_path / name)

@@ -226,8 +226,9 @@ def _unexpected(error: Exception) -> int:
 
     if logging.getLogger().handlers:
         logging.getLogger(__name__).error("unexpected failure", exc_info=error)
-    if isinstance(error, OSError) and error.strerror:
-        complain(of_system(error))
+    told = of_system(error)
+    if told is not None:
+        complain(told)
         return EXIT_NOT_DONE
     what = redact(" ".join(str(error).split())[:200])
     complain(

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from kogniterm.errors import ExecutionError
+from kogniterm.errors import ExecutionError, why
 from kogniterm.execution import carry, continuity, leave
 from kogniterm.execution.command import RunningCommand
 from kogniterm.execution.descriptors import Descriptors, Farewell
@@ -18,7 +18,7 @@ from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_envir
 from kogniterm.execution.feed import LiveFeed
 from kogniterm.execution.jobs import JobTable
 from kogniterm.execution.keys import KeySequence, as_keystrokes
-from kogniterm.execution.launcher import Launched, Launcher, Order, refusal
+from kogniterm.execution.launcher import Launched, Launcher, Order, not_started, refusal
 from kogniterm.execution.output import OutputKeeper, OutputLimits
 from kogniterm.execution.private import PrivateFolder
 from kogniterm.execution.processes import end_tree
@@ -26,6 +26,7 @@ from kogniterm.execution.results import command_result, exit_code
 from kogniterm.execution.standby import CANNOT_START
 from kogniterm.execution.terms import Company, Ending, RunLimits
 from kogniterm.execution.wrapper import Wrapper
+from kogniterm.paths import private_folder
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.types import CommandResult, Job, Keystrokes
 
@@ -163,12 +164,11 @@ class CommandExecutor:
         overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, company)}
         order = self._order(command, number, folder, overlay, company)
         farewell = Farewell(self._private, self._descriptors, wrapped=order.wrapped)
-        self._outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._outputs)
         keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
         with self._guard:  # an order given from its first moment on reaches the command
             launched = self._launcher.launch(order)
-            running = RunningCommand(launched, keeper, farewell)
-            self._current = running
+            self._current = running = _driven(launched, keeper, farewell)
         try:
             ending = running.run(limits, company)
             self._refuse(launched, ending)
@@ -384,3 +384,14 @@ class CommandExecutor:
 def _stamp() -> str:
     """A folder name of its own for each executor, sortable by time."""
     return f"{time.time_ns():x}-{os.getpid()}-{os.urandom(2).hex()}"
+
+
+def _driven(launched: Launched, keeper: OutputKeeper, farewell: Farewell) -> RunningCommand:
+    """What drives a launched command. Raises `ExecutionError` when nothing more may be opened."""
+    try:
+        return RunningCommand(launched, keeper, farewell)
+    except OSError as error:
+        launched.close()
+        end_tree(launched.leader)
+        keeper.close()
+        raise not_started(why(error)) from error

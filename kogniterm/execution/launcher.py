@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import select
@@ -15,15 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kogniterm.errors import ExecutionError
+from kogniterm.errors import ExecutionError, why
 from kogniterm.execution import pty, standby, wire
 from kogniterm.execution.descriptors import Descriptors
+from kogniterm.types import Text
 
 _BOOT = (
     "import sys; sys.path.extend(sys.argv[4:]); "
     "from kogniterm.execution.supervisor import main; "
     "main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])"
 )
+_DESCRIPTORS = {"ready": 3, "spawned": 1}
+"""How many come with a message."""
 _GOODBYE = 30.0
 """Seconds a supervisor gets to end its trees before it is killed, and they are left to themselves.
 
@@ -202,13 +206,19 @@ class Launcher:
             self._forget()
             raise ExecutionError("The supervisor of commands ended unexpectedly.")
         message, fds = received
+        if len(fds) < _DESCRIPTORS.get(message["op"], 0):
+            # The kernel hands over as many as may be opened here, and drops the rest.
+            for descriptor in fds:
+                os.close(descriptor)
+            self._coming = False
+            raise not_started(why(OSError(errno.EMFILE, os.strerror(errno.EMFILE))))
         if message["op"] == "ready":
             self._coming = False
             os.set_blocking(fds[1], False)
             self._ready = Launched(message["leader"], fds[0], fds[1], socket.socket(fileno=fds[2]))
         elif message["op"] == "failed":
             self._coming = False
-            raise _not_started(message["error"])
+            raise not_started(message["error"])
         return message, fds
 
     def _wrapped(self, order: Order) -> Launched:
@@ -229,7 +239,7 @@ class Launcher:
             wire.send(channel, request, (report,))
             message, fds = self._answer(channel, "spawned", "refused")
             if message["op"] == "refused":
-                raise _not_started(message["error"])
+                raise not_started(message["error"])
         except BaseException:
             os.close(reports)
             raise
@@ -295,10 +305,11 @@ def refusal(launched: Launched) -> ExecutionError | None:
     if launched.channel is None:
         return None
     reason = standby.complaint(launched.channel)
-    return _not_started(reason) if reason else None
+    return not_started(reason) if reason else None
 
 
-def _not_started(reason: str) -> ExecutionError:
+def not_started(reason: Text | str) -> ExecutionError:
+    """That a command could not be started, and why."""
     return ExecutionError("The command could not be started: {reason}.", reason=reason)
 
 

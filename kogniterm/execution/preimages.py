@@ -26,6 +26,7 @@ from kogniterm.execution.entries import (
     remove,
     set_mode,
 )
+from kogniterm.paths import private_folder
 
 Change = Literal["modified", "deleted", "created", "unchanged"]
 MAX_BYTES = 64 * 1024 * 1024
@@ -276,7 +277,7 @@ def _text(path: Path) -> str | None:
 
 def _write_private(path: Path, data: bytes) -> None:
     """Write a file only the person can read, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     beside = path.with_name(f"{path.name}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kogniterm.paths import private_folder
+
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SECRET_FOLDERS = (
     ".ssh", ".aws", ".gnupg", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh",
@@ -130,7 +132,7 @@ def probe(
     if wanted == "off":
         return Probe("none", reasons={"off": "switched off"})
     reasons: dict[str, str] = {}
-    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(scratch)
     if wanted in ("auto", "bubblewrap"):
         program = shutil.which("bwrap")
         reason = _bubblewrap(program, scratch) if program else "bwrap is not installed"

@@ -16,6 +16,7 @@ from pathlib import Path
 from kogniterm import database
 from kogniterm.memory import words
 from kogniterm.memory.repository import FactRepository
+from kogniterm.paths import private_folder
 
 _KEY_BYTES = 32
 
@@ -23,7 +24,7 @@ _KEY_BYTES = 32
 def read_key(path: Path) -> bytes:
     """The key in `path`, made (0600) when there is none. Raises `StorageError` kinds."""
     with database.storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:

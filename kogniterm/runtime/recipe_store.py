@@ -10,6 +10,7 @@ from typing import Any
 from kogniterm.agent.plan import COMPLETE_STEP
 from kogniterm.agent.recipe import NAME, Recipe, read_recipe, recipe_text
 from kogniterm.errors import StorageError, UsageError, why
+from kogniterm.paths import private_folder
 from kogniterm.runtime.written import WrittenFiles
 from kogniterm.sessions.records import NodeRan, Outcome, Record, Requested
 from kogniterm.types import Plan, Text
@@ -55,7 +56,7 @@ class RecipeStore:
                 "There is a recipe {name} already; --replace takes its place.", name=recipe.name
             )
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._folder)
             fresh = path.with_suffix(".new")
             fresh.write_text(recipe_text(recipe), encoding="utf-8")
             fresh.chmod(0o600)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
+from kogniterm.paths import private_folder
 from kogniterm.types import Text
 
 INSTRUCTION_FILES = ("KOGNITERM.md", "AGENTS.md")
@@ -135,7 +136,7 @@ class TrustStore:
         return data if isinstance(data, dict) else {}
 
     def _save(self, recorded: Mapping[str, Mapping[str, str]]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._file.parent)
         beside = self._file.with_name(f"{self._file.name}.{os.getpid()}.new")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from kogniterm.database import storage_errors
 from kogniterm.memory.proof import is_regular
+from kogniterm.paths import private_folder
 
 Kind = Literal["export", "report", "recipe"]
 
@@ -44,7 +45,7 @@ class WrittenFiles:
         with storage_errors(path):
             entry = {"path": str(path), "kind": kind, "sha256": _digest(path)}
         with storage_errors(self._register):
-            self._register.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._register.parent)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(self._register, flags, 0o600)
             with os.fdopen(descriptor, "wb") as file:

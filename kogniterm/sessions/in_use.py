@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kogniterm.errors import StorageLockedError
+from kogniterm.paths import private_folder
 
 
 class FileInUse:
@@ -19,7 +20,7 @@ class FileInUse:
 
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(path.name + ".lock")
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 

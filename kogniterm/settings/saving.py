@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 from kogniterm.errors import SettingsError, StorageError, why
+from kogniterm.paths import private_folder
 from kogniterm.settings.layers import read_text
 
 
@@ -67,7 +68,7 @@ def _literal(value: str | bool | int | float) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(file.parent)
     descriptor, name = tempfile.mkstemp(prefix=file.name, dir=file.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

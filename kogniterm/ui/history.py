@@ -14,6 +14,8 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from kogniterm.paths import private_folder
+
 KEPT = 5000
 LONGEST = 8000
 
@@ -53,7 +55,7 @@ class PrivateHistory(History):
         if self._file is None:
             return
         with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._file.parent)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(os.open(self._file, flags, 0o600), "a", encoding="utf-8") as stream:
                 stream.write(json.dumps(string, ensure_ascii=False) + "\n")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kogniterm.execution.processes import process_state
-from tests.cli.conftest import Shell
+from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
 
@@ -302,3 +302,15 @@ def test_a_run_leaves_nothing_open(shell: Shell, fake_gemini: FakeGemini) -> Non
     assert (result.stdout, result.returncode) == ("It said hello.\n", 0), result.stderr
     assert "Warning" not in result.stderr
     assert "Exception ignored" not in result.stderr
+
+
+def test_under_umask_0_everything_is_the_persons_alone(shell: Shell) -> None:
+    model = shell.script("replies: [{run: 'echo hello > made.txt'}, {text: Done.}]")
+    words = ("run", "-y", "--no-sandbox", "--model", model, "hello")
+    open_to_all = ("bash", "-c", 'umask 0; exec "$@"', "-", KOGNITERM)
+    assert shell.run(*words, command=open_to_all).returncode == 0
+    # What the command makes is the person's own matter.
+    assert (shell.project / "made.txt").stat().st_mode & 0o777 == 0o666
+    made = [shell.data, *shell.data.rglob("*")]
+    assert len(made) > 5
+    assert [path for path in made if path.lstat().st_mode & 0o077] == []

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kogniterm.models.local.bank import Example
 from kogniterm.models.local.language import language_of
+from kogniterm.paths import private_folder
 
 MOST = 300
 MAX_REQUEST = 300
@@ -45,7 +46,7 @@ class LearnedExamples:
             return False
         kept = [one for one in self.load() if one.request.casefold() != request.casefold()]
         kept.append(Example(request, command, language_of(request)))
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.file.parent)
         fresh = self.file.with_name(f"{self.file.name}.{os.getpid()}")
         fresh.touch(mode=0o600)
         fresh.write_text("".join(map(_line, kept[-MOST:])), encoding="utf-8")
