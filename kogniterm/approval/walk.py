@@ -16,6 +16,7 @@ from kogniterm.approval.flow import (
     assigned_names,
     element,
     goes_to_device,
+    matched,
     piped_items,
     prints_nothing,
     too_long,
@@ -48,6 +49,7 @@ from kogniterm.approval.shelltree import (
 from kogniterm.approval.variables import is_harmless
 from kogniterm.approval.wordparts import Substitution, Unknown, Word
 from kogniterm.approval.worst import worst_of_text
+from kogniterm.types import Text
 
 MAX_COMMANDS = 200
 
@@ -111,7 +113,7 @@ class Walk:
             self._opaque(node)
 
     def _opaque(self, node: Opaque) -> None:
-        self._give_up("It could not be read: {why}.", why=node.why)
+        self._give_up("It could not be read: {why}.", why=Text(node.why))
 
     def _item(self, op: str, item: Node, scope: Scope, *, piped: bool) -> None:
         """One member of a list; after && and || it may not have run."""
@@ -167,7 +169,7 @@ class Walk:
             sets(call, node.variable)
             for value in values:
                 call.reads_later(value)
-            same = values[0] if len(values) == 1 else any_of(values)
+            same = matched(values[0]) if len(values) == 1 else any_of(values)
             inner.variables[node.variable] = same
         if node.head is not None:
             self.node(node.head, inner, piped=piped)
@@ -232,7 +234,7 @@ class Walk:
                 self.node(part.node, scope.branch())
             elif isinstance(part, Unknown):
                 if part.opaque is not None:
-                    self._give_up("It could not be read: {why}.", why=part.opaque)
+                    self._give_up("It could not be read: {why}.", why=Text(part.opaque))
                 for nested in part.inner:
                     self.node(nested.node, scope.branch())
                 self._subscripts(part.computes, scope)

@@ -36,8 +36,11 @@ TEMPLATES = {
 """Modules that choose a template from a table: every string with a placeholder counts, and so
 do the values of a table called _KINDS."""
 
-FINDINGS = {"note": 1, "ask": 0, "danger": 0}
-"""Which argument of a finding about a command is a sentence (in the approval room only)."""
+FINDINGS = {
+    "note": 1, "ask": 0, "danger": 0, "_give_up": 0, "UnreadError": 0, "_opaque": 0, "Opaque": 1,
+}  # fmt: skip
+"""Which argument of a finding about a command, or of why it cannot be read, is a sentence (in the
+approval room only)."""
 
 TABLES = {"Option": (1, 3), "Verb": (2,)}
 """Which arguments of a table's rows a person reads."""
