@@ -47,6 +47,17 @@ def prints_nothing(words: list[str]) -> bool:
     return silent or words in (["echo", "-n"], ["printf", ""])
 
 
+def matched(pattern: Argument) -> Argument:
+    """One of the names that a pattern has matched: also quoted it stands for what was found.
+
+    What ends as the pattern says is seldom an option.
+    """
+    if not pattern.glob or pattern.value[-1:] not in "*?]":
+        return pattern
+    value = re.sub(r"[*?]+|\[[^]]*\]", HOLE, pattern.value)
+    return replace(pattern, value=value, glob=False, tainted=True)
+
+
 def any_of(values: list[Argument]) -> Argument:
     """One argument standing for any of `values`."""
     if not values:
@@ -140,7 +151,7 @@ def sought(words: list[str]) -> tuple[str, ...]:
             continue
         if word.endswith("regex"):
             pattern = pattern.replace(".*", "*").replace("\\.", ".").strip("^$")
-        if pattern.strip("*?./[]"):
+        if pattern.strip("*?/[]") not in {"", "."} or re.match(r"\.[^/]", pattern):
             found.append(pattern)
     return tuple(found)
 

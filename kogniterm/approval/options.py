@@ -90,21 +90,24 @@ def parse_options(
             if operands_end:
                 operands.extend(rest)
                 break
-        elif text.startswith("--") or single:
-            options.append(_long(arg, rules, rest))
         else:
-            options.extend(_short(arg, rules, rest))
+            read = _long if text.startswith("--") or single else _short
+            found = list(read(arg, rules, rest))
+            options.extend(found)
+            # A value without quotes may bring further words with it.
+            values = (option.value for option in found if option.value is not None)
+            unclear.extend(value for value in values if value.split and value.maybe_option)
     return Parsed(tuple(options), tuple(operands), tuple(unclear))
 
 
-def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Option:
+def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Option]:
     given, equals, value = arg.value.lstrip("-").partition("=")
     name = given if given in rules.options else _completed(given, rules)
     if equals:
-        return Option(name, _tail(arg, value))
+        return [Option(name, _tail(arg, value))]
     if rules.takes_value(name) and _value_follows(rest):
-        return Option(name, rest.pop(0))
-    return Option(name)
+        return [Option(name, rest.pop(0))]
+    return [Option(name)]
 
 
 def _value_follows(rest: list[Argument]) -> bool:

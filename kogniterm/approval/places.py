@@ -255,7 +255,7 @@ def secret_sought(pattern: str) -> str | None:
 _SECRET_VARIABLE = re.compile(
     r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private_?key"
     r"|credential|_auth\Z"
-    r"|_pat\Z|_key\Z|\Akey_|authorization|session_?id|cookie|_pwd\Z|dsn\Z|database_url)"
+    r"|_pat\Z|(?:\A|_)p(?:ass|w)\Z|_key\Z|\Akey_|authorization|session_?id|cookie|_pwd\Z|dsn\Z|database_url)"
 )
 
 
@@ -306,7 +306,7 @@ _STEERING_PARTS = names(
     .git/info/attributes .ssh .gnupg .config/fish .config/autostart
     .config/systemd .config/git .config/environment.d .config/kogniterm .local/share/systemd
     .vscode .idea .kogniterm .config/nvim .vim .emacs.d .local/bin .config/pip .config/gh
-    Library/LaunchAgents .husky .docker .kube .aws
+    Library/LaunchAgents .husky .docker .kube .aws .claude .cursor .gemini .codex
     """
 )
 _SYSTEM = re.compile(

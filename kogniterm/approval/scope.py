@@ -46,7 +46,8 @@ class Argument:
         """Whether it may turn out to be an option though it does not look like one."""
         if self.glob and self.value[:1] in "*?[":
             return True
-        return self.tainted and self.value[:1] == HOLE
+        # Without quotes it may bring further words with it.
+        return self.tainted and (self.value[:1] == HOLE or (self.split and HOLE in self.value))
 
 
 TAINTED = Argument(HOLE, split=True, tainted=True)

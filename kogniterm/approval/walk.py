@@ -16,6 +16,7 @@ from kogniterm.approval.flow import (
     assigned_names,
     element,
     goes_to_device,
+    matched,
     piped_items,
     prints_nothing,
     too_long,
@@ -168,7 +169,7 @@ class Walk:
             sets(call, node.variable)
             for value in values:
                 call.reads_later(value)
-            same = values[0] if len(values) == 1 else any_of(values)
+            same = matched(values[0]) if len(values) == 1 else any_of(values)
             inner.variables[node.variable] = same
         if node.head is not None:
             self.node(node.head, inner, piped=piped)

@@ -17,7 +17,9 @@ ln: link; value S suffix; folder t target-directory
 rm: rm
 rmdir unlink: rmdir
 shred: shred
-split csplit: split; write f prefix; value a b C l n d suffix-length bytes lines number; run filter
+split: split; value a b C l n t suffix-length bytes line-bytes lines number separator
+    additional-suffix; run filter
+csplit: split; write f prefix; value b n suffix-format digits
 mktemp: mktemp; folder p tmpdir
 mkfifo: write; value m mode
 mknod: mknod

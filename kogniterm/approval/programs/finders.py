@@ -68,7 +68,10 @@ def find(call: Call, rules: Rules) -> None:
     while args:
         _find_term(call, args, roots, names)
     for name in names:
-        if is_secret("/" + name.rpartition("/")[2], glob=True):
+        last = name.rpartition("/")[2]
+        # A name with anything before and behind, or any dotted name, is not a hunt for one.
+        vague = not last.strip("*?.") or re.fullmatch(r"\*.*\*", last)
+        if not vague and is_secret("/" + last, glob=True):
             call.findings.effect("secret", name)
             call.ask("It looks for {path}, which may hold secrets.", path=name)
     del rules

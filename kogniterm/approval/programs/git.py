@@ -173,6 +173,8 @@ def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
     parsed = parse_options(args, Rules("git", options=known))
     first = parsed.operands[0].value if parsed.operands else ""
     if verb in READING_FORMS and READING_FORMS[verb](parsed, first):
+        if verb in {"stash", "reflog"}:
+            mentions(call.with_args(parsed.operands))
         return
     if verb in DESTROYS and DESTROYS[verb](parsed, first):
         call.findings.effect("delete", f"git {verb} …")

@@ -191,6 +191,9 @@ def yq(call: Call, rules: Rules) -> None:
 
 
 def _filter_looks_further(call: Call, environment: str, files: str) -> None:
+    first = next((arg for arg in call.args if not arg.value.startswith("-")), Argument(""))
+    if first.tainted and HOLE in first.value:
+        call.ask("An argument of {program} is only known when it runs.")
     if any(re.search(environment, arg.value) for arg in call.args):
         call.findings.effect("secret", "environment")
         call.ask("It shows variables of the environment, keys among them.")

@@ -10,20 +10,31 @@ Sources: the programs' manual pages (GNU coreutils 9.1, util-linux 2.38, procps 
 """
 
 TABLE = """
-cat tac nl expand unexpand fmt rev cksum sum od hexdump hd: read; value w t A j N S n
-strings size readelf: binutils; value w t A j N S n
+cat rev sum tsort: read
+tac: read; value s separator
+nl: read; value b d f h i l n s v w
+expand unexpand: read; value t tabs
+fmt: read; value w p g width goal prefix
+cksum: read; value a algorithm
+od: read; value A j N S t address-radix skip-bytes read-bytes format
+hexdump hd: read; value e n s; read f
+strings: binutils; value n t e T s bytes radix encoding target output-separator
+size readelf: binutils
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum crc32: read
 shasum: read; value a algorithm
 cmp: read; value i n bytes ignore-initial
-comm join tsort look: read; value t o e a v 1 2 j output-delimiter
+comm: read; value output-delimiter
+join: read; value t o e a v 1 2 j
+look: read; value t terminate
 fold: read; value w width
 head: read; value n c lines bytes
 tail: read; value n c s lines bytes sleep-interval pid
 wc: read; read files0-from
 cut: read; value d f c b fields bytes characters delimiter output-delimiter
 paste: read; value d delimiters
-column: read; value s t c o N R H E separator output-separator table-columns table-hide table-right
-pr: read; value h l w o e i n s header length width
+column: read; value s c o N R H E O W T n l r i p separator output-separator table-columns
+    table-hide table-right table-order table-wrap table-truncate table-name output-width
+pr: read; value h l w o D N W header length width indent date-format page-width
 base32 base64 basenc: read; value w wrap; write o output
 sort: read; value k t S key field-separator buffer-size batch-size parallel; write o output; ask=
     T temporary-directory; run compress-program; read files0-from random-source
@@ -112,8 +123,10 @@ pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_st
 diffstat: read; value p n D w f N; write o e
 lsdiff: read; value p n D w
 csvclean: write
-csvlook csvcut csvstat csvgrep csvsort: read; value c d e q n m r y delimiter quotechar
-    encoding columns match regex snifflimit
+csvlook csvcut csvstat csvsort: read; value c d e q y delimiter quotechar encoding columns
+    snifflimit
+csvgrep: read; value c d e q m r y delimiter quotechar encoding columns match regex snifflimit;
+    read f file
 ldconfig: verbs -p --print-cache -V --version; plain p print-cache V version; ask *
 tokei: list; value e exclude o output s sort t type c columns; plain C f files hidden no-ignore V
     version h help; ask *
@@ -126,14 +139,14 @@ dmesg: none; value l f s level facility time-format since until buffer-size; rea
 journalctl: none; value n u p S U t g o since until unit priority identifier grep output user-unit
     lines facility; read D file directory root image; danger vacuum-size= vacuum-time=
     vacuum-files=; write cursor-file; ask rotate relinquish-var flush sync setup-keys update-catalog
-bat batcat: read; value l r n H language line-range highlight-line style theme color wrap
+bat batcat: read; value l r H m language line-range highlight-line style theme color wrap
     terminal-width tabs paging; run pager lessopen; ask= config-file; ask build clear
     generate-config-file
 less more most: pager
 lsb_release sw_vers: text
 pygmentize: read; value l f O P F; write o; code x
 hexyl: read; value n s c
-fd fdfind: fd; value e t d E S g max-depth min-depth depth type extension exclude size color
+fd fdfind: fd; value e t d E S j o c max-depth min-depth depth type extension exclude size color
     threads changed-within changed-before owner format max-results base-directory; run x X exec
     exec-batch
 locate mlocate plocate: text; value n l d limit database

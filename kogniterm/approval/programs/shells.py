@@ -83,7 +83,7 @@ def shell(call: Call, rules: Rules) -> None:
     if "s" in options and "c" not in options:
         args.clear()
     if "c" in options and args:
-        if "i" in options or call.name in {"zsh", "fish", "csh", "tcsh", "ksh"}:
+        if set(options) & set("il") or call.name in {"zsh", "fish", "csh", "tcsh", "ksh"}:
             call.ask("{program} reads its own start files before the command.")
         if any(arg.inner for arg in args[1:]):
             comes_from_network(call, *args)

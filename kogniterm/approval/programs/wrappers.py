@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_options
@@ -240,6 +241,8 @@ def xargs(call: Call, rules: Rules) -> None:
     apply_options(call, _XARGS, parsed)
     inner = parsed.operands or (Argument("echo"),)
     item = call.scope.items or TAINTED
+    if parsed.has("0", "null", "d", "delimiter", "I", "replace", "i"):
+        item = replace(item, split=False)  # No blank in a name makes two words of it.
     marks = [value.value for value in parsed.values("I", "replace")] or (
         ["{}"] if parsed.has("i", "replace") else []
     )
