@@ -203,11 +203,12 @@ class Question:
     def _effects(self) -> list[str]:
         """What it does to the world: counted on the disk where that can be, else in words."""
         if self.hooks.preview is None:
-            return [effect_text(effect) for effect in self.report.effects]
+            return [_sentence(effect_text(effect)) for effect in self.report.effects]
         if self._previewed is None:
             self._previewed = self.hooks.preview(self.request, self.report)
         other = [effect for effect in self.report.effects if effect.kind not in _PREVIEWED]
-        return [*map(effect_text, other), *map(translate, self._previewed)]
+        told = (_sentence(effect_text(effect)) for effect in other)
+        return [*told, *map(translate, self._previewed)]
 
     def _reasons(self, *, told: bool) -> list[str]:
         """Why it was asked, each once; what is `told` as an effect already is left out."""
@@ -241,3 +242,8 @@ class Question:
 
             lines += [Text("  " + render(" ".join(argv))) for argv in self.report.programs]
         return lines
+
+
+def _sentence(words: str) -> str:
+    """Like the sentences it stands among."""
+    return words[:1].upper() + words[1:]

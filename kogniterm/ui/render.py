@@ -274,7 +274,9 @@ class ScreenSink:
         line.append(f"{self.painter.symbol('failed')} ", "bad")
         line.append(_("Refused by policy: "), "bad")
         line.append(render(event.request.command), "command")
-        reasons = [Text(f"  {translate(reason)}", "muted") for reason in event.verdict.reasons]
+        # What the floor refuses, the report may have said in the same words.
+        said = dict.fromkeys(map(translate, event.verdict.reasons))
+        reasons = [Text(f"  {reason}", "muted") for reason in said]
         self.write(Group(line, *reasons))
 
     def _action_decided(self, event: ev.ActionDecided) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
@@ -15,6 +16,8 @@ from kogniterm.ui.paint import Painter
 from kogniterm.ui.status import usage_text
 
 LONGEST = 300
+_STATE = re.compile(r"(?<= \[)(?:pending|active|skipped|failed|judged|claimed)(?=\](?::? |\Z))")
+"""Of a step that is not verified, as its line has it."""
 
 
 def findings(answer: Answer, painter: Painter) -> RenderableType | None:
@@ -35,8 +38,21 @@ def _rows(lines: Sequence[str], sign: str, style: str, painter: Painter) -> Tabl
     rows.add_column(no_wrap=True)
     rows.add_column()
     for line in lines:
-        rows.add_row(Text(f" {painter.symbol(sign)}", style), Text(one_line(line, LONGEST)))
+        told = _STATE.sub(lambda found: state_text(found[0]), line)
+        rows.add_row(Text(f" {painter.symbol(sign)}", style), Text(one_line(told, LONGEST)))
     return rows
+
+
+def state_text(state: str) -> str:
+    """In one word what became of a step that nothing proved."""
+    return {
+        "pending": _("pending"),
+        "active": _("active"),
+        "skipped": _("skipped"),
+        "failed": _("failed"),
+        "judged": _("judged"),
+        "claimed": _("claimed"),
+    }.get(state, state)
 
 
 def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) -> Text:

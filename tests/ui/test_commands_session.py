@@ -161,19 +161,21 @@ async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: Make
     flow = make_flow("replies: [{run: echo 1}, {run: echo 2}, {run: echo 3}, {text: Done.}]")
     repl = Commanded(flow.open())
     shown = await repl.type("/budget tokens off")
-    assert re.search(r"tokens +0 +none +0 +none\n", shown)
+    assert re.search(r"tokens +0 +no limit +0 +no limit\n", shown)
     for line in ("/budget output_bytes 50MB", "/budget seconds 15min", "/budget tokens 1.5k"):
         await repl.type(line)
     assert flow.session is not None
     limits = flow.session.budget.limits
     assert (limits.output_bytes, limits.seconds, limits.tokens) == (50_000_000, 900, 1500)
     await repl.type("/budget tokens off")
-    assert re.search(r"commands +0 +2 +0 +none\n", await repl.type("/budget commands 2"))
-    assert re.search(r"dollars .* none .* \$5.00\n", await repl.type("/budget session dollars 5"))
+    assert re.search(r"commands +0 +2 +0 +no limit\n", await repl.type("/budget commands 2"))
+    assert re.search(
+        r"dollars .* no limit .* \$5.00\n", await repl.type("/budget session dollars 5")
+    )
     assert flow.session.budget.session.dollars == 5
     answer = await flow.run()
     assert answer.stop == "budget"
-    assert re.search(r"commands +2 +2 +2 +none\n", await repl.type("/budget"))
+    assert re.search(r"commands +2 +2 +2 +no limit\n", await repl.type("/budget"))
     for line in ("/budget commands -1", "/budget commands nan", "/budget dollars inf",
                  "/budget seconds 3 weeks", "/budget steps 0.4"):  # fmt: skip
         with pytest.raises(UsageError, match="above 0"):

@@ -17,6 +17,7 @@ from kogniterm.runtime.plans import plan_from_text
 from kogniterm.types import Answer, Evidence, Plan, PlanReview, PlanStep
 from kogniterm.ui import plan_panel
 from kogniterm.ui.ask import LineAsker
+from kogniterm.ui.locale import use_language
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.theme import choose
@@ -261,6 +262,17 @@ async def test_lines_the_end_of_input_is_a_no_and_stop_stops() -> None:
 
 
 # --- the end of a turn -----------------------------------------------------------------------
+
+
+def test_what_became_of_a_step_that_nothing_proved_is_told_in_the_language_in_use() -> None:
+    lines = ("s1 a [active]", 's2 b [judged] ("x", 3-1)', "s3 c [failed]: no")
+    use_language("es")
+    shown = findings(Answer("", not_verified=lines), PLAIN)
+    use_language("en")
+    assert shown is not None
+    assert PLAIN.paint(shown, 60).split("\n")[1:4] == [
+        " ○ s1 a [en curso]", ' ○ s2 b [juzgado] ("x", 3-1)', " ○ s3 c [falló]: no",
+    ]  # fmt: skip
 
 
 def test_what_was_verified_stands_apart_from_what_was_not() -> None:

@@ -37,7 +37,7 @@ def test_everything_a_person_needs_is_there() -> None:
         "│ $ rm -r build",
         "Purpose    to see what happens",
         "Folder     /work/project",
-        "Effects    deletes build",
+        "Effects    Deletes build",
         "Why asked  rm deletes files; manual mode asks before every command",
     ]
 

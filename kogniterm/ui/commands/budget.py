@@ -67,7 +67,7 @@ def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
 
 def _limit(limits: Limits, name: str) -> str:
     limit = getattr(limits, name)
-    return amount(name, limit) if limit is not None else _("none")
+    return amount(name, limit) if limit is not None else _("no limit")
 
 
 def _session_spent(context: ReplContext) -> Mapping[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
@@ -67,11 +68,12 @@ def unified(difference: Difference) -> str:
 
 
 def _show(context: ReplContext, differences: Sequence[Difference]) -> None:
-    from kogniterm.ui.diffs import diff, relative
+    from kogniterm.ui.diffs import diff
 
+    folder = f"{context.session.folder.rstrip('/')}/"
     for difference in differences:
-        shown = relative(unified(difference), context.session.folder)
-        context.write(diff(shown, limit=SHOWN_LINES))
+        near = replace(difference, path=difference.path.removeprefix(folder))
+        context.write(diff(unified(near), limit=SHOWN_LINES))
 
 
 CHANGES = (
