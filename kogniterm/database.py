@@ -54,6 +54,10 @@ _DISK_FULL = "No space is left on the disk of {place}, or it is read-only; nothi
 _LOCKED_TEXT = "{place} is in use by another program for too long; close it or try again."
 _CORRUPT_TEXT = "{place} is damaged: {detail}"
 _FAILED = "{place} could not be read or written: {detail}"
+_NOT_YOURS = (
+    "{place} may not be read or written by you ({detail}); change its owner or permissions, or "
+    "choose another place."
+)
 _LOST_TEXT = (
     "{place} cannot be reached; check the address and that its server runs, then try again: "
     "{detail}"
@@ -87,7 +91,8 @@ def storage_errors(place: Path | str) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
         kind = StorageFullError if full else StorageError
-        template = _DISK_FULL if kind is StorageFullError else _FAILED
+        refused = isinstance(error, PermissionError)
+        template = _DISK_FULL if full else _NOT_YOURS if refused else _FAILED
         raise kind(template, place=str(error.filename or place), detail=why(error)) from error
     except _postgres_errors() as error:
         raise _from_postgres(error, place) from error
@@ -145,6 +150,9 @@ def open_sqlite(path: Path) -> sqlite3.Connection:
         _make_private(path)
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
+        if not os.access(path, os.R_OK, effective_ids=True):
+            # SQLite would only say that it cannot open the file.
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         connection = sqlite3.connect(
             path,
             timeout=BUSY_MILLISECONDS / 1000,

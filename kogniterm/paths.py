@@ -7,7 +7,8 @@ environment; `named` asks for the homes that a `~` stands for, `private_folder` 
 
 from __future__ import annotations
 
-import os.path
+import errno
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,10 +131,12 @@ def private_folder(folder: Path) -> None:
             raise
         private_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError:
+    except OSError as error:
         # It may be there already, which a read-only place tells in another way.
         if not folder.is_dir():
-            raise
+            if isinstance(error, FileExistsError):
+                error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+            raise error from None
 
 
 def _folder(kind: str, environ: Mapping[str, str]) -> Path:

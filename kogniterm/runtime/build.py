@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.runtime.keys import KEY_SETTINGS, URL_SETTINGS
-from kogniterm.runtime.person import person
+from kogniterm.runtime.person import borrowed_home, person
 from kogniterm.types import Text
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def open_session(
     options = model_options(settings, paths, Path(folder))
     open_model = OpenModels(partial(_open_model, options=options))
     store, notices = open_person_store(settings, paths)
+    borrowed = borrowed_home(environ.get("HOME", ""), paths.data)
+    notices += (borrowed,) if borrowed is not None else ()
     try:
         # A model that cannot be opened must not leave an empty session behind.
         name = settings.model or (None if session_id else _default_model(options))

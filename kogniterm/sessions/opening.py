@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from kogniterm.database import is_postgres, migrate, open_sqlite
+from kogniterm.database import is_postgres, migrate, open_sqlite, storage_errors
 from kogniterm.sessions.backend import Backend, SqliteBackend
 from kogniterm.sessions.faults import Fault, no_fault
 from kogniterm.sessions.in_use import FileInUse
@@ -50,9 +50,10 @@ def open_store(
 
 def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
     """Check the file, and recover it when it is damaged and nobody else has it open."""
-    if not path.exists():
-        return None
-    lock = FileInUse(path)
+    with storage_errors(path):
+        if not path.exists():
+            return None
+        lock = FileInUse(path)
     try:
         if not is_damaged(path, crashed=lock.left_by_a_crash()):
             return None

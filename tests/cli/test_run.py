@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from kogniterm.execution.processes import process_state
+from kogniterm.runtime.person import person
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
@@ -314,3 +317,36 @@ def test_under_umask_0_everything_is_the_persons_alone(shell: Shell) -> None:
     made = [shell.data, *shell.data.rglob("*")]
     assert len(made) > 5
     assert [path for path in made if path.lstat().st_mode & 0o077] == []
+
+
+def test_root_in_the_home_of_another_is_told(shell: Shell) -> None:
+    """As with `sudo -E`. Somebody who is not root can give their home to nobody."""
+    model = shell.script("replies: [Done.]")
+    own = {"KOGNITERM_DATA_DIR": "", "XDG_DATA_HOME": ""}
+    words = ("run", "hello", "--model", model)
+    if os.geteuid() == 0:
+        os.chown(shell.home, 12_345, -1)
+        result = shell.run(*words, environ=own)
+        assert "You are root in the home of 12345" in result.stderr
+        assert (result.stdout, result.returncode) == ("Done.\n", 0)
+        os.chown(shell.home, 0, -1)
+    assert "root" not in shell.run(*words, environ=own).stderr
+
+
+def test_an_account_without_a_name_is_known_by_its_number() -> None:
+    """As in a container that is run under any number; only root can be another account."""
+    if os.geteuid() != 0:
+        assert person() == pwd.getpwuid(os.getuid()).pw_name
+        return
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(54_321)
+            os.write(write, person().encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as said:
+        assert said.read() == "54321"
