@@ -131,7 +131,7 @@ class Repl(Desk):
             self.front.exit(error.exit_code)
         except Exception as error:
             log.exception("the session could not be opened")
-            self.say(_surprise(error), "error")
+            self.say(of_system(error) or BROKEN, "error")
             self.front.exit(EXIT_NOT_DONE)
 
     async def reopen(self, session_id: str | None) -> None:
@@ -320,7 +320,7 @@ class Repl(Desk):
             self.say(error.text, "error")
         except Exception as error:
             log.exception("a turn or a command failed")
-            self.say(_surprise(error), "error")
+            self.say(of_system(error) or BROKEN, "error")
 
     def _stop_command(self) -> None:
         if self._session is not None:
@@ -379,11 +379,6 @@ class Repl(Desk):
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """A callback failed: that is for the log; a traceback on the screen helps nobody."""
     log.error("%s", context.get("message"), exc_info=context.get("exception"))
-
-
-def _surprise(error: Exception) -> Text:
-    """What the person is told of an error that nobody answered for."""
-    return of_system(error) if isinstance(error, OSError) and error.strerror else BROKEN
 
 
 def _import_drawing() -> None:
