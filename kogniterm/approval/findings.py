@@ -8,6 +8,8 @@ from kogniterm.types import RISK_LABELS, Effect, EffectKind, RiskLabel, RiskRepo
 _RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
 _MAX_REASONS = 24
 _MAX_EFFECTS = 400
+UNREAD = ("…",)
+"""Stands among the programs for what could not be read."""
 
 
 class Findings:
@@ -42,11 +44,19 @@ class Findings:
         """Record an effect; the number kept is bounded."""
         if len(self._effects) < _MAX_EFFECTS:
             self._effects[Effect(kind, target, outside)] = None
+        else:
+            self.unread()
 
     def program(self, argv: tuple[str, ...]) -> None:
-        """Record a program that would run."""
+        """Record a program that would run; beyond their bound, that there are more."""
         if len(self._programs) < _MAX_EFFECTS:
             self._programs.append(argv)
+        elif self._programs[-1] != UNREAD:
+            self._programs.append(UNREAD)
+
+    def unread(self) -> None:
+        """Record that something runs which nobody judged: no rule or lease may cover it."""
+        self.program(UNREAD)
 
     def argvs(self) -> list[tuple[str, ...]]:
         """The programs found so far, in order."""

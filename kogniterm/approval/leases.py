@@ -15,7 +15,7 @@ from typing import Literal
 from kogniterm.approval.naming import names
 from kogniterm.approval.places import within
 from kogniterm.approval.risk import classify
-from kogniterm.approval.rules import quoted
+from kogniterm.approval.rules import called, quoted
 from kogniterm.types import Effect, EffectKind, RiskReport, Text
 
 LeaseKind = Literal["exact", "program", "effect"]
@@ -141,10 +141,13 @@ class Offer:
 
 
 def shape(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Program, verb (where programs have verbs) and options of a call, in order."""
+    """Program, verb (where programs have verbs) and options of a call, in order.
+
+    A file of the same name elsewhere is another program.
+    """
     if not argv:
         return ()
-    name = posixpath.basename(argv[0])
+    name = called(argv[0])
     words = [word for word in argv[1:] if not word.startswith("-")]
     verb = words[:1] if name in _VERBS else []
     return (name, *verb, *(word for word in argv[1:] if word.startswith("-")))
@@ -152,7 +155,7 @@ def shape(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 def leasable(argv: tuple[str, ...]) -> bool:
     """Whether a lease for the program itself may ever be offered: not for what runs anything."""
-    if not argv or "/" in argv[0] or posixpath.basename(argv[0]) in _NEVER:
+    if not argv or "/" in argv[0] or "…" in argv[0] or posixpath.basename(argv[0]) in _NEVER:
         return False
     return len(shape(argv)) > 1 if argv[0] in _VERBS else True
 

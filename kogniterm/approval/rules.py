@@ -24,7 +24,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, cast
 
+from kogniterm.approval.findings import UNREAD
+from kogniterm.approval.programs.git import from_verb
 from kogniterm.approval.risk import classify
+from kogniterm.approval.walk import SYSTEM_FOLDERS
 from kogniterm.errors import SettingsError
 from kogniterm.types import ApprovalMode, RiskReport, Text
 
@@ -32,6 +35,7 @@ Choice = Literal["allow", "ask", "deny"]
 _KEYS = {
     "decision", "tool", "program", "arguments", "path", "mode", "reason", "match", "not_match",
 }  # fmt: skip
+_CHANGING_EFFECTS = frozenset({"write", "overwrite", "delete"})
 _FILE_EFFECTS = frozenset({"read", "write", "overwrite", "delete", "secret"})
 
 
@@ -56,22 +60,38 @@ class Rule:
         if tool != self.tool or (self.mode is not None and mode != self.mode):
             return False
         every = self.decision == "allow"
+        if every and (UNREAD in report.programs or not self._covers_redirections(report)):
+            return False
         quantify: Callable[[list[bool]], bool] = (lambda t: all(t) and bool(t)) if every else any
         speaks = self.programs or self.arguments is not None
         if speaks and not quantify([self._covers(argv) for argv in report.programs]):
             return False
         if self.path is not None:
             files = [e.target for e in report.effects if e.kind in _FILE_EFFECTS]
-            if not quantify([fnmatch.fnmatchcase(name, self.path) for name in files]):
+            reaches = _is_below if every else _may_reach
+            if not quantify([reaches(name, self.path) for name in files]):
                 return False
         return True
+
+    def _covers_redirections(self, report: RiskReport) -> bool:
+        """Whether no file outside is changed but by a program's own arguments, or by its path."""
+        words = [word for argv in report.programs for word in argv[1:]]
+        return self.path is not None or all(
+            any(posixpath.basename(effect.target) in word for word in words)
+            for effect in report.effects
+            if effect.outside and effect.kind in _CHANGING_EFFECTS
+        )
 
     def _covers(self, argv: tuple[str, ...]) -> bool:
         if not argv:
             return False
-        if self.programs and posixpath.basename(argv[0]) not in self.programs:
+        every = self.decision == "allow"
+        name = called(argv[0]) if every else posixpath.basename(argv[0])
+        if self.programs and name not in self.programs:
             return False
-        return self.arguments is None or bool(self.arguments.fullmatch(" ".join(argv[1:])))
+        forms = [argv[1:]] if every else [argv[1:], from_verb(argv)]
+        pattern = self.arguments
+        return pattern is None or any(pattern.fullmatch(" ".join(form)) for form in forms)
 
     @property
     def text(self) -> Text:
@@ -87,6 +107,32 @@ class RuleSet:
 
     def __add__(self, other: RuleSet) -> RuleSet:
         return RuleSet(self.rules + other.rules)
+
+
+def called(program: str) -> str:
+    """The name `program` goes by: bare where it is the system's, a path for any other file.
+
+    Whoever allows a program by its name means the one on the PATH.
+    """
+    folder, _, base = program.rpartition("/")
+    return base if folder in SYSTEM_FOLDERS else program
+
+
+def _is_below(target: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(target, pattern)
+
+
+def _may_reach(target: str, pattern: str) -> bool:
+    """Whether `target`, which may hold wildcards or what is not known, could be such a file."""
+    if _is_below(target, pattern):
+        return True
+    if not re.search(r"[*?\[…]", target):
+        return False
+    parts, wanted = target.replace("…", "*").split("/"), pattern.split("/")
+    pairs = zip(parts, wanted, strict=False)
+    return len(parts) >= len(wanted) and all(
+        fnmatch.fnmatchcase(want, part) or fnmatch.fnmatchcase(part, want) for part, want in pairs
+    )
 
 
 def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet:
@@ -121,9 +167,9 @@ def _rule(text: str, origin: str, index: int, item: Mapping[str, Any]) -> Rule:
     for key in item:
         if key not in _KEYS:
             _fail(text, origin, index, key, Text("unknown key {key!r}", {"key": key}))
-    if item.get("decision") not in {"allow", "ask", "deny"}:
+    if item.get("decision") not in ("allow", "ask", "deny"):
         _fail(text, origin, index, "decision", Text("decision must be allow, ask or deny"))
-    if item.get("mode") not in {None, "manual", "auto"}:
+    if item.get("mode") not in (None, "manual", "auto"):
         _fail(text, origin, index, "mode", Text("mode must be manual or auto"))
     programs = _strings(text, origin, index, item, "program")
     for key in ("tool", "arguments", "path", "reason"):

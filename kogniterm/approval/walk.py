@@ -55,7 +55,7 @@ MAX_COMMANDS = 200
 
 MAX_SHELL_DEPTH = 6
 
-_SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
+SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
 
 # Version managers stand in front of these, and may fetch what a project file asks for.
 _MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
@@ -87,6 +87,7 @@ class Walk:
 
     def _give_up(self, template: str, **values: object) -> None:
         self.gave_up = True
+        self._findings.unread()
         self._findings.ask(template, **values)
 
     def node(self, node: Node, scope: Scope, *, piped: bool = False) -> None:
@@ -296,6 +297,7 @@ class Walk:
             for word in assignment.values[:1]:
                 assigns(call, variable, expand_single(word, scope))
             self._findings.ask("It runs a program with the variable {name} changed.", name=variable)
+            self._findings.program((f"{variable}=…",))
 
     def _redirects(self, redirects: tuple[Redirect, ...], scope: Scope, name: str) -> str | None:
         """Judge redirections; returns what a heredoc or here-string gives, if it is known."""
@@ -371,7 +373,7 @@ class Walk:
         name = program.value
         if "/" in name:
             folder, _, base = posixpath.normpath(name).rpartition("/")
-            if folder not in _SYSTEM_FOLDERS:
+            if folder not in SYSTEM_FOLDERS:
                 findings.effect("execute", name)
                 findings.ask("It runs the file {path}.", path=name)
                 if findings.has("network"):

@@ -101,8 +101,41 @@ def test_rules_deny_before_ask_before_allow() -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "./npm test", "/tmp/npm test", "PATH=. npm test", "export PATH=.; npm test",
+        "env PATH=. npm test", "npm test > ~/.notes", "npm test > ../x", "npm test ${x@P}",
+        "npm test; " * 200 + "./x", "npm() { ./x; }; npm test", "npm test | sh", "sudo npm test",
+    ],
+)  # fmt: skip
+def test_an_allowed_program_is_no_other_and_nothing_more(command: str) -> None:
+    rules = load_rules('[[rule]]\ndecision = "allow"\nprogram = "npm"\n', origin="u")
+    assert _kind("/usr/bin/npm test > log 2>&1", MANUAL, rules) == "allow"
+    assert _kind(command, MANUAL, rules) != "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push", "git -C sub push origin", "git -c a.b=c push", "sudo git --no-pager push",
+        "g=push; git $g", 'git p""ush', "env git push", "/bin/git push", "echo push | xargs git",
+        "cat secret/x", "cat ./secret//x", "cd secret; cat x", "cat s*/x", "cat */x", "cat $d/x",
+    ],
+)  # fmt: skip
+def test_a_denial_is_not_walked_round(command: str) -> None:
+    rules = load_rules(
+        '[[rule]]\ndecision = "deny"\nprogram = "git"\narguments = "push.*"\n'
+        '[[rule]]\ndecision = "deny"\npath = "secret/*"\n',
+        origin="u",
+    )
+    assert _kind("git log --grep push; cat *.txt; ls .", BOXED, rules) == "allow"
+    assert _kind(command, BOXED, rules) == "deny"
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("[[rule]]\ndecision = ['allow']\nprogram = 'x'", "line 2: decision must be"),
         ("[[rule]]\ndecision = 'allow'\nprogramm = 'x'", "line 3: unknown key 'programm'"),
         ("rules = 1", "unknown key 'rules'"), ("[[rule]]\ndecision = 'yes'\nprogram='x'", "line 2"),
         ("[[rule", "not valid TOML"), ("[[rule]]\ndecision='deny'", "needs a program"),
@@ -134,6 +167,10 @@ def test_leases_cover_what_was_granted_and_say_why_not() -> None:
         ("npx_tool --fast b && rm x", "effect: deleting files"),
         ("npx_tool --fast b; ./y", "also runs"),
         ("npx_tool --fast b > ../o", "effect: overwriting files"),
+        ("./npx_tool --fast b", "also runs ./npx_tool"),
+        ("/tmp/npx_tool --fast b", "also runs /tmp/npx_tool"),
+        ("PATH=. npx_tool --fast b", "only known when it runs"),
+        ("npx_tool --fast ${x@P}", "only known when it runs"),
         ("rm -rf /", "dangerous"),
     ):
         found = explain([lease], classify(command, cwd=WORKSPACE), folder=WORKSPACE, now=0)

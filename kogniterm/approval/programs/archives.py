@@ -196,7 +196,8 @@ def compress(call: Call, rules: Rules) -> None:
     options = Rules(
         "",
         options={
-            **dict.fromkeys(("S", "suffix", "T", "M", "B", "threads", "memory"), "value"),
+            **dict.fromkeys(("S", "suffix"), "value"),
+            **dict.fromkeys(("T", "M") if call.name in {"xz", "unxz"} else (), "value"),
             **dict.fromkeys(("o", "output-dir-flat", "output-dir-mirror", "trace"), "write"),
             **dict.fromkeys(("D", "patch-from", "files", "files0", "filelist"), "read"),
         },

@@ -27,6 +27,7 @@ def sets(call: Call, name: str) -> None:
         call.danger("It tampers with the shell's history ({name}).", name=name)
     elif steers(name):
         call.ask("It sets {name}, which changes what programs do.", name=name)
+        call.findings.program((f"{name}=…",))
 
 
 _HOLDS_COMMAND = re.compile(

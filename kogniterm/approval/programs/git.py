@@ -98,6 +98,17 @@ _HARMLESS_GLOBAL = names(
 )
 
 
+_GLOBAL_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+
+
+def from_verb(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments of a git call from its verb on, without the options of git itself."""
+    rest = list(argv[1:])
+    while argv[0].rpartition("/")[2] == "git" and rest and rest[0].startswith("-"):
+        del rest[: 2 if rest[0] in _GLOBAL_VALUED else 1]
+    return tuple(rest)
+
+
 def git(call: Call, rules: Rules) -> None:
     """git: global options, then the verb."""
     args = list(call.args)

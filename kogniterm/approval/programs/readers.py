@@ -66,7 +66,7 @@ rg: pattern; value A B C E M T d g j m r t after-context before-context context 
     iglob max-count max-columns max-depth replace sort sortr threads type type-not color colors
     engine max-filesize type-add; pattern e regexp; read f file ignore-file; run pre hostname-bin;
     ask z search-zip; recursive hidden uu uuu no-ignore
-ag ack: pattern; value A B C G m ignore ignore-dir depth type; run pager; ask z search-zip
+ag ack: pattern; value A B G m ignore ignore-dir depth type; run pager; ask z search-zip
 zcat gzcat bzcat xzcat lzcat zstdcat lz4cat lzmacat: read
 zdiff zcmp bzdiff xzdiff: read
 diff: read; value U C W L I x S F unified context width label ignore-matching-lines exclude
@@ -119,7 +119,8 @@ ffprobe: media; ask= f; value v loglevel show_entries print_format of select_str
     hide_banner show_format show_streams show_chapters show_packets show_frames show_data
     count_frames count_packets pretty unit sexagesimal prefix byte_binary_prefix version formats
     codecs; ask *
-pdfinfo pdffonts zipinfo: read; value f l of show_entries print_format select_streams
+pdfinfo pdffonts: read; value f l
+zipinfo: read
 diffstat: read; value p n D w f N; write o e
 lsdiff: read; value p n D w
 csvclean: write

@@ -117,6 +117,7 @@ def _environment(call: Call, name: str, value: str) -> None:
         call.ask(
             "It runs a program with the variable {name} changed.", name=name.replace(HOLE, "…")
         )
+        call.findings.program((f"{name}=…".replace(HOLE, "…"),))
 
 
 def shows_environment(call: Call) -> None:
