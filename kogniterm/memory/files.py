@@ -6,6 +6,7 @@ loses it, no offset into it moves, and no old bytes stay behind in blocks that n
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import re
@@ -46,7 +47,7 @@ def _overwrite(file: Path, pattern: re.Pattern[bytes]) -> bool:
     with database.storage_errors(file):
         if file.stat().st_size == 0:
             return False
-        with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as content:
+        with file.open("r+b") as opened, _mapped(opened.fileno()) as content:
             spans = [found.span() for found in pattern.finditer(content)]
             for start, end in spans:
                 content[start:end] = blank(content[start:end])
@@ -54,6 +55,18 @@ def _overwrite(file: Path, pattern: re.Pattern[bytes]) -> bool:
                 content.flush()
                 os.fsync(opened.fileno())
             return bool(spans)
+
+
+@contextlib.contextmanager
+def _mapped(descriptor: int) -> Iterator[mmap.mmap]:
+    """The file's bytes. A search that is interrupted still holds them: then they are closed with
+    it, and the interrupt goes on instead of an error about that."""
+    content = mmap.mmap(descriptor, 0)
+    try:
+        yield content
+    finally:
+        with contextlib.suppress(BufferError):
+            content.close()
 
 
 def blank(forgotten: bytes) -> bytes:

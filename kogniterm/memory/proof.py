@@ -52,10 +52,16 @@ def term_pattern(terms: Sequence[str]) -> re.Pattern[bytes] | None:
 
     As UTF-8 with any white space between the words, and as UTF-16 of either byte order.
     """
-    written = dict.fromkeys(one for term in terms for one in spellings(term) if _SPACE.sub("", one))
+    # The case of ASCII letters does not matter: a way for each would only be searched again.
+    written = {
+        one.encode().lower(): one
+        for term in terms
+        for one in spellings(term)
+        if _SPACE.sub("", one)
+    }
     if not written:
         return None
-    longest_first = sorted(written, key=len, reverse=True)
+    longest_first = sorted(written.values(), key=len, reverse=True)
     ways = [_with_gaps(one) for one in longest_first]
     for order in ("utf-16-le", "utf-16-be"):
         ways += [re.escape(one.encode(order)) for one in longest_first]
