@@ -23,6 +23,7 @@ from kogniterm.settings.schema import (
     names_of,
     system_names_of,
 )
+from tests.support.ordinary import ordinary
 
 KEY = "sk-super-secret-value-0123456789"
 
@@ -420,3 +421,12 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(home: Home) -> None:
     (home.folder / "taken").write_text("a file in the way")
     with pytest.raises(StorageError, match=r"cannot be written: "):
         save_setting(home.folder / "taken" / "config.toml", "theme", "light")
+
+
+def test_a_folder_of_settings_that_may_not_be_entered_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config").chmod(0o000)
+    environ = {"HOME": str(tmp_path), "KOGNITERM_CONFIG_DIR": str(tmp_path / "config")}
+    with ordinary(), pytest.raises(SettingsError, match=r"config/.* cannot be read: permission"):
+        settings.load({}, environ=environ)
+    (tmp_path / "config").chmod(0o700)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from kogniterm.cli.options import settings_of
+from kogniterm.cli.options import here, settings_of
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, SettingsError, why
 from kogniterm.ui.locale import _, translate
 
@@ -126,7 +126,7 @@ def _model(settings: Settings, paths: Paths) -> Iterator[Finding]:
     from kogniterm.runtime.build import model_options
 
     try:
-        name = settings.model or default_name(model_options(settings, paths, Path.cwd()))
+        name = settings.model or default_name(model_options(settings, paths, here()))
     except KognitermError as error:
         yield Finding("bad", _("no model"), translate(error.text))
         return

@@ -108,9 +108,10 @@ def _open(
 
 
 def _project(args: argparse.Namespace) -> str:
+    from kogniterm.cli.options import here
     from kogniterm.memory.project import project_root
 
-    return str(project_root(named("", args.project) if args.project else Path.cwd()))
+    return str(project_root(named("", args.project) if args.project else here()))
 
 
 @contextmanager

@@ -211,17 +211,24 @@ def session_wanted(args: argparse.Namespace) -> str | None:
     return getattr(args, "resume", None)
 
 
+def here() -> Path:
+    """The folder we are in. Raises `UsageError` when somebody removed it."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            "The working folder no longer exists; go to another, or give one with --cwd."
+        ) from error
+
+
 def folder_of(args: argparse.Namespace) -> str:
     """The folder to work in, absolute. Raises `UsageError` when it cannot be used."""
     import os
 
     given: str | None = getattr(args, "cwd", None)
-    try:
-        folder = named("", given).absolute() if given else Path.cwd()
-    except OSError as error:
-        raise UsageError(
-            "The working folder no longer exists; go to another, or give one with --cwd."
-        ) from error
+    folder = named("", given) if given else here()
+    if not folder.is_absolute():
+        folder = here() / folder
     if not folder.exists():
         raise UsageError("The folder {folder} does not exist.", folder=folder)
     if not folder.is_dir():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.cli import stores
+from kogniterm.cli.options import here
 from kogniterm.errors import UsageError, why
 from kogniterm.ui.locale import _, plural, translate
 
@@ -110,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(store: SessionStore, args: argparse.Namespace) -> None:
-    folder = str(Path.cwd()) if args.here else None
+    folder = str(here()) if args.here else None
     infos = store.sessions(folder=folder, limit=args.limit)
     if args.json:
         stores.write_json([stores.as_json(info) for info in infos])

@@ -62,6 +62,14 @@ def read_text(path: Path) -> str:
         ) from error
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is such a file. Raises `SettingsError` where that may not be known."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise SettingsError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
+
+
 def read_toml(path: Path) -> dict[str, Value]:
     """Keys of a TOML file with their lines. Raises `SettingsError` for bad syntax."""
     text = read_text(path)

@@ -16,6 +16,7 @@ from kogniterm.settings.layers import (
     Origin,
     Value,
     by_field,
+    is_there,
     read_env_file,
     read_toml,
     read_variables,
@@ -81,7 +82,7 @@ def _from_env_file(
     if given is not None:
         values = read_env_file(given)
         _check_prefixed(values, names)
-    elif usual.exists():
+    elif is_there(usual):
         values = read_env_file(usual)
         known = {name for every in names.values() for name in every}
         reject_unknown(values, known.__contains__, tuple(known))
@@ -91,7 +92,7 @@ def _from_env_file(
 
 
 def _from_toml(path: Path, fields: Sequence[str]) -> dict[str, Value]:
-    if not path.exists():
+    if not is_there(path):
         return {}
     values = read_toml(path)
     reject_unknown(values, fields.__contains__, tuple(fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ import pytest
 from kogniterm import __version__
 from kogniterm.cli import verbs
 from kogniterm.cli.main import build_parser
+from kogniterm.cli.options import folder_of
+from kogniterm.errors import UsageError
 from tests.cli.conftest import KOGNITERM, Shell
 
 LOADED = (
@@ -229,3 +232,17 @@ def test_an_interrupt_while_modules_are_read_ends_it_without_a_word() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert (result.returncode, result.stdout, result.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_folder_that_was_removed_under_us_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for given in (None, "inner"):
+        with pytest.raises(UsageError, match="working folder no longer exists"):
+            folder_of(argparse.Namespace(cwd=given))
+    assert folder_of(argparse.Namespace(cwd=str(tmp_path))) == str(tmp_path)
+    with pytest.raises(UsageError, match="/~nobody-of-this-name does not exist"):
+        folder_of(argparse.Namespace(cwd=f"{tmp_path}/~nobody-of-this-name"))
