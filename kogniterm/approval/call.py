@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kogniterm.approval.findings import Findings
@@ -22,6 +22,7 @@ from kogniterm.approval.places import (
     is_system,
     is_temporary,
 )
+from kogniterm.approval.prints import spoken_of
 from kogniterm.approval.scope import Argument, Scope
 from kogniterm.types import EffectKind
 
@@ -107,6 +108,11 @@ class Call:
             return
         if content and is_device(place.path):
             self.ask("It reads the device {path}.", path=self.shown(place))
+        if content and HOLE in value:
+            for word in (word for one in argument.inner for word in spoken_of(one.node)):
+                if is_secret(self.scope.place(word).path):
+                    self.secret(self.scope.place(word))
+                    return
         folder, _, name = place.path.rpartition("/")
         if content and name == HOLE and argument.tainted and self.scope.keeps_secrets(folder):
             self.secret(place)
@@ -117,11 +123,11 @@ class Call:
         else:
             self._effect("read", place)
 
-    def reads_later(self, argument: Argument) -> None:
-        """A path is kept in a variable: a secret one is asked about already."""
-        place = self.place(argument)
-        if is_secret(place.path, glob=place.glob):
-            self.secret(place)
+    def read_later(self, arguments: Iterable[Argument]) -> None:
+        """Paths are kept, in a variable or so: a secret one is asked about already."""
+        for place in map(self.place, arguments):
+            if is_secret(place.path, glob=place.glob):
+                self.secret(place)
 
     def secret(self, place: Place) -> None:
         """It reads something secret."""

@@ -11,8 +11,9 @@ from kogniterm.approval.places import (
     is_harmless_device,
     secret_sought,
 )
-from kogniterm.approval.scope import Argument, Scope, expand, expand_single
+from kogniterm.approval.scope import Argument, Scope, expand, expand_single, variable
 from kogniterm.approval.shelltree import (
+    Assignment,
     Branch,
     Group,
     Loop,
@@ -39,6 +40,15 @@ def goes_to_device(redirect: Redirect, scope: Scope) -> bool:
     if redirect.target is None:
         return True
     return is_harmless_device(expand_single(redirect.target, scope).value)
+
+
+# Version managers stand in front of these, and may fetch what a project file asks for.
+_MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
+
+
+def tells_version(words: list[str]) -> bool:
+    """Whether a command of these words only tells its version or how it is used."""
+    return words[1:] in (["--version"], ["--help"]) and words[0] not in _MANAGED
 
 
 def prints_nothing(words: list[str]) -> bool:
@@ -76,6 +86,17 @@ def any_of(values: list[Argument]) -> Argument:
     return Argument(
         prefix + HOLE, split=any(v.split for v in values), tainted=tainted, names=names, inner=inner
     )
+
+
+def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
+    """What a variable holds after `name=value`, `name+=value` or `name=(…)`."""
+    if not values and not assignment.array:
+        return Argument("")
+    value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
+    if not assignment.appends:
+        return value
+    before = variable(assignment.name, scope)
+    return replace(value, value=before.value + value.value, tainted=True)
 
 
 def element(value: Argument) -> Argument:

@@ -17,6 +17,8 @@ from kogniterm.approval.naming import names
 HOLE = "\0"
 """Stands in an argument's value for text that is only known when the command runs."""
 
+SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
+
 UNKNOWN_WORKSPACE = "/\x01workspace"
 HOME = "/\x01home"
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, cast
 
 from kogniterm.approval.findings import UNREAD
+from kogniterm.approval.places import SYSTEM_FOLDERS
 from kogniterm.approval.programs.git import from_verb
 from kogniterm.approval.risk import classify
-from kogniterm.approval.walk import SYSTEM_FOLDERS
 from kogniterm.errors import SettingsError
 from kogniterm.types import ApprovalMode, RiskReport, Text
 

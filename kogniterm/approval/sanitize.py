@@ -40,7 +40,7 @@ _UNSAFE = re.compile(
 _STRING_BEGINS = re.compile(rf"\x1b[\]PX^_]|[{_STRINGS}]")
 _UNFINISHED = re.compile(rf"\x1b(?:\[{_CSI}|[ -/]{{1,16}})?\Z|\x9b{_CSI}\Z")
 _BREAK = re.compile(f"[{_BREAKS}]")
-_CONCEAL = re.compile(r"\x1b\[(?:[0-9;:]*;)?0*8(?:;[0-9;:]*)?m")
+_CONCEAL = re.compile(r"\x1b\[(?:[0-9;:]*;)?0*8(?:[;:][0-9;:]*)?m")
 
 
 def _without_conceal(match: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ def _revealed(sequence: str) -> str:
         if parts[index] in {"38", "48", "58"} and index + 1 < len(parts):
             length = {"5": 3, "2": 5}.get(parts[index + 1], 1)
         group = parts[index : index + length]
-        if length > 1 or group[0].lstrip("0") != "8":
+        if length > 1 or group[0].partition(":")[0].lstrip("0") != "8":
             kept.extend(group)
         index += length
     return f"\x1b[{';'.join(kept)}m" if kept else ""

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kogniterm.approval.places import HOLE, Ground, Place, holds_secret_folder, within
-from kogniterm.approval.shelltree import Function, Node, Pipeline, Simple
+from kogniterm.approval.prints import prints_plainly
+from kogniterm.approval.shelltree import Function, Node, Simple
 from kogniterm.approval.wordparts import Literal, Part, Substitution, Unknown, Variable, Word
 from kogniterm.approval.words import PLAIN, decode_ansi
 
@@ -83,6 +84,11 @@ class Scope:
         inner = self.branch()
         inner.variables.update(dict.fromkeys([*"@*", *(str(n) for n in range(1, 10))], value))
         return inner
+
+    def forget_arguments(self) -> None:
+        """Take no positional parameter for known any more."""
+        for name in ("@", "*", *(str(number) for number in range(1, 10))):
+            self.variables.pop(name, None)
 
     def set_arguments(self, values: Sequence[Argument]) -> None:
         """Make `values` the positional parameters."""
@@ -232,53 +238,14 @@ def said(part: Node, scope: Scope) -> str | None:
     return decode_ansi(spoken).replace("%s", " ").replace("%b", " ")
 
 
-_COUNTERS = frozenset({"date", "wc", "nproc"})
-_NAMERS = frozenset({"pwd", "whoami", "hostname", "id", "uname"})
-_PROGRAM_COUNTS = re.compile(
-    r"awk '\s*END\s*\{\s*print NR;?\s*\}'|sed -n '?\$='?|git rev-list (?:-\S+ )*--count "
-)
-_GREP_COUNTS = re.compile(r"grep (?:-[a-zA-Z]* )*-(?:-count|[a-zA-Z]*c[a-zA-Z]*)(?: \S+){1,2}\Z")
-_STAT_NUMBER = re.compile(r"(?:-L )?(?:-c ?|--format=)['\"]?%[sbhiugaXYZW]['\"]? ")
-_PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
-
-
-def prints_number(node: Node) -> bool:
-    """Whether what a substitution prints is a number or date the machine itself chose."""
-    if isinstance(node, Pipeline):
-        node = node.parts[-1]
-    if not isinstance(node, Simple) or not node.words:
-        return False
-    first, *rest = node.words
-    text = " ".join(word.raw for word in node.words)
-    if first.raw == "stat":
-        return bool(_STAT_NUMBER.match(text.removeprefix("stat ")))
-    if _PROGRAM_COUNTS.match(text):
-        return True
-    if _GREP_COUNTS.match(text):
-        return not any(part for word in rest for part in word.parts if _several(part))
-    return first.raw in _COUNTERS and all(_PLAIN_ARGUMENT.match(w.raw) for w in rest)
-
-
-def _several(part: Part) -> bool:
-    """Whether `part` of a word could make several words of it."""
-    if isinstance(part, Literal):
-        return not part.quoted and bool(_GLOB.search(part.text) or "{" in part.text)
-    return not part.quoted
-
-
-def _prints_plainly(node: Node) -> bool:
-    """Whether it prints a number, a date, or a name the machine itself chose."""
-    if isinstance(node, Simple) and node.words and node.words[0].raw in _NAMERS:
-        return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
-    return prints_number(node)
-
-
 def _printed(node: Node, scope: Scope) -> str | None:
     """What a substitution puts in its place, where that is plain to see."""
     if not isinstance(node, Simple) or node.assignments or not node.words:
         return None
     if node.words[0].raw == "pwd" and len(node.words) == 1 and not node.redirects:
         return scope.cwd
+    if node.redirects and node.words[0].raw != "cat":
+        return None
     spoken = said(node, scope)
     # A format may put its arguments anywhere, and some characters would split or match.
     formats = re.findall("%.", " ".join(word.raw for word in node.words))
@@ -295,7 +262,7 @@ def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argume
         plainly = _printed(part.node, scope)
         if plainly is not None:
             return Argument(plainly, split=True, inner=(part,))
-        tainted = not _prints_plainly(part.node)
+        tainted = not prints_plainly(part.node)
         return Argument(HOLE, split=True, tainted=tainted, inner=(part,))
     if isinstance(part, Unknown):
         if part.digits:

@@ -22,6 +22,7 @@ class Assignment:
     values: tuple[Word, ...]
     array: bool = False
     computes: tuple[str, ...] = ()
+    appends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

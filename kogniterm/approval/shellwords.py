@@ -109,7 +109,8 @@ class WordReader:
                 computes += _subscript_names(self.slice(child))
             words = tuple(self.word(child, depth) for child in inner)
             return Assignment(label, words, array=True, computes=computes)
-        return Assignment(label, (self.word(value, depth),), computes=computes)
+        appends = any(child.type == "+=" for child in rest)
+        return Assignment(label, (self.word(value, depth),), computes=computes, appends=appends)
 
     def redirect(
         self,

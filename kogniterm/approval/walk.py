@@ -13,15 +13,17 @@ from kogniterm.approval.call import Call
 from kogniterm.approval.findings import Findings
 from kogniterm.approval.flow import (
     any_of,
+    assigned,
     assigned_names,
     element,
     goes_to_device,
     matched,
     piped_items,
     prints_nothing,
+    tells_version,
     too_long,
 )
-from kogniterm.approval.places import HOLE, is_harmless_device, is_network_device
+from kogniterm.approval.places import HOLE, SYSTEM_FOLDERS, is_harmless_device, is_network_device
 from kogniterm.approval.programs.builtins import (
     assigns,
     calculates,
@@ -55,11 +57,6 @@ MAX_COMMANDS = 200
 
 MAX_SHELL_DEPTH = 6
 
-SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
-
-# Version managers stand in front of these, and may fetch what a project file asks for.
-_MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
-_VERSION_WORDS = frozenset({"--version", "--help"})
 # Names the shell itself, or what drives it, may call.
 _KEPT_NAMES = ("_", "command_not_found")
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -100,7 +97,9 @@ class Walk:
         elif isinstance(node, Pipeline):
             self._pipeline(node, scope)
         elif isinstance(node, Group):
-            self._redirects(node.redirects, scope, "")
+            fed = self._redirects(node.redirects, scope, "")
+            if fed is not None:
+                self._call("read", (), scope).read_later([Argument(fed.strip())])
             self.node(node.body, scope.branch() if node.subshell else scope, piped=piped)
         elif isinstance(node, Branch):
             self._branch(node, scope, piped=piped)
@@ -168,8 +167,7 @@ class Walk:
         if node.variable is not None:
             call = self._call("loop", (), inner)
             sets(call, node.variable)
-            for value in values:
-                call.reads_later(value)
+            call.read_later(values)
             same = matched(values[0]) if len(values) == 1 else any_of(values)
             inner.variables[node.variable] = same
         if node.head is not None:
@@ -239,6 +237,9 @@ class Walk:
                 for nested in part.inner:
                     self.node(nested.node, scope.branch())
                 self._subscripts(part.computes, scope)
+                if part.given:
+                    call = self._call("expansion", (), scope)
+                    call.read_later([Argument(scope.ground.tilde(part.given))])
                 self._arithmetic_names(Word("", (part,)), scope)
                 if part.assigns and not part.digits:
                     sets(self._call("expansion", (), scope), part.assigns)
@@ -280,9 +281,7 @@ class Walk:
             for word in assignment.values:
                 self._inside(word, scope)
                 values.append(element(expand_single(word, scope)))
-            value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
-            if not values and not assignment.array:
-                value = Argument("")
+            value = assigned(assignment, values, scope)
             assigns(call, assignment.name, value)
 
     def _prefixes(self, node: Simple, scope: Scope, name: str) -> None:
@@ -381,7 +380,10 @@ class Walk:
                 return
             name = base
         if name in scope.functions and "/" not in program.value:
-            self._call_function(scope.functions[name], scope.with_arguments(any_of(list(args[1:]))))
+            inside = scope.branch()
+            inside.set_arguments(args[1:])
+            self._call(name, (), scope).read_later(args[1:])
+            self._call_function(scope.functions[name], inside)
             return
         rules = table().get(name)
         if rules is None:
@@ -390,7 +392,7 @@ class Walk:
             if name.startswith("mkfs"):
                 findings.danger("{program} destroys what is on a disk.", program=name)
             return
-        if len(args) == 2 and args[1].value in _VERSION_WORDS and name not in _MANAGED:
+        if tells_version([name, *(arg.value for arg in args[1:])]):
             return
         call = Call(name, args[1:], scope, findings, self._inner, self.text, piped, stdin)
         shows_arguments(call, rules)

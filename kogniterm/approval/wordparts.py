@@ -40,7 +40,8 @@ class Unknown:
     """An expansion whose value is not worked out; `opaque` says what could not be read at all.
 
     `digits` is true for arithmetic and lengths, `names` are the variables it looks at,
-    `targets` those that arithmetic only gives a value, `computes` those whose value is a subscript.
+    `targets` those that arithmetic only gives a value, `computes` those whose value is a subscript,
+    `given` is the text it may put in the value's place.
     """
 
     quoted: bool
@@ -51,6 +52,7 @@ class Unknown:
     assigns: str | None = None
     targets: tuple[str, ...] = ()
     computes: tuple[str, ...] = ()
+    given: str = ""
 
 
 Part = Literal | Variable | Substitution | Unknown

@@ -270,5 +270,6 @@ class WordLexer:
                 names=names,
                 assigns=match["name"] if rest.lstrip(":").startswith("=") else None,
                 computes=tuple(filter(None, (match["key"], match["braced"]))),
+                given=rest.lstrip(":-=+").strip("'\"") if rest.lstrip(":")[:1] in "-=+" else "",
             )
         )

@@ -32,6 +32,7 @@ _TABLE = [
     (b"a\xc2\x90q\xc2\x9cb", b"ab"),
     (b"a\xc2\x85b", b"ab"), (b"a\x9b6nb", b"a\xef\xbf\xbd6nb"),
     (b"\x1b[8mhidden\x1b[0m", b"hidden\x1b[0m"),
+    (b"\x1b[8:1mx\x1b[1;08:2mx", b"x\x1b[1mx"),
     (b"\x1b[1;8;31mx", b"\x1b[1;31mx"), (b"\x1b[38;5;8mx", b"\x1b[38;5;8mx"),
     (b"a\x1b]0;no end\nnext line", b"a\nnext line"), (b"\x1b]0;x\x1b[31mred", b"\x1b[31mred"),
     ("a\u202eb\u2066c\u200bd\u200ee\U000e0041f".encode(), b"abcdef"),

@@ -12,9 +12,10 @@ from kogniterm.approval.call import Call
 from kogniterm.approval.naming import names
 from kogniterm.approval.options import Rules
 from kogniterm.approval.places import HOLE, is_secret_variable
+from kogniterm.approval.prints import prints_number
 from kogniterm.approval.programs.plain import set_by_data
 from kogniterm.approval.programs.wrappers import shows_environment
-from kogniterm.approval.scope import Argument, Scope, prints_number, variable
+from kogniterm.approval.scope import Argument, Scope, variable
 from kogniterm.approval.variables import hides_tracks, injects, steers
 from kogniterm.approval.wordparts import Substitution
 
@@ -54,7 +55,7 @@ def assigns(call: Call, name: str, value: Argument) -> None:
     if not value.glob:
         for piece in value.value.split():
             if "/" in piece or piece.startswith("."):
-                call.reads_later(replace(value, value=piece))
+                call.read_later([replace(value, value=piece)])
     call.scope.variables[name] = value
 
 
@@ -92,7 +93,7 @@ def read_variable(call: Call, rules: Rules) -> None:
         elif not word.value.startswith("-"):
             set_by_data(call, word.value)
             if call.stdin is not None:
-                call.reads_later(Argument(call.stdin.strip()))
+                call.read_later([Argument(call.stdin.strip())])
     call.scope.variables["REPLY"] = Argument(HOLE, split=True, tainted=True)
     del rules
 
@@ -157,11 +158,20 @@ def set_(call: Call, rules: Rules) -> None:
     named = [after.value for word, after in pairwise(call.args) if word.value in {"-o", "+o"}]
     if not _SAFE_SET.issuperset(named):
         call.ask("{program} changes how the shell reads commands.")
-    if "--" in words:
-        call.scope.set_arguments(call.args[words.index("--") + 1 :])
-    elif words and words[0][:1] not in {"-", "+"}:
-        call.scope.set_arguments(call.args)
+    rest = list(call.args)
+    while rest and re.fullmatch(r"[-+][A-Za-z]+", rest[0].value):
+        del rest[: 2 if rest[0].value.endswith("o") else 1]
+    if rest:
+        given = rest[1:] if rest[0].value in {"-", "--"} else rest
+        call.scope.set_arguments(given)
+        call.read_later(given)
     del rules
+
+
+def shift(call: Call, rules: Rules) -> None:
+    """shift: which argument has which number is no longer known."""
+    call.scope.forget_arguments()
+    del call, rules
 
 
 def unset(call: Call, rules: Rules) -> None:
@@ -266,6 +276,6 @@ def ulimit(call: Call, rules: Rules) -> None:
 
 HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
     "declare": declare, "readvar": read_variable, "cd": cd, "shopt": shopt, "set": set_,
-    "unset": unset, "let": let, "history": history, "alias": alias, "printenv": printenv,
-    "ulimit": ulimit,
+    "unset": unset, "shift": shift, "let": let, "history": history, "alias": alias,
+    "printenv": printenv, "ulimit": ulimit,
 }  # fmt: skip

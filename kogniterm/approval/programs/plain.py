@@ -251,6 +251,7 @@ def echo(call: Call, rules: Rules) -> None:
     if call.name == "printf" and call.args and call.args[0].value.startswith("-v"):
         target = call.args[1].value if len(call.args) > 1 else call.args[0].value[2:]
         set_by_data(call, target)
+        call.read_later(call.args[1:])
     for arg in call.args:
         shows_variables(call, arg)
         if arg.glob or ("/" in arg.value and HOLE not in arg.value and " " not in arg.value):

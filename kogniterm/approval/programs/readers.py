@@ -181,7 +181,8 @@ unset: unset
 export declare typeset local readonly: declare
 let: let
 wait: text; ask p
-break continue return exit shift: text
+break continue return exit: text
+shift: shift
 exec: exec
 man info: man
 tldr: network

@@ -93,6 +93,7 @@ def shell(call: Call, rules: Rules) -> None:
                 call.danger("Its code {what}.", what=what)
         inner = call.scope.branch()
         inner.set_arguments(args[2:])
+        call.read_later(args[1:])
         inner.variables["0"] = args[1] if args[1:] else Argument(call.name)
         judge_text(call.with_scope(inner), args[0])
         return
