@@ -44,12 +44,15 @@ if [[ -n $! ]]; then
     if [[ ! -d /proc/$! ]]; then \builtin break; fi; \builtin read -t 0.002 __kt_r <>NEVER
   done
 fi
-if [[ -n $! && ! -d /proc/$! ]]; then \builtin wait "$!"; \builtin printf %s $?; fi
+if [[ -n $! && ! -d /proc/$! ]]; then \builtin wait "$!"; \builtin printf %s $?; __kt_n=; fi
 \builtin printf '\0'
 \builtin jobs -l; \builtin printf '\0end\0'
 __kt_fds=(/proc/$$/fd/*)
 if [[ ${#__kt_fds[@]} -ne 6 || ! -t 0 || ! -t 10 || ! -t 11 ]]; then
   \builtin printf '%d\n' $$ 1<>ASK; \builtin read -r -t 5 __kt_fds <>ANSWER
+fi
+if [[ -n $! && -n $__kt_n && ! -d /proc/$! ]]; then
+  \builtin wait "$!"; \builtin printf '%d\n' $? >|STATUSES/$!
 fi
 if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
 if [[ $__kt_flags == *e* ]]; then \builtin set -e; fi
@@ -59,7 +62,8 @@ if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
 """
 
 # A process that ends at the same time as the shell could be reaped by it after the last look, and
-# its exit code would be lost: so one that is about to end gets 20 ms.
+# its exit code would be lost: so one that is about to end gets 20 ms, and what ends after that is
+# noted as the leader would have noted it.
 #
 # The shell has open what every one has: its terminal on 0, what its own trap stands in for (10 and
 # 11, the terminal too), the trap's 1 and 2, and the folder of descriptors itself. When there is
@@ -72,6 +76,7 @@ def script(folder: bytes) -> bytes:
         (b"ASK", folder + b"/ask"),
         (b"ANSWER", folder + b"/answer"),
         (b"NEVER", folder + b"/statuses/never"),
+        (b"STATUSES", folder + b"/statuses"),
     )
     text = _SCRIPT
     for name, path in names:
