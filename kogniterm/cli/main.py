@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ DESCRIPTION = (
 def main(argv: Sequence[str]) -> int:
     """Run `kogniterm ARGV`; returns the exit status, and never lets a traceback out unasked."""
     _hold_standard_streams()
+    _write_what_the_encoding_lacks()
     try:
         _end_on_signals()
         status = _attempt(argv)
@@ -83,6 +85,15 @@ def _hold_standard_streams() -> None:
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def _write_what_the_encoding_lacks() -> None:
+    """Write characters that the output's encoding has not, or half ones, as backslashes and hex.
+
+    An answer with one of them would be lost whole otherwise.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _attempt(argv: Sequence[str]) -> int:

@@ -111,7 +111,7 @@ def _look(
     count = 0
     for entry in entries[:MOST_FILES]:
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name in ignores.NEVER and is_folder:
+        if (entry.name in ignores.NEVER and is_folder) or not _is_text(entry.name):
             continue
         if ignores.is_ignored(_join(inner, entry.name), is_folder, rules):
             continue
@@ -125,6 +125,15 @@ def _look(
             if is_manifest(entry.name) or entry.name in INSTRUCTION_FILES:
                 kept.append(entry.name)
     return FolderNote(changed.st_mtime_ns, dict(languages), tuple(kept), tuple(folders), count)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down: on the disk it may be any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _count(

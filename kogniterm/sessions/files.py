@@ -55,7 +55,8 @@ def remove(paths: Iterable[Path]) -> None:
 def replaced(path: Path) -> Iterator[TextIO]:
     """Write a text file whole or not at all: beside it first, synced, then in its place.
 
-    A new file is the person's alone (0600). Raises `StorageError` kinds.
+    A new file is the person's alone (0600). Half characters, which names of files may hold, are
+    written as JSON would. Raises `StorageError` kinds.
     """
     with storage_errors(path):
         try:
@@ -66,7 +67,9 @@ def replaced(path: Path) -> Iterator[TextIO]:
             raise
         temporary = Path(name)
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            with os.fdopen(
+                descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+            ) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

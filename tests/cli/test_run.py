@@ -14,6 +14,7 @@ import pytest
 
 from kogniterm.execution.processes import process_state
 from kogniterm.runtime.person import person
+from kogniterm.sessions.files import replaced
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
@@ -350,3 +351,16 @@ def test_an_account_without_a_name_is_known_by_its_number() -> None:
     os.waitpid(child, 0)
     with os.fdopen(read) as said:
         assert said.read() == "54321"
+
+
+def test_what_the_encoding_has_not_does_not_cost_the_answer(shell: Shell) -> None:
+    model = shell.script("replies: [S\u00ed \u6f22\u5b57 done.]")
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    result = shell.run("run", "hello", "--model", model, environ=ascii_only, fresh=True)
+    assert (result.stdout, result.returncode) == ("S\\xed \\u6f22\\u5b57 done.\n", 0)
+
+
+def test_half_a_character_in_a_name_does_not_cost_the_file(tmp_path: Path) -> None:
+    with replaced(tmp_path / "out.md") as file:
+        file.write(os.fsdecode(b"caf\xe9"))
+    assert (tmp_path / "out.md").read_text() == "caf\\udce9"

@@ -238,3 +238,11 @@ def test_a_project_below_folders_that_may_not_be_entered_is_itself(tmp_path: Pat
     (tmp_path / "shut").chmod(0o700)
     (tmp_path / "round").symlink_to("round")
     assert project.project_root(tmp_path / "round").name == "round"
+
+
+def test_names_that_are_no_text_are_passed_over(folder: Path, write: Write) -> None:
+    write("src/a.py", "")
+    write(os.fsdecode(b"caf\xe9/b.py"), "")
+    write(os.fsdecode(b"\xff.py"), "")
+    profile = scan(folder)
+    assert (profile.files, profile.layout) == (1, ("src/",))
