@@ -262,7 +262,7 @@ _SECRET_VARIABLE = re.compile(
 
 
 _SAYS_LITTLE = re.compile(
-    r"(?i)(?:_(?:file|path|dir|folder|name|type|count|len|length|size|limit|ttl)|tokens)\Z"
+    r"(?i)tokeniz|(?:_(?:file|path|dir|folder|name|type|count|len|length|size|limit|ttl)|tokens)\Z"
 )
 _SECRET_FILE_VARIABLE = re.compile(
     r"(?:\w*HISTFILE|KUBECONFIG|NETRC|PGPASSFILE|XAUTHORITY|GNUPGHOME|DOCKER_CONFIG"

@@ -163,6 +163,8 @@ _SIGNATURE = re.compile(r"%G|%\(signature")
 
 
 def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
+    if [arg.value for arg in args] == ["--help"]:
+        return  # git itself turns this into `git help`.
     for arg, follows in pairwise((*args, Argument(""))):
         if _FORMAT.match(arg.value) and _SIGNATURE.search(f"{arg.value} {follows.value}"):
             call.ask("A format with %G makes {program} run another program.")
