@@ -39,6 +39,8 @@ def prompt_bindings(front: PromptFront) -> KeyBindings:
     bindings.add("enter", filter=at_line & searching & vi_mode)(_accept_search)
     _question_bindings(bindings, front, at_keys)
     _entry_bindings(bindings, front, at_entry)
+    for chord in sequences("suspend"):
+        bindings.add(*chord, filter=at_keys | at_entry)(actions["suspend"])
     bindings.add(Keys.BracketedPaste, filter=at_line)(_paste(front))
     return bindings
 

@@ -16,6 +16,7 @@ from kogniterm.ui.banner import banner
 from kogniterm.ui.choice import Option
 from kogniterm.ui.choice_panel import ChoicePanel
 from kogniterm.ui.clean import clean, one_line, without_style
+from kogniterm.ui.explained import Explained
 from kogniterm.ui.format import duration, size, tokens
 from kogniterm.ui.history import KEPT, PrivateHistory
 from kogniterm.ui.paint import Painter
@@ -222,6 +223,20 @@ async def test_a_choice_shows_its_keys_from_when_they_are_read() -> None:
     assert panel.lines(80, 10)[-1] == "[y] bring it back  [n] leave it"
     panel.key("n")
     assert await answer == "no"
+
+
+# --- what is explained -----------------------------------------------------------------------
+
+
+def test_explanations_stand_beside_or_on_a_narrow_screen_below() -> None:
+    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    shown = Explained([("/help [NAME]", "list the commands"), ("/quit", "leave")], "command")
+    assert painter.paint(shown, 60).split("\n") == [
+        " /help [NAME]  list the commands", " /quit         leave", "",
+    ]  # fmt: skip
+    assert painter.paint(shown, 30).split("\n") == [
+        " /help [NAME]", "    list the commands", " /quit", "    leave", "",
+    ]  # fmt: skip
 
 
 # --- what was sent ---------------------------------------------------------------------------

@@ -31,8 +31,9 @@ MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
 
 def show_help(context: ReplContext, argument: str) -> None:
     """/help [NAME]."""
-    from rich.table import Table
     from rich.text import Text as RichText
+
+    from kogniterm.ui.explained import Explained
 
     if argument:
         command = context.registry.find(argument.removeprefix("/"))
@@ -40,20 +41,16 @@ def show_help(context: ReplContext, argument: str) -> None:
         line.append(f"  {translate(command.help)}", "muted")
         context.write(line)
         return
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(no_wrap=True)
-    rows.add_column()
-    for command in context.registry.commands:
-        short = _shortened(command.arguments)
-        name = RichText(f" /{command.name} {short}".rstrip(), "command")
-        rows.add_row(name, RichText(translate(command.help), "muted"))
-    for sign, words in (
+    rows = [
+        (f"/{command.name} {_shortened(command.arguments)}".rstrip(), translate(command.help))
+        for command in context.registry.commands
+    ]
+    rows += [
         ("!" + _("COMMAND"), _("run a command of your own; the model sees it")),
         ("@" + _("FILE"), _("name a file, with completion; the model gets its text")),
         ("@jobs", _("give the model what the background jobs printed; @job:ID only one's")),
-    ):
-        rows.add_row(RichText(f" {sign}", "command"), RichText(words, "muted"))
-    context.write(rows)
+    ]
+    context.write(Explained(rows, "command"))
     context.write(RichText(" " + _("/keys shows the keys."), "muted"))
 
 
@@ -67,8 +64,9 @@ def _shortened(arguments: str) -> str:
 
 def show_keys(context: ReplContext, argument: str) -> None:
     """/keys [emacs|vi]."""
-    from rich.table import Table
     from rich.text import Text as RichText
+
+    from kogniterm.ui.explained import Explained
 
     if argument:
         context.prefer(keys=_one_of(argument, KEYS))
@@ -81,13 +79,9 @@ def show_keys(context: ReplContext, argument: str) -> None:
         ("answer", _("At a question of the model's")),
     )
     for where, title in places:
-        rows = Table.grid(padding=(0, 2))
-        rows.add_column(no_wrap=True)
-        rows.add_column()
-        for shown, what in key_table(where):
-            rows.add_row(RichText(f" {shown}", "key"), RichText(translate(what), "muted"))
+        rows = [(shown, translate(what)) for shown, what in key_table(where)]
         context.write(RichText(title, "heading"))
-        context.write(rows)
+        context.write(Explained(rows, "key"))
 
 
 def model(context: ReplContext, argument: str) -> None:
