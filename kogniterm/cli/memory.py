@@ -13,7 +13,7 @@ from kogniterm.cli import memory_shown as shown
 from kogniterm.cli import stores
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.paths import named
-from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.locale import _, mark, plural, translate
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
@@ -370,17 +370,17 @@ def _read(file: str) -> str:
 
 
 ACTIONS: Mapping[str, tuple[str, Callable[[argparse.Namespace], int]]] = {
-    "list": ("what is remembered here", _list),
-    "search": ("find facts by words or meaning", _search),
-    "show": ("one fact: where it comes from and how sure it is", _show),
-    "add": ("remember something", _add),
-    "edit": ("correct a fact; undo brings the old words back", _edit),
-    "confirm": ("say that a fact holds; what is pending becomes active", _confirm),
-    "pin": ("keep a fact from fading and show it to every task", _pin),
-    "undo": ("bring back a fact that was replaced", _undo),
-    "forget": ("remove facts for good, everywhere, and prove it", _forget),
-    "export": ("write what is remembered as JSON Lines", _export),
-    "import": ("take in an export", _import),
-    "prune": ("remove what has faded or was replaced", _prune),
+    "list": (mark("what is remembered here"), _list),
+    "search": (mark("find facts by words or meaning"), _search),
+    "show": (mark("one fact: where it comes from and how sure it is"), _show),
+    "add": (mark("remember something"), _add),
+    "edit": (mark("correct a fact; undo brings the old words back"), _edit),
+    "confirm": (mark("say that a fact holds; what is pending becomes active"), _confirm),
+    "pin": (mark("keep a fact from fading and show it to every task"), _pin),
+    "undo": (mark("bring back a fact that was replaced"), _undo),
+    "forget": (mark("remove facts for good, everywhere, and prove it"), _forget),
+    "export": (mark("write what is remembered as JSON Lines"), _export),
+    "import": (mark("take in an export"), _import),
+    "prune": (mark("remove what has faded or was replaced"), _prune),
 }
 """Action → its line of help and what does it."""
