@@ -271,7 +271,7 @@ def test_what_became_of_a_step_that_nothing_proved_is_told_in_the_language_in_us
     use_language("en")
     assert shown is not None
     assert PLAIN.paint(shown, 60).split("\n")[1:4] == [
-        " ○ s1 a [en curso]", ' ○ s2 b [juzgado] ("x", 3-1)', " ○ s3 c [falló]: no",
+        " ○ s1 a [activo]", ' ○ s2 b [juzgado] ("x", 3-1)', " ○ s3 c [falló]: no",
     ]  # fmt: skip
 
 
