@@ -104,10 +104,15 @@ class TextSink:
         result = event.result
         if result.exit_code is not None:
             how = _("exit {code}").format(code=result.exit_code)
+        elif result.ended == "signaled":
+            how = _("ended by {signal}").format(signal=result.signal or "?")
         else:
-            how = {"timeout": _("timed out"), "stopped": _("stopped")}.get(
-                result.ended, result.ended
-            )
+            how = {
+                "timeout": _("timed out"),
+                "stopped": _("stopped"),
+                "detached": _("left running"),
+                "not_started": _("not started"),
+            }.get(result.ended, result.ended)
         self._line(f"[{how}, {result.duration:.1f} s]")
 
     def _output(self, data: bytes) -> None:

@@ -46,6 +46,8 @@ async def run_command(
     except ExecutionError as error:
         # The intent stands in the journal, so this needs an outcome like any other end.
         failed = CommandResult(command, "not_started", None, str(error), 0.0, session.cwd)
+        # The screens show what a command says: here it is why there is none.
+        front.sink(events.CommandOutput(request.id, f"{error}\n".encode("utf-8", "replace")))
         return failed, cancelled
 
 

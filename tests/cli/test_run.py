@@ -364,3 +364,14 @@ def test_half_a_character_in_a_name_does_not_cost_the_file(tmp_path: Path) -> No
     with replaced(tmp_path / "out.md") as file:
         file.write(os.fsdecode(b"caf\xe9"))
     assert (tmp_path / "out.md").read_text() == "caf\\udce9"
+
+
+def test_why_a_command_could_not_start_is_shown(shell: Shell) -> None:
+    """Here an earlier one took away the folder of what every command needs."""
+    (shell.home / "tmp").mkdir()
+    away = 'mv "$TMPDIR"/kogniterm-* "$TMPDIR"/away'
+    model = shell.script(f"replies: [{{run: '{away}'}}, {{run: echo two}}, {{text: Done.}}]")
+    place = {"TMPDIR": str(shell.home / "tmp")}
+    result = shell.run("run", "hello", "--model", model, *AUTO, environ=place)
+    assert (result.stdout, result.returncode) == ("Done.\n", 0), result.stderr
+    assert " cannot be written: no such file or folder.\n[not started, 0.0 s]" in result.stderr
