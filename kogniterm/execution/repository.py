@@ -1,13 +1,15 @@
-"""Whether a repository's own settings make git run other programs when it only reads.
+"""Whether a repository's own settings or hooks make git run other programs.
 
 `git status`, `diff` or `log` obey the configuration that came with the folder: a file-system
-monitor, filters, text converters. A cloned repository cannot bring its own, but an unpacked
-archive can. Listing the settings runs nothing.
+monitor, filters, text converters. What changes the repository runs its hooks too. A cloned
+repository cannot bring its own, but an unpacked archive can. Listing them runs nothing.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -23,6 +25,8 @@ _PATIENCE = 10.0
 _UNKNOWN = "?"
 _MOST_MODULES = 50
 _OWN = ("local", "worktree")
+_HOOKS_OF_READERS = frozenset({"post-index-change"})
+"""githooks(5): `git status` renews the index, and that is a change."""
 
 
 def settings_that_run(folders: Iterable[Path]) -> tuple[str, ...]:
@@ -35,6 +39,45 @@ def settings_that_run(folders: Iterable[Path]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_found(dict.fromkeys(folders))))
     except subprocess.TimeoutExpired:
         return (_UNKNOWN,)
+
+
+def hooks_that_run(folders: Iterable[Path], *, reading: bool) -> tuple[str, ...]:
+    """The hooks of the repositories round `folders` that git may run, for `reading` or for more.
+
+    Those in a folder of the person's own, for all their repositories, do not count. It is `?`
+    alone when git did not tell in time.
+    """
+    found: dict[str, None] = {}
+    try:
+        for folder in dict.fromkeys(folders):
+            found.update(dict.fromkeys(_hooks(folder)))
+    except subprocess.TimeoutExpired:
+        return (_UNKNOWN,)
+    return tuple(name for name in found if not reading or name in _HOOKS_OF_READERS)
+
+
+def _hooks(folder: Path) -> Iterator[str]:
+    listed = _git(folder, "rev-parse", "--git-path", "hooks").rstrip("\n")
+    if not listed:
+        return
+    scope = _git(folder, "config", "--show-scope", "--get", "core.hookspath").partition("\t")[0]
+    if scope and scope not in _OWN and Path(listed).is_absolute():
+        return
+    try:
+        entries = sorted(os.scandir(folder / listed), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if not entry.name.endswith(".sample") and _is_program(entry):
+            yield entry.name
+
+
+def _is_program(entry: os.DirEntry[str]) -> bool:
+    try:
+        mode = entry.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o111)
 
 
 def _found(folders: Iterable[Path]) -> Iterator[str]:

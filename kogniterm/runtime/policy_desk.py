@@ -13,7 +13,7 @@ from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
 from kogniterm.approval.leases import LeaseKind
 from kogniterm.errors import UsageError, why
-from kogniterm.execution.repository import settings_that_run
+from kogniterm.execution.repository import hooks_that_run, settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
 from kogniterm.types import (
     ActionRequest,
@@ -236,17 +236,28 @@ def _project_rules(texts: Mapping[str, str]) -> RuleSet:
 
 
 def _with_repository(report: RiskReport, cwd: str) -> RiskReport:
-    """`report`, asking where a repository's own settings make git's readers run something."""
+    """`report`, asking where a repository's own settings or hooks make git run something."""
     if report.label in ("needs_approval", "dangerous"):
         return report
-    settings = settings_that_run(_repositories(report, Path(cwd)))
-    if not settings:
+    folders = _repositories(report, Path(cwd))
+    reading = report.label == "safe_readonly"
+    reasons = [
+        Text(template, {"name": approval.render(", ".join(names[:5]))})
+        for template, names in (
+            (
+                "The repository's own settings make git run another program ({name}).",
+                settings_that_run(folders),
+            ),
+            (
+                "The repository's own hooks run with it ({name}).",
+                hooks_that_run(folders, reading=reading),
+            ),
+        )
+        if names
+    ]
+    if not reasons:
         return report
-    reason = Text(
-        "The repository's own settings make git run another program ({name}).",
-        {"name": approval.render(", ".join(settings[:5]))},
-    )
-    return replace(report, label="needs_approval", reasons=(reason, *report.reasons))
+    return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
 
 
 def _repositories(report: RiskReport, folder: Path) -> list[Path]:

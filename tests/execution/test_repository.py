@@ -90,3 +90,46 @@ def test_reading_such_a_repository_is_asked_about(repository: Path, command: str
     assert report.label == "needs_approval"
     assert "core.fsmonitor" in str(report.reasons[0])
     assert assess(repository, "ls").label == "safe_readonly"
+
+
+def add_hook(folder: Path, name: str, mode: int = 0o755) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    hook = folder / name
+    hook.write_text("#!/bin/sh\ntouch ran\n")
+    hook.chmod(mode)
+
+
+@pytest.mark.parametrize("command", ["git commit -m x", "cd src && git add . && git stash"])
+def test_changing_a_repository_with_hooks_is_asked_about(repository: Path, command: str) -> None:
+    (repository / "src").mkdir()
+    hooks = repository / ".git" / "hooks"
+    add_hook(hooks, "pre-push.sample")
+    add_hook(hooks, "commit-msg", mode=0o644)
+    assert assess(repository, command).label == "workspace_write"
+    add_hook(hooks, "pre-commit")
+    report = assess(repository, command)
+    assert report.label == "needs_approval"
+    assert "hooks run with it (pre-commit)" in str(report.reasons[0])
+    assert assess(repository, "git status").label == "safe_readonly"
+    assert not (repository / "ran").exists()
+
+
+def test_a_hook_that_a_reader_runs_is_asked_about(repository: Path) -> None:
+    add_hook(repository / ".git" / "hooks", "post-index-change")
+    assert assess(repository, "git status").label == "needs_approval"
+
+
+def test_hooks_in_a_folder_that_the_repository_names_count(repository: Path) -> None:
+    git(repository, "config", "core.hooksPath", ".husky")
+    add_hook(repository / ".husky", "pre-commit")
+    assert assess(repository, "git commit -m x").label == "needs_approval"
+
+
+def test_hooks_of_the_person_do_not_count(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    add_hook(home / "hooks", "pre-commit")
+    (home / "config").write_text(f"[core]\n\thooksPath = {home}/hooks\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "config"))
+    assert assess(repository, "git commit -m x").label == "workspace_write"
