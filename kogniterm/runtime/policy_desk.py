@@ -241,20 +241,16 @@ def _with_repository(report: RiskReport, cwd: str) -> RiskReport:
         return report
     folders = _repositories(report, Path(cwd))
     reading = report.label == "safe_readonly"
-    reasons = [
-        Text(template, {"name": approval.render(", ".join(names[:5]))})
-        for template, names in (
-            (
-                "The repository's own settings make git run another program ({name}).",
-                settings_that_run(folders),
-            ),
-            (
-                "The repository's own hooks run with it ({name}).",
-                hooks_that_run(folders, reading=reading),
-            ),
+    settings, hooks = settings_that_run(folders), hooks_that_run(folders, reading=reading)
+    reasons: list[Text] = []
+    if settings:
+        named = {"name": approval.render(", ".join(settings[:5]))}
+        reasons.append(
+            Text("The repository's own settings make git run another program ({name}).", named)
         )
-        if names
-    ]
+    if hooks:
+        named = {"name": approval.render(", ".join(hooks[:5]))}
+        reasons.append(Text("The repository's own hooks run with it ({name}).", named))
     if not reasons:
         return report
     return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
