@@ -147,17 +147,17 @@ class SessionJournal:
 
         Whether a commit arrived before its connection broke, only the journal can tell.
         """
-        deadline = time.monotonic() + PATIENCE
-        tried = False
+        deadline: float | None = None
         while True:
             try:
-                if not (tried and self._stands(row)):
+                if deadline is None or not self._stands(row):
                     write()
                 return
             except StorageLostError:
-                if time.monotonic() >= deadline:
+                now = time.monotonic()
+                if deadline is not None and now >= deadline:
                     raise
-            tried = True
+                deadline = deadline or now + PATIENCE
             time.sleep(_PAUSE)
 
     def _stands(self, row: StoredRecord) -> bool:
