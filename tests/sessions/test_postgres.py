@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 import psycopg
@@ -168,9 +169,10 @@ def test_a_record_is_written_once_though_the_connection_breaks_before_its_commit
 
 
 def test_a_record_is_written_once_though_the_connection_breaks_after_its_commit(
-    postgres_url: str, postgres_server: Path, tmp_path: Path
+    postgres_url: str, postgres_server: Path
 ) -> None:
-    with Wire(postgres_server, tmp_path) as wire:
+    # A short name: the address of a socket has room for some hundred bytes.
+    with TemporaryDirectory() as folder, Wire(postgres_server, Path(folder)) as wire:
         through = postgres_url.replace(
             quote(str(postgres_server), safe=""), quote(str(wire.folder), safe="")
         )
