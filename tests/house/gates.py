@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 
 from tests.house.source import PACKAGE, Module, Tree
 
-MAX_MODULE = 400
 MAX_FUNCTION = 60
 MAX_COMPLEXITY = 15
 
@@ -255,12 +254,9 @@ def reasons_for_exceptions(tree: Tree) -> list[str]:
 
 
 def sizes(tree: Tree) -> list[str]:
-    """Rule 8: module, function and complexity limits."""
+    """Rule 8: function and complexity limits."""
     found = []
     for module in tree:
-        lines = module.text.count("\n")
-        if lines > MAX_MODULE:
-            found.append(f"{module.path}: {lines} lines, {MAX_MODULE} is the most")
         for node in _functions(module.tree):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MAX_FUNCTION:

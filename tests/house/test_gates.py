@@ -47,7 +47,6 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.broad_except, "runtime/x.py", "with contextlib.suppress(Exception):\n    f()\n"),
     (gates.reasons_for_exceptions, "runtime/x.py", "import x  # noqa: F401\n"),
     (gates.reasons_for_exceptions, "runtime/x.py", "x = 1  # type: ignore[misc]\n"),
-    (gates.sizes, "runtime/x.py", "x = 1\n" * 400),
     (gates.sizes, "runtime/x.py", "def f():\n" + "    x = 1\n" * 60),
     (gates.sizes, "runtime/x.py", "def f(x):\n" + "    if x:\n        x = 1\n" * 15),
     (gates.docstrings, "runtime/x.py", "def public():\n    pass\n"),
