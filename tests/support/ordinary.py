@@ -1,13 +1,20 @@
-"""Whoever runs the tests, root in a container included: the permissions of files count."""
+"""Ordinary users in tests that root runs: without privileges in a thread, or as a whole process."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
+ORDINARY = 23456
+"""User and group of the ordinary user: numbers that no account of a distribution has."""
+_CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18
 _VERSION_3 = 0x20080522
 _ABOVE_PERMISSIONS = 0b1111
 """CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER: capabilities 0 to 3."""
@@ -35,18 +42,82 @@ def ordinary() -> Iterator[None]:
     them all the same. For everybody but root nothing changes.
     """
     header, sets = _Header(_VERSION_3, 0), (_Sets * 2)()
-    _call(_libc.capget, header, sets)
+    _call(_libc.capget, ctypes.byref(header), sets)
     before = sets[0].effective
     sets[0].effective &= ~_ABOVE_PERMISSIONS
-    _call(_libc.capset, header, sets)
+    _call(_libc.capset, ctypes.byref(header), sets)
     try:
         yield
     finally:
         sets[0].effective = before
-        _call(_libc.capset, header, sets)
+        _call(_libc.capset, ctypes.byref(header), sets)
 
 
-def _call(function: ctypes._NamedFuncPointer, header: _Header, sets: ctypes.Array[_Sets]) -> None:
-    if function(ctypes.byref(header), sets) != 0:
+def become_ordinary() -> None:
+    """Turn this process, freshly forked, into one of the ordinary user; raises OSError.
+
+    Where the interpreter or the project lies in a folder that only root may enter (a home with
+    mode 0700), the process gets a view of the disk in which just these can be reached.
+    Does nothing for whoever is not root.
+    """
+    if os.geteuid() != 0:
+        return
+    closed = _closed_folders()
+    if closed:
+        _open_a_way(closed)
+    os.setgroups([])
+    os.setresgid(ORDINARY, ORDINARY, ORDINARY)
+    os.setresuid(ORDINARY, ORDINARY, ORDINARY)
+
+
+def hand_over(*folders: Path) -> None:
+    """Give folders with all that is in them to the ordinary user, and let them be reached."""
+    if os.geteuid() != 0:
+        return
+    for folder in folders:
+        for path in (folder, *folder.rglob("*")):
+            os.lchown(path, ORDINARY, ORDINARY)
+        for parent in folder.parents:
+            mode = stat.S_IMODE(parent.stat().st_mode)
+            if not mode & 0o001 and parent.is_relative_to(tempfile.gettempdir()):
+                parent.chmod(mode | 0o011)
+
+
+def _needed() -> list[Path]:
+    """The interpreter, its environment and the project."""
+    found = (Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2])
+    return [path.resolve() for path in found]
+
+
+def _closed_folders() -> dict[Path, list[Path]]:
+    """Folders that only root may enter, each with what is needed below it."""
+    closed: dict[Path, list[Path]] = {}
+    for path in _needed():
+        for parent in reversed(path.parents):
+            if not parent.stat().st_mode & 0o001:
+                closed.setdefault(parent, []).append(path)
+                break
+    return closed
+
+
+def _open_a_way(closed: dict[Path, list[Path]]) -> None:
+    """Cover closed folders, for this process alone, by empty ones that hold what is needed."""
+    _call(_libc.unshare, _CLONE_NEWNS)
+    _mount(b"none", "/", b"", _MS_REC | _MS_PRIVATE)
+    for folder, needed in closed.items():
+        held = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in needed}
+        _mount(b"tmpfs", str(folder), b"tmpfs", 0, b"mode=755")
+        for path, descriptor in held.items():
+            path.mkdir(parents=True, exist_ok=True)
+            _mount(b"/proc/self/fd/%d" % descriptor, str(path), b"", _MS_BIND | _MS_REC)
+            os.close(descriptor)
+
+
+def _mount(source: bytes, target: str, kind: bytes, flags: int, options: bytes = b"") -> None:
+    _call(_libc.mount, source, target.encode(), kind, ctypes.c_ulong(flags), options)
+
+
+def _call(function: ctypes._NamedFuncPointer, *arguments: object) -> None:
+    if function(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

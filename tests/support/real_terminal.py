@@ -1,0 +1,198 @@
+"""A real terminal: a pseudo-terminal whose session leader is an interactive shell.
+
+That is what a terminal window, ssh or tmux gives. KogniTerm is typed into the shell as a user types
+it, so it inherits everything that a test without a terminal would hide: a controlling terminal that
+belongs to another process, job control, and a shell that reads the keys that are left over.
+With `user="ordinary"` the shell runs as a user without privileges in a home of its own, also when
+the tests run as root.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from tests.support.ordinary import become_ordinary, hand_over
+from tests.support.picture import Picture
+
+PATIENCE_SECONDS = 240
+"""A guard against hanging, not a measure: every wait ends with what it waits for."""
+User = Literal["current", "ordinary"]
+_PROMPT = "[ready {status}]$ "
+_READY = re.compile(r"^\[ready (\d+)\]\$$")
+
+
+class RealTerminal:
+    """An interactive bash on a PTY of its own, standing in `folder` with the home `home`.
+
+    Both folders are given to the ordinary user when `user` asks for one.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        folder: Path,
+        *,
+        user: User = "current",
+        rows: int = 40,
+        columns: int = 100,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.raw = b""
+        self.home, self.folder = home, folder
+        self._picture = Picture(rows, columns)
+        if user == "ordinary":
+            hand_over(home, folder)
+        given = _environment(home) | dict(environment or {})
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            _become_shell(folder, given, user)
+        self.resize(rows, columns)
+        self.until(self._at_prompt)
+
+    # --- the keyboard -------------------------------------------------------------------------
+
+    def send(self, keys: str) -> None:
+        """Press keys at once, as a paste or a fast typist does."""
+        os.write(self.master, keys.encode())
+
+    def type(self, text: str, *, every: float) -> None:
+        """Press one key after the other, `every` seconds apart, drawing what comes meanwhile."""
+        for key in text:
+            self.send(key)
+            self.pause(every)
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass at the keyboard, drawing what comes meanwhile."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if not self._read(left):
+                return
+
+    def start(self, command: str) -> None:
+        """Type a command line into the shell and press Enter."""
+        self.send(command + "\r")
+
+    def run(self, command: str) -> tuple[int, str]:
+        """Type a command line, wait for the shell's next prompt: exit status and what came."""
+        before = len(self._prompts())
+        marker = len(self.text.splitlines())
+        self.start(command)
+        self.until(lambda: len(self._prompts()) > before and self._at_prompt())
+        lines = self.text.splitlines()
+        return self._prompts()[-1], "\n".join(lines[marker:-1])
+
+    def status(self) -> int:
+        """Wait for the shell's prompt; the exit status of what ran."""
+        self.until(self._at_prompt)
+        return self._prompts()[-1]
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the window another size."""
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._picture.resize(rows, columns)
+
+    # --- the screen ---------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """Scrollback and screen."""
+        return self._picture.text
+
+    @property
+    def shown(self) -> list[str]:
+        """The lines of the screen."""
+        return self._picture.lines
+
+    def until(self, test: Callable[[], bool] | str) -> None:
+        """Read until `test` holds, or until its text stands on the screen or above it."""
+        check = (lambda: test in self.text) if isinstance(test, str) else test
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not check():
+            if time.monotonic() > end or not self._read(0.2):
+                raise AssertionError(f"never: {test}\n{self.text}")
+
+    def close(self) -> None:
+        """Hang up, and end the shell with whatever is left of its session."""
+        with suppress(OSError):
+            os.close(self.master)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def _prompts(self) -> list[int]:
+        found = map(_READY.match, (line.strip() for line in _prompt_lines(self.text)))
+        return [int(match[1]) for match in found if match]
+
+    def _at_prompt(self) -> bool:
+        lines = self.shown
+        return bool(lines) and _READY.match(lines[-1].strip()) is not None
+
+    def _read(self, seconds: float) -> bool:
+        """Take what is there, waiting at most `seconds` for it; False at the end."""
+        if not select.select([self.master], [], [], seconds)[0]:
+            return True
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:
+            return False
+        self.raw += data
+        self._picture.feed(data)
+        self._answer(data)
+        return bool(data)
+
+    def _answer(self, data: bytes) -> None:
+        """Say where the cursor is, as a terminal does when it is asked."""
+        for _ in range(data.count(b"\x1b[6n")):
+            self.send(f"\x1b[{max(1, len(self.shown))};1R")
+
+
+def words(*arguments: str) -> str:
+    """The arguments as one command line for `start` or `run`."""
+    return shlex.join(arguments)
+
+
+def _prompt_lines(text: str) -> list[str]:
+    """The prompts in `text`, without what was typed behind them."""
+    return re.findall(r"^\[ready \d+\]\$", text, re.MULTILINE)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    given = {name: os.environ[name] for name in ("TMPDIR", "LANG", "TZ", "SSL_CERT_FILE")}
+    folders = [str(Path(sys.executable).parent), *os.environ["PATH"].split(":")]
+    return given | {
+        "HOME": str(home),
+        "PATH": ":".join(dict.fromkeys(folders)),
+        "TERM": "xterm-256color",
+        "PS1": _PROMPT.format(status="$?"),
+        "PS2": "> ",
+        "HISTFILE": "/dev/null",
+    }
+
+
+def _become_shell(folder: Path, environment: Mapping[str, str], user: User) -> NoReturn:
+    """In the forked child, which leads a session on the PTY: become the user, then bash."""
+    try:
+        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        if user == "ordinary":
+            become_ordinary()
+        os.chdir(folder)
+        os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], dict(environment))
+    except OSError as error:
+        os.write(2, f"the shell could not be started: {error}\n".encode())
+    finally:
+        os._exit(70)

@@ -1,0 +1,30 @@
+"""The terminals that other tests use are real ones, and their users what they are said to be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.support.ordinary import ORDINARY
+from tests.support.real_terminal import User
+from tests.terminal.conftest import OpenTerminal
+
+
+def test_the_shell_leads_the_session_and_programs_do_not(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal()
+    status, said = terminal.run("ps -o sid= -p $$; echo $$; (exit 7)")
+    assert status == 7
+    leader, shell = said.split()[-2:]
+    assert leader == shell
+
+
+def test_an_ordinary_user_has_no_privileges(
+    open_terminal: OpenTerminal, user: User, place: Path
+) -> None:
+    terminal = open_terminal(user=user)
+    expected = ORDINARY if user == "ordinary" and os.geteuid() == 0 else os.geteuid()
+    _, said = terminal.run("id -u; touch ~/mine && ls ~")
+    assert said.split()[-2:] == [str(expected), "mine"]
+    assert (place / "home" / "mine").stat().st_uid == expected
+    status, said = terminal.run("kogniterm --version")
+    assert (status, said.splitlines()[-1].split()[0]) == (0, "kogniterm")
