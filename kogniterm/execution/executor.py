@@ -215,7 +215,7 @@ class CommandExecutor:
 
     def _extra(self, env: Mapping[str, str], company: Company) -> Iterable[tuple[str, str]]:
         """Variables for one command alone."""
-        inside = self.sandbox.variables(self.state_folder) if self.sandbox is not None else {}
+        inside = self.sandbox.variables(self._private.temporary) if self.sandbox is not None else {}
         return {**({} if company.at_once else self._overlay), **inside, **env}.items()
 
     def _folder(self, wanted: str | None) -> tuple[str, list[str]]:
@@ -260,7 +260,12 @@ class CommandExecutor:
         rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
         plain = argv
         if self.sandbox is not None:
-            argv = self.sandbox.wrap(plain, cwd=folder, state_folder=self.state_folder)
+            argv = self.sandbox.wrap(
+                plain,
+                cwd=folder,
+                shell_files=str(self._private.path),
+                temporary=self._private.temporary,
+            )
         return Order(
             argv,
             environment,

@@ -47,6 +47,7 @@ class PrivateFolder:
                 folder=usual,
             ) from reason
         self.statuses = self.path / STATUSES
+        self.temporary = str(self.path / "tmp")
         self.asked = _channel(self.path / "ask")
         self.answers = _channel(self.path / "answer")
 
@@ -123,6 +124,7 @@ def _make(place: str) -> tuple[Path, int]:
         (path / "new").rename(path / _LOCK)
         (path / "leave").write_bytes(leave.script(os.fsencode(path)))
         (path / STATUSES).mkdir()
+        (path / "tmp").mkdir(mode=0o700)
         for name in (f"{STATUSES}/never", "ask", "answer"):
             os.mkfifo(path / name, 0o600)
     except OSError:

@@ -46,30 +46,26 @@ class Sandbox:
     hidden: tuple[str, ...] = ()
     program: str = ""
 
-    def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
+    def wrap(self, argv: list[str], *, cwd: str, shell_files: str, temporary: str) -> list[str]:
         """The argv that runs `argv` inside; see `executor.Wrapper`.
 
         The wrapper itself owns no terminal (bubblewrap would die of Ctrl-C); `inside` takes it
         for the command.
         """
         if self.kind == "bubblewrap":
-            outer = [self.program, *self._mounts(state_folder), *self._namespaces(cwd)]
+            outer = [self.program, *self._mounts(shell_files, temporary), *self._namespaces(cwd)]
             return [*outer, *_inside(), "--", *argv]
         if self.kind == "landlock":
             network = "net" if self.network else "no-net"
-            return [*_inside(), network, *self._writable(state_folder), "--", *argv]
+            return [*_inside(), network, *self._writable(shell_files), temporary, "--", *argv]
         return argv
 
-    def variables(self, state_folder: str) -> Mapping[str, str]:
+    def variables(self, temporary: str) -> Mapping[str, str]:
         """Where temporary files go under Landlock, which cannot put a private /tmp in place."""
-        if self.kind != "landlock":
-            return {}
-        temporary = Path(state_folder, "tmp")
-        temporary.mkdir(mode=0o700, exist_ok=True)
-        return {"TMPDIR": str(temporary)}
+        return {"TMPDIR": temporary} if self.kind == "landlock" else {}
 
-    def _writable(self, state_folder: str) -> tuple[str, ...]:
-        return (self.workspace, *self.writable, state_folder)
+    def _writable(self, shell_files: str) -> tuple[str, ...]:
+        return (self.workspace, *self.writable, shell_files)
 
     def _namespaces(self, cwd: str) -> list[str]:
         return [
@@ -79,19 +75,20 @@ class Sandbox:
             *("--chdir", cwd, "--"),
         ]
 
-    def _mounts(self, state_folder: str) -> list[str]:
-        arguments = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    def _mounts(self, shell_files: str, temporary: str) -> list[str]:
+        arguments = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        arguments += ["--bind", temporary, "/tmp"]
         if Path("/run").is_dir():
             # Sockets of docker, dbus or an ssh agent lead out of any namespace.
             arguments += ["--tmpfs", "/run"]
-        temporary = Path(tempfile.gettempdir()).resolve()  # where TMPDIR points
-        if temporary != Path("/tmp") and not Path(self.home).is_relative_to(temporary):
-            arguments += ["--tmpfs", str(temporary)]
+        usual = Path(tempfile.gettempdir()).resolve()  # where TMPDIR points
+        if usual != Path("/tmp") and not Path(self.home).is_relative_to(usual):
+            arguments += ["--tmpfs", str(usual)]
         for folder in self._hidden_folders():
             arguments += ["--tmpfs", folder]
         for file in self._hidden_files():
             arguments += ["--ro-bind", "/dev/null", file]
-        for folder in self._writable(state_folder):
+        for folder in self._writable(shell_files):
             arguments += ["--bind", folder, folder]
         for name in PROTECTED:
             path = Path(self.workspace) / name
@@ -169,7 +166,7 @@ def _try(kind: SandboxKind, program: str, scratch: Path) -> str | None:
         inside, outside = _two_folders(name)
         box = Sandbox(kind, str(inside), str(outside), program=program)
         attempt = ["sh", "-c", _ATTEMPT, "sh", str(inside), str(outside)]
-        argv = box.wrap(attempt, cwd=str(inside), state_folder=str(inside))
+        argv = box.wrap(attempt, cwd=str(inside), shell_files=str(inside), temporary=str(inside))
         try:
             done = subprocess.run(argv, capture_output=True, timeout=10, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:

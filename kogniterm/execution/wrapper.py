@@ -13,8 +13,13 @@ class Wrapper(Protocol):
     the wrapper; the argv it returns must take the terminal inside, as `setsid -c -w ARGV` does.
     """
 
-    def wrap(self, argv: list[str], *, cwd: str, state_folder: str) -> list[str]:
-        """The argv that runs `argv` inside; `state_folder` must be writable at its own path."""
+    def wrap(self, argv: list[str], *, cwd: str, shell_files: str, temporary: str) -> list[str]:
+        """Return the argv that runs `argv` inside.
 
-    def variables(self, state_folder: str) -> Mapping[str, str]:
-        """What commands need in their environment inside, and nowhere else."""
+        `shell_files` is the folder with what the shell reads at its start, which must be visible at
+        its own path. `temporary` is a folder for temporary files that lasts as long as the
+        executor; commands inside may write to it, and the host process reads nothing in it.
+        """
+
+    def variables(self, temporary: str) -> Mapping[str, str]:
+        """Return what commands need in their environment inside, and nowhere else."""

@@ -16,7 +16,7 @@ MAX_FUNCTION = 60
 MAX_COMPLEXITY = 15
 
 ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
-BASE = ("settings", "prompts", "patterns", "paths", "logs", "database")
+BASE = ("settings", "prompts", "patterns", "paths", "logs", "database", "system_programs")
 LAYERS = (
     ("__main__",),
     ("cli",),
