@@ -29,6 +29,7 @@ from kogniterm.runtime import events
 from kogniterm.runtime.conclude import failed, interrupted
 from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.open_calls import cancel_open
+from kogniterm.runtime.plans import only_plans
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
@@ -57,8 +58,11 @@ async def run_in_session(
 ) -> Answer:
     """One turn that runs `recipe`. Cancel the task to stop it.
 
-    Raises `UsageError` for wrong inputs, before anything is recorded.
+    Raises `UsageError` for wrong inputs and where only a plan is wanted, before anything is
+    recorded.
     """
+    if only_plans(session):
+        raise UsageError("A recipe acts, and only a plan is wanted; run it without --plan-only.")
     values = checked_inputs(recipe, inputs)
     count = TurnCount(
         session.budget,

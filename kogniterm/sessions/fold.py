@@ -73,6 +73,7 @@ class SessionState:
     `pending` are the action requests that still owe the model their ToolMessage, in order.
     Of these, the ones in `unknown` were started and nobody knows how they ended: their intent
     stands in the journal, their outcome does not. They must never be run again by themselves.
+    With `plan_only` the open turn may only make a plan.
     `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
     pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
     answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command
@@ -91,6 +92,7 @@ class SessionState:
     cwd: str = ""
     turn: int = 0
     open_input: UserInput | None = None
+    plan_only: bool = False
     messages: Transcript = field(default_factory=Transcript)
     plan: Plan | None = None
     pending: tuple[ActionRequest, ...] = ()
@@ -139,6 +141,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 state,
                 turn=body.turn,
                 open_input=body.input,
+                plan_only=body.plan_only,
                 title=state.title or title_of(body.input.text),
                 messages=state.messages.extended((body.message,)),
             )
@@ -167,7 +170,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 fixed_instructions=state.instructions,
             )
         case TurnEnded() as body:
-            return replace(state, turn=body.turn, open_input=None, agents={})
+            return replace(state, turn=body.turn, open_input=None, plan_only=False, agents={})
         case Noted() as body:
             return _noted(state, body, record.seq)
 

@@ -41,11 +41,15 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class InputReceived:
-    """A turn begins. `message` is what the model will see of the input."""
+    """A turn begins. `message` is what the model will see of the input.
+
+    With `plan_only` nothing may act in this turn, whichever process goes on with it.
+    """
 
     turn: int
     input: UserInput
     message: BaseMessage
+    plan_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
