@@ -77,8 +77,9 @@ class SessionState:
     `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
     pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
     answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command
-    left off; `draft` what the person had typed and not sent (kept beside the journal, not in
-    it). `history_seq` is the record from which `messages` are read, `instructions` the one that
+    left off; `mode` and `plan_mode` are those of the process that wrote last, for its successor to
+    name and never to take over; `draft` what the person had typed and not sent (kept beside the
+    journal, not in it). `history_seq` is the record from which `messages` are read, `instructions` the one that
     holds the project's instructions in force, `fixed_instructions` the one whose instructions
     stand in the system message (0: none).
     """
