@@ -31,6 +31,7 @@ from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.open_calls import cancel_open
 from kogniterm.runtime.plans import only_plans
 from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.recovery import recover
 from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
 from kogniterm.tools.calculator import calculator
@@ -71,6 +72,8 @@ async def run_in_session(
         plan_before=session.state.plan,
         earlier=session.state.usage,
     )
+    await recover(session, front, count)
+    cancel_open(session, "the person went on with a recipe")
     _begin(session, recipe, values, front)
     ports = SessionRecipePorts(session, front, count)
     try:

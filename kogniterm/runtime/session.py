@@ -35,6 +35,7 @@ from kogniterm.runtime.own_command import run_own_command
 from kogniterm.runtime.plans import PlanDesk, only_plans
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.recovery import runs_repeated
 from kogniterm.runtime.run_command import CommandStop
 from kogniterm.runtime.steering import Steering
 from kogniterm.runtime.turn import run_turn
@@ -379,7 +380,8 @@ class LiveSession:
 
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
-        return self.policy.judge(request, report, self.mode, self.model)
+        again = bool(runs_repeated(self, request))
+        return self.policy.judge(request, report, self.mode, self.model, unknown_outcome=again)
 
     def confine(self, decision: Decision) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""

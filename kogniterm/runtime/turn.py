@@ -32,7 +32,7 @@ from kogniterm.runtime.open_calls import cancel_agent, cancel_open
 from kogniterm.runtime.plan_review import review_plan
 from kogniterm.runtime.plans import only_plans, plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
-from kogniterm.runtime.recovery import recover
+from kogniterm.runtime.recovery import recover, runs_settled
 from kogniterm.runtime.run_command import run_command
 from kogniterm.runtime.scripts import changed_scripts, script_hashes
 from kogniterm.sessions.records import (
@@ -252,7 +252,7 @@ async def _decide(
         if verdict.kind == "deny":
             decision = Decision("reject", request.command, "policy", reasons=verdict.reasons)
             decision = replace(decision, reason=str(decision.why))
-        elif verdict.kind == "allow" and request.command not in count.held:
+        elif verdict.kind == "allow":
             by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
             decision = Decision("approve", request.command, by)
         else:
@@ -294,7 +294,15 @@ async def _act(
     command = request.effect == "command"
     output = session.executor.next_output if command else None
     session.record(
-        Intent(request.id, decision.command, session.cwd, session.env_hash, output), durable=True
+        Intent(
+            request.id,
+            decision.command,
+            session.cwd,
+            session.env_hash,
+            output,
+            runs_settled(session, decision.command, shell=command),
+        ),
+        durable=True,
     )
     if command:
         await _act_command(session, request, decision, front, count)
