@@ -37,7 +37,8 @@ class Circumstances:
 
     `unsandboxed_ok`: the person typed `--no-sandbox`. `safe_unasked`: manual mode may run
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
-    it; `small_model_forced`: the person insists on auto mode with it. `unknown_outcome`: the same
+    it; `small_model_forced`: the person lets it change more than nothing in auto mode, but never
+    delete. `unknown_outcome`: the same
     was started before, and nobody knows how it ended.
     """
 
@@ -133,6 +134,9 @@ def _by_mode(report: RiskReport, now: Circumstances, trace: _Trace) -> Verdict:
         if safe and now.safe_unasked:
             return _end(trace, "mode manual", "allow", Text("It only reads."), report)
         return _end(trace, "mode manual", "ask", EVERY_COMMAND, report)
+    if now.small_model and any(effect.kind == "delete" for effect in report.effects):
+        reason = Text("A small local model may not delete anything by itself.")
+        return _end(trace, "mode auto", "ask", reason, report)
     if now.small_model and not now.small_model_forced and not safe:
         reason = Text("A small local model may only read by itself in auto mode.")
         return _end(trace, "mode auto", "ask", reason, report)
