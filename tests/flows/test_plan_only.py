@@ -17,7 +17,7 @@ from kogniterm.runtime.recipes import run_in_session
 from kogniterm.sessions.records import Intent, Judged, Requested
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, yes
-from tests.flows.program import start_run
+from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
 
 __all__ = ["shell"]
@@ -198,3 +198,11 @@ def test_a_plan_and_plan_only_are_wrong_use(shell: Shell) -> None:
     assert done.returncode == 2
     assert "give only one" in done.stderr
     assert not (shell.project / "acted").exists()
+
+
+def test_a_turn_that_was_refused_its_actions_replays(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(f"replies: [{ACT}, {PLAN}]")
+    started = start_run(forge, flow, "-y", "--plan-only", "go")
+    assert started.wait() == 0, started.said
+    status, report = replayed(forge, flow)
+    assert status == 0, report
