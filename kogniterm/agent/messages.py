@@ -160,6 +160,15 @@ def refusal_message(request: ActionRequest, decision: Decision) -> ToolMessage:
     return tool_message(request.call_id, request.tool, text, failed=True)
 
 
+def changed_message(request: ActionRequest, file: str) -> ToolMessage:
+    """The observation of an approved request that was not started because `file` changed."""
+    text = (
+        f"[not run: {file} changed after the command was judged. Look at the file; if the command "
+        "is still right, propose it again and it is judged anew.]"
+    )
+    return tool_message(request.call_id, request.tool, text, failed=True)
+
+
 def action_message(
     request: ActionRequest,
     observation: str,

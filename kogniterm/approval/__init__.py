@@ -2,7 +2,7 @@
 
 from kogniterm.approval.display import render, unrender, warnings
 from kogniterm.approval.leases import Lease, Offer, explain, grant, offers
-from kogniterm.approval.outcomes import SandboxFailure, sandbox_failure, scripts_named
+from kogniterm.approval.outcomes import SandboxFailure, sandbox_failure
 from kogniterm.approval.policy import Circumstances, Unattended, judge
 from kogniterm.approval.redact import Redactor, redact
 from kogniterm.approval.risk import classify, fills
@@ -37,7 +37,6 @@ __all__ = [
     "same_command",
     "sandbox_failure",
     "sanitize",
-    "scripts_named",
     "unrender",
     "warnings",
 ]

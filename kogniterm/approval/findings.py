@@ -20,6 +20,8 @@ class Findings:
         self._reasons: dict[str, tuple[int, Text]] = {}
         self._effects: dict[Effect, None] = {}
         self._programs: list[tuple[str, ...]] = []
+        self._deciding: dict[str, None] = {}
+        self._runs_input = False
 
     def note(self, label: RiskLabel, template: str, **values: object) -> None:
         """Raise the label to at least `label`, because of what the template says."""
@@ -54,6 +56,15 @@ class Findings:
         elif self._programs[-1] != UNREAD:
             self._programs.append(UNREAD)
 
+    def decides(self, path: str) -> None:
+        """Record a file, perhaps one that is not there yet, whose content decides what runs."""
+        if len(self._deciding) < _MAX_EFFECTS:
+            self._deciding[path] = None
+
+    def runs_input(self) -> None:
+        """Record that a program runs what it reads: then every file read decides what runs."""
+        self._runs_input = True
+
     def unread(self) -> None:
         """Record that something runs which nobody judged: no rule or lease may cover it."""
         self.program(UNREAD)
@@ -75,4 +86,12 @@ class Findings:
             tuple(text for _, text in ordered[:_MAX_REASONS]),
             tuple(self._effects),
             tuple(self._programs),
+            self._files_that_decide(),
         )
+
+    def _files_that_decide(self) -> tuple[str, ...]:
+        found = dict(self._deciding)
+        if self._runs_input:
+            kinds = ("read", "secret")
+            found |= {e.target: None for e in self._effects if e.kind in kinds}
+        return tuple(name for name in found if "…" not in name)

@@ -1,51 +1,12 @@
-"""Text rules about commands before and after they run: their scripts, and sandbox failures."""
+"""Whether a failed command's output looks as if the sandbox stopped it."""
 
 from __future__ import annotations
 
-import posixpath
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-from kogniterm.approval.naming import names
-from kogniterm.approval.programs.shells import SHELLS
-from kogniterm.types import RiskReport, Text
-
-_RUNNERS = SHELLS | frozenset(
-    names(
-        """
-    python python2 python3 pypy pypy3 perl ruby node nodejs php lua Rscript deno bun tclsh
-    expect source .
-    """
-    )
-)
-_SYSTEM = ("/bin/", "/usr/", "/sbin/", "/opt/")
-
-
-def scripts_named(report: RiskReport) -> tuple[str, ...]:
-    """Files the command would run as programs or scripts, as written; system programs excepted.
-
-    Their content is hashed at approval and compared at the start.
-    """
-    found: dict[str, None] = {}
-    for argv in report.programs:
-        if not argv:
-            continue
-        if "/" in argv[0] and not argv[0].startswith(_SYSTEM):
-            found[argv[0]] = None
-        if posixpath.basename(argv[0]) in _RUNNERS:
-            _script_operand(argv, found)
-    return tuple(name for name in found if "…" not in name)
-
-
-def _script_operand(argv: tuple[str, ...], found: dict[str, None]) -> None:
-    for word in argv[1:]:
-        if re.match(r"-[A-Za-z]*[ceEm]\Z", word) and argv[0] not in {"source", "."}:
-            return
-        if not word.startswith("-"):
-            found[word] = None
-            return
-
+from kogniterm.types import Text
 
 Widening = Literal["network", "write", "process"]
 

@@ -10,6 +10,7 @@ import posixpath
 import re
 
 from kogniterm.approval.call import Call
+from kogniterm.approval.deciding import run_file, watch
 from kogniterm.approval.findings import Findings
 from kogniterm.approval.flow import (
     any_of,
@@ -362,6 +363,7 @@ class Walk:
         findings.program(tuple(arg.value.replace(HOLE, "…") for arg in args))
         program = args[0]
         if not program.known or program.split:
+            findings.runs_input()
             if program.value or not program.known:
                 findings.ask("Which program runs is only known when it runs.")
             text = " ".join(arg.value for arg in args).replace(HOLE, " ")
@@ -374,6 +376,7 @@ class Walk:
             folder, _, base = posixpath.normpath(name).rpartition("/")
             if folder not in SYSTEM_FOLDERS:
                 findings.effect("execute", name)
+                run_file(self._call(name, (), scope), name)
                 findings.ask("It runs the file {path}.", path=name)
                 if findings.has("network"):
                     findings.danger("It may run what it got from the network.")
@@ -385,6 +388,7 @@ class Walk:
             self._call(name, (), scope).read_later(args[1:])
             self._call_function(scope.functions[name], inside)
             return
+        watch(self._call(name, args[1:], scope))
         rules = table().get(name)
         if rules is None:
             findings.effect("execute", name)

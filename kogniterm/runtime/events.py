@@ -22,6 +22,8 @@ from kogniterm.types import (
 )
 
 VERSION = 1
+START_CHECK = "start check"
+"""Who decides that an approved command is not started, because a file that it runs changed."""
 
 
 @dataclass(frozen=True, slots=True)

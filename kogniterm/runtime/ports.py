@@ -161,6 +161,12 @@ class SessionPorts(Protocol):
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
 
+    def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
+        """The state of every file that decides what the request runs, by name."""
+
+    def changed_file(self, request: ActionRequest) -> str | None:
+        """The first of these files that is not as it was when the request was judged, or None."""
+
     def confine(self, decision: Decision) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""
 

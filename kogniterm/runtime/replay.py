@@ -277,6 +277,16 @@ class ReplaySession:
         del request, report
         return cast(RecordedPolicy, self.policy).judge()
 
+    def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
+        """The files of the recorded run are not here."""
+        del request, report
+        return {}
+
+    def changed_file(self, request: ActionRequest) -> str | None:
+        """The file for which the recorded run was withheld after its approval, or None."""
+        del request
+        return self.player.turn.withheld.get(self.player.judged_id)
+
     def confine(self, decision: Decision) -> Sandbox | None:
         """What ran in a sandbox is answered from the record; live runs have the scratch copy."""
         del decision

@@ -37,11 +37,13 @@ from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.recovery import runs_repeated
 from kogniterm.runtime.run_command import CommandStop
+from kogniterm.runtime.scripts import changed_file, file_states
 from kogniterm.runtime.steering import Steering
 from kogniterm.runtime.turn import run_turn
 from kogniterm.runtime.undo import UndoDesk
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, RecordBody
+from kogniterm.settings import environment
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -382,6 +384,17 @@ class LiveSession:
         """Policy's word on a request."""
         again = bool(runs_repeated(self, request))
         return self.policy.judge(request, report, self.mode, self.model, unknown_outcome=again)
+
+    def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
+        """The state of every file that decides what the request runs, by name."""
+        if request.effect != "command":
+            return {}
+        return file_states(report, self.folder, environment().get("PATH", ""))
+
+    def changed_file(self, request: ActionRequest) -> str | None:
+        """The first of these files that is not as it was when the request was judged, or None."""
+        requested = self.state.requested.get(request.id)
+        return changed_file(requested.script_hashes, self.folder) if requested else None
 
     def confine(self, decision: Decision) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""

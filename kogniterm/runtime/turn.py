@@ -23,6 +23,7 @@ from kogniterm.agent.graph import think
 from kogniterm.agent.images import ImageBlock, observed_images
 from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
+from kogniterm.approval import render
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.runtime import events
 from kogniterm.runtime.asking import LEFT_OPEN
@@ -34,7 +35,6 @@ from kogniterm.runtime.plans import only_plans, plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
 from kogniterm.runtime.recovery import recover, runs_settled
 from kogniterm.runtime.run_command import run_command
-from kogniterm.runtime.scripts import changed_scripts, script_hashes
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -207,9 +207,14 @@ async def settle(session: SessionPorts, front: Front, count: TurnCount) -> Text 
             return over
         report, verdict = _judge(session, request, front)
         decision, report = await _decide(session, request, report, verdict, front, count)
+        observed = messages.refusal_message(request, decision)
+        changed = session.changed_file(request) if decision.kind == "approve" else None
+        if changed is not None:
+            decision = _withdraw(request, decision, changed, front)
+            observed = messages.changed_message(request, changed)
         if decision.kind == "reject":
             count.refused.append(decision.why)
-            _observe(session, request, "refused", messages.refusal_message(request, decision))
+            _observe(session, request, "refused", observed)
             if request.agent:
                 cancel_agent(session, request.agent, "an earlier action was refused")
                 continue
@@ -231,8 +236,8 @@ def _judge(
     """Arrow 8: facts about the request, then policy's word on it."""
     report = session.assess(request)
     verdict = session.judge(request, report)
-    hashes = script_hashes(report, session.cwd)
-    session.record(Requested(request, session.cwd, session.env_hash, hashes))
+    states = session.file_states(request, report)
+    session.record(Requested(request, session.cwd, session.env_hash, states))
     session.record(Judged(request.id, report, verdict))
     front.sink(events.ActionProposed(request, report, verdict, session.cwd))
     return report, verdict
@@ -270,6 +275,18 @@ async def _decide(
     return decision, report
 
 
+def _withdraw(request: ActionRequest, decision: Decision, changed: str, front: Front) -> Decision:
+    """Take an approval back because a file that decides what would run is another one now."""
+    why = Text(
+        "{file} changed after this was judged, so it was not run. Check the file, then ask for it "
+        "again.",
+        {"file": render(changed)},
+    )
+    withdrawn = Decision("reject", decision.command, events.START_CHECK, str(why), (why,))
+    front.sink(events.ActionDecided(request, withdrawn))
+    return withdrawn
+
+
 async def _act(
     session: SessionPorts,
     request: ActionRequest,
@@ -279,13 +296,6 @@ async def _act(
     count: TurnCount,
 ) -> None:
     """Arrow 10: what was approved, byte for byte, and durable before it starts."""
-    changed = changed_scripts(session.state, request.id, session.cwd)
-    if changed:
-        refusal = Decision(
-            "reject", decision.command, "policy", f"{changed} changed after it was approved"
-        )
-        _observe(session, request, "refused", messages.refusal_message(request, refusal))
-        return
     if request.effect == "person":
         # Nothing is started, so nothing can be unknown: after a crash the question is asked again.
         await _act_tool(session, request, front, count)

@@ -7,6 +7,7 @@ feeds these to the same graph and runtime in the same order.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ THINKING = ("create_plan", "decide_action")
 STOPPED = "stopped"
 """The node of messages that answer a sub-agent's open calls from outside."""
 
+CHANGED = re.compile(r"\[not run: (?P<file>.+?) changed after the command was judged\.")
+"""How `agent.messages` tells the model that an approved command was withheld."""
 UNUSABLE = "(Your reply could not be used:"
 """How the note begins that stands in the journal for a reply without any text."""
 
@@ -87,7 +90,8 @@ class TurnTape:
 
     `voices` are by agent, with the main one under the empty name. `ended` is None when a crash
     ended the turn for good. `inside` and `proposed` are by tool; sub-agents at work side by side
-    ask for them in any order. `agent_nodes` counts the nodes that ran of sub-agents.
+    ask for them in any order. `withheld` are the files for which approved requests were not started
+    after all, by request. `agent_nodes` counts the nodes that ran of sub-agents.
     """
 
     given: InputReceived
@@ -101,6 +105,7 @@ class TurnTape:
     inside: dict[str, list[Answered]] = field(default_factory=lambda: defaultdict(list))
     proposed: dict[str, list[ActionRequest]] = field(default_factory=lambda: defaultdict(list))
     agent_nodes: int = 0
+    withheld: dict[str, str] = field(default_factory=dict)
     settled: int = 0
     ended: TurnEnded | None = None
 
@@ -157,6 +162,8 @@ def _take(turn: TurnTape, body: RecordBody, started: set[str]) -> None:
             turn.settled += 1
             if body.request_id in started:
                 turn.outcomes.append(body)
+            elif changed := CHANGED.match(body.message.text):
+                turn.withheld[body.request_id] = changed["file"]
         case Compacted():
             said = len(turn.voices[""].replies)
             turn.compactions.append(Shortened(said, turn.settled, body))

@@ -146,13 +146,18 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class RiskReport:
-    """Facts about a command with reasons a person understands. Never a permission."""
+    """Facts about a command with reasons a person understands. Never a permission.
+
+    `deciding` are the files (or patterns of files) whose content decides what the command runs,
+    also those that do not exist; like targets, they are relative to the workspace.
+    """
 
     command: str
     label: RiskLabel
     reasons: tuple[Text, ...] = ()
     effects: tuple[Effect, ...] = ()
     programs: tuple[tuple[str, ...], ...] = ()
+    deciding: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

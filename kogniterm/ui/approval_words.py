@@ -48,6 +48,7 @@ def decider_text(who: str) -> str:
         "person": _("you"),
         "policy": _("policy"),
         "unattended": _("nobody being there"),
+        "start check": _("the check before the start"),
     }.get(who, who)
 
 

@@ -280,6 +280,9 @@ class ScreenSink:
         self.write(Group(line, *reasons))
 
     def _action_decided(self, event: ev.ActionDecided) -> None:
+        if event.decision.kind == "reject" and event.decision.by == ev.START_CHECK:
+            self._withheld(event)
+            return
         if event.decision.kind != "reject" or event.decision.by != "person":
             return
         line = Text()
@@ -287,6 +290,14 @@ class ScreenSink:
         line.append(_("You rejected it"), "bad")
         if event.decision.reason:
             line.append(f": {one_line(event.decision.reason)}", "muted")
+        self.write(self.agents.inside_action(event.request.id, line))
+
+    def _withheld(self, event: ev.ActionDecided) -> None:
+        """An approved command was not started: what it would run is not what was approved."""
+        line = Text()
+        line.append(f"{self.painter.symbol('failed')} ", "bad")
+        line.append(_("Not run: "), "bad")
+        line.append(translate(event.decision.why), "")
         self.write(self.agents.inside_action(event.request.id, line))
 
     def _command_started(self, event: ev.CommandStarted) -> None:

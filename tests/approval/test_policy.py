@@ -19,7 +19,6 @@ from kogniterm.approval import (
     load_rules,
     offers,
     sandbox_failure,
-    scripts_named,
 )
 from kogniterm.errors import SettingsError
 from kogniterm.types import ActionRequest
@@ -243,20 +242,6 @@ def test_trust_is_per_folder_and_per_content() -> None:
     assert (finding.new, finding.changed, finding.gone) == (("mcp",), (".env",), ("old",))
     assert not compare("/p/sub", {}, records).trusted
     assert "not been trusted" in str(compare("/q", {".env": "1"}, records).texts[0])
-
-
-@pytest.mark.parametrize(
-    ("command", "scripts"),
-    [
-        ("./x.sh a", ("./x.sh",)), ("bash -x run.sh", ("run.sh",)),
-        ("python3 a.py && ./b", ("a.py", "./b")),
-        ("source env.sh", ("env.sh",)), ("bash -c './y'", ("./y",)), ("/usr/bin/ls", ()),
-        ("ls", ()),
-        ("sudo ./z", ("./z",)), ("python -m http.server", ()), ("$X ./a", ()),
-    ],
-)  # fmt: skip
-def test_scripts_are_named(command: str, scripts: tuple[str, ...]) -> None:
-    assert scripts_named(classify(command)) == scripts
 
 
 @pytest.mark.parametrize(

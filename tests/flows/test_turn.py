@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from kogniterm.cli.output import Summary
 from kogniterm.runtime import events
+from kogniterm.runtime.asking import LEFT_OPEN
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
-from kogniterm.types import UserInput
-from tests.flows.conftest import MakeFlow, change_to, no, yes
+from kogniterm.types import ActionRequest, UserInput
+from tests.flows.conftest import MakeFlow, Person, change_to, no, yes
 
 ONE = "replies: [{run: '%s', purpose: Look}, {text: Done.}]"
 
@@ -240,9 +243,69 @@ async def test_a_script_that_changed_after_approval_does_not_run(make_flow: Make
 
     flow.person = Slow()  # type: ignore[assignment]
     flow.flags["approval_mode"] = "manual"
-    await flow.run()
-    assert "deploy.sh changed after it was approved" in flow.shown[2]
+    answer = await flow.run()
+    assert "deploy.sh changed after the command was judged" in flow.shown[2]
     assert not flow.results
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert [event.decision.by for event in flow.of(events.ActionDecided)] == [
+        "person",
+        "start check",
+    ]
+
+
+@pytest.mark.parametrize("mode", ["auto", "lease"])
+async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
+    make_flow: MakeFlow, mode: str
+) -> None:
+    flow = make_flow(f"replies: [{', '.join(['{run: bash deploy.sh}'] * 3)}, {{text: Done.}}]")
+    script = flow.folder / "deploy.sh"
+    script.write_text("echo good\n")
+    flow.flags["approval_mode"] = "auto" if mode == "auto" else "manual"
+    session = flow.open()
+    if mode == "lease":
+        request = ActionRequest("a", "c", "execute_command", "bash deploy.sh")
+        session.grant(session.assess(request), "exact")
+    session.policy.settings = replace(session.policy.settings, unboxed_ok=True)
+    seen = []
+
+    def change_once(event: object) -> None:
+        flow.tell(event)
+        if isinstance(event, events.ActionProposed):
+            seen.append(event.verdict.kind)
+            if len(seen) == 1:
+                script.write_text("echo evil\n")
+
+    summary = Summary()
+    flow.person = Person()
+    answer = await session.run(UserInput("go"), approver=flow.person, sink=change_once)
+    for event in flow.events:
+        summary.add(event)
+    assert seen == ["allow"] * 3
+    assert answer.exit_code == 3
+    # It was judged anew when it was proposed again, and then ran.
+    assert [result.text.strip() for result in flow.results] == ["evil", "evil"]
+    first = summary.final(answer)["commands"][0]
+    assert (first["status"], first["decided_by"]) == ("refused", "start check")
+    assert "deploy.sh changed" in first["reason"]
+
+
+async def test_a_question_left_open_is_judged_anew_and_then_held_to(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "bash deploy.sh", [yes])
+    script = flow.folder / "deploy.sh"
+    script.write_text("echo good\n")
+    flow.flags["approval_mode"] = "manual"
+
+    class Leaves:
+        async def decide(self, request: object, report: object, verdict: object) -> object:
+            raise asyncio.CancelledError(LEFT_OPEN)
+
+    person, flow.person = flow.person, Leaves()  # type: ignore[assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await flow.run()
+    script.write_text("echo other\n")
+    flow.person = person
+    answer = await flow.run(None)
+    assert (answer.exit_code, flow.results[0].text.strip()) == (0, "other")
 
 
 async def test_secrets_stay_out_of_journal_and_model_and_reach_the_command(

@@ -60,7 +60,7 @@ def runs_fetched(call: Call, script: Argument) -> None:
         call.danger("{program} runs code that comes from the network.")
 
 
-def _shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
+def shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
     """The letters of a shell's own options, and what follows them."""
     args = list(given)
     letters = ""
@@ -70,7 +70,7 @@ def _shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
         if word[-1] in "oO" and args:
             args.pop(0)
     while args and args[0].value in {"--norc", "--noprofile", "--login", "--posix"}:
-        more, args = _shell_options(tuple(args[1:]))
+        more, args = shell_options(tuple(args[1:]))
         letters += more
     if args and args[0].value == "--":
         args.pop(0)
@@ -79,7 +79,7 @@ def _shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
 
 def shell(call: Call, rules: Rules) -> None:
     """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
-    options, args = _shell_options(call.args)
+    options, args = shell_options(call.args)
     if "s" in options and "c" not in options:
         args.clear()
     if "c" in options and args:
