@@ -83,9 +83,11 @@ class Call:
         """Where `argument` leads, taken as a path."""
         return self.scope.place(argument.value, glob=argument.glob)
 
-    def _effect(self, kind: EffectKind, place: Place) -> None:
+    def _effect(self, kind: EffectKind, place: Place, source: str = "") -> None:
         shown = place.path.replace(HOLE, "…")
-        self.findings.effect(kind, self.scope.ground.shown(shown), outside=not place.inside)
+        self.findings.effect(
+            kind, self.scope.ground.shown(shown), outside=not place.inside, source=source
+        )
 
     def shown(self, place: Place) -> str:
         """`place` for a reason."""
@@ -134,12 +136,21 @@ class Call:
         self._effect("secret", place)
         self.ask("It reads {path}, which may hold secrets.", path=self.shown(place))
 
-    def writes(self, argument: Argument, *, append: bool = False) -> None:
-        """It creates or overwrites the file `argument`."""
+    def writes(
+        self, argument: Argument, *, append: bool = False, source: Argument | None = None
+    ) -> None:
+        """It creates or overwrites the file `argument`; `source` is what is copied there."""
         place = self.place(argument)
         if is_harmless_device(place.path) or argument.value == "-":
             return
-        self._effect("write" if append else "overwrite", place)
+        copied = self.shown(self.place(source)) if source is not None else ""
+        self._effect("write" if append else "overwrite", place, copied)
+        self.changes(place)
+
+    def creates(self, argument: Argument) -> None:
+        """It creates `argument`, or leaves what is there as it is."""
+        place = self.place(argument)
+        self._effect("create", place)
         self.changes(place)
 
     def changes(self, place: Place) -> None:

@@ -42,10 +42,12 @@ class Findings:
         """Something nobody should approve lightly, and auto mode never does."""
         self.note("dangerous", template, **values)
 
-    def effect(self, kind: EffectKind, target: str, *, outside: bool = False) -> None:
+    def effect(
+        self, kind: EffectKind, target: str, *, outside: bool = False, source: str = ""
+    ) -> None:
         """Record an effect; the number kept is bounded."""
         if len(self._effects) < _MAX_EFFECTS:
-            self._effects[Effect(kind, target, outside)] = None
+            self._effects[Effect(kind, target, outside, source)] = None
         else:
             self.unread()
 

@@ -29,14 +29,13 @@ from kogniterm.approval.places import SYSTEM_FOLDERS
 from kogniterm.approval.programs.git import from_verb
 from kogniterm.approval.risk import classify
 from kogniterm.errors import SettingsError
-from kogniterm.types import ApprovalMode, RiskReport, Text
+from kogniterm.types import CHANGING_KINDS, ApprovalMode, RiskReport, Text
 
 Choice = Literal["allow", "ask", "deny"]
 _KEYS = {
     "decision", "tool", "program", "arguments", "path", "mode", "reason", "match", "not_match",
 }  # fmt: skip
-_CHANGING_EFFECTS = frozenset({"write", "overwrite", "delete"})
-_FILE_EFFECTS = frozenset({"read", "write", "overwrite", "delete", "secret"})
+_FILE_EFFECTS = CHANGING_KINDS | {"read", "secret"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Rule:
         return self.path is not None or all(
             any(posixpath.basename(effect.target) in word for word in words)
             for effect in report.effects
-            if effect.outside and effect.kind in _CHANGING_EFFECTS
+            if effect.outside and effect.kind in CHANGING_KINDS
         )
 
     def _covers(self, argv: tuple[str, ...]) -> bool:

@@ -24,6 +24,7 @@ from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
 from kogniterm.ui.model_question import ask_in_lines, asked
 from kogniterm.ui.paint import Painter
+from kogniterm.ui.question import AskHooks, Preview
 from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
 from kogniterm.ui.terminal_io import drop_typed_ahead
@@ -84,8 +85,8 @@ class PersonSink:
             self._out.write(answer.text.rstrip("\n") + "\n")
             self._out.flush()
 
-    def approver(self, folder: str) -> Approver:
-        """Asks the person, a line at a time."""
+    def approver(self, folder: str, preview: Preview) -> Approver:
+        """Asks the person, a line at a time; `preview` tells the effects on this disk."""
         return LineAsker(
             read_line=self._read_line,
             write=self._surface.commit,
@@ -93,6 +94,7 @@ class PersonSink:
             flush_input=lambda: drop_typed_ahead(self._keys),
             painter=self._painter,
             folder=lambda request: self._sink.folders.get(request.id, folder),
+            hooks=lambda: AskHooks(preview=preview),
             notify=lambda: self._attention.call(_("KogniTerm: a question waits for you")),
             edit_text=self._edit_text,
             plan_shown=self._sink.plan_was_shown,

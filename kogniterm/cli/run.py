@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.asking import Ask
     from kogniterm.runtime.front import Recover
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.question import Preview
 
 OUTPUTS = ("text", "json", "stream-json")
 
@@ -54,7 +55,7 @@ class People:
     """
 
     sink: Sink
-    approver: Callable[[str], Approver] | None = None
+    approver: Callable[[str, Preview], Approver] | None = None
     terminal: Terminal | None = None
     recover: Recover | None = None
     ask: Ask | None = None
@@ -141,7 +142,11 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; say what to do next.")
-        approver = people.approver(folder) if people.approver else unattended_approver(settings)
+        approver = (
+            people.approver(folder, session.preview)
+            if people.approver
+            else unattended_approver(settings)
+        )
         run = partial(
             session.run,
             user_input,

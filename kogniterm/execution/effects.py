@@ -12,19 +12,20 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from kogniterm.paths import named
-from kogniterm.types import Effect, EffectKind, RiskReport, Text
+from kogniterm.types import CHANGING_KINDS, Effect, EffectKind, RiskReport, Text
 
 MAX_FILES = 20_000
 MAX_SECONDS = 0.5
 MAX_MATCHES = 1_000
 _GIT_SECONDS = 5.0
 """For a machine so busy that git starts late: what it lists takes a few milliseconds."""
-CHANGING: tuple[EffectKind, ...] = ("write", "overwrite", "delete")
+MAX_NAMED = 8
+"""How many created files are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +52,112 @@ def preview(report: RiskReport, cwd: str) -> tuple[Text, ...]:
     `cwd` is the folder that relative targets start from: a report's workspace.
     """
     deadline = time.monotonic() + MAX_SECONDS
-    order: Sequence[EffectKind] = ("delete", "overwrite", "write", "secret", "privilege", "network")
+    order: Sequence[EffectKind] = (
+        "delete", "overwrite", "write", "create", "secret", "privilege", "network",
+    )  # fmt: skip
     effects = sorted(
-        (e for e in dict.fromkeys(report.effects) if e.kind in order),
+        (e for e in dict.fromkeys(on_disk(report, cwd).effects) if e.kind in order),
         key=lambda effect: order.index(effect.kind),
     )
-    lines = (_line(effect, Path(cwd), deadline) for effect in islice(effects, 12))
-    return tuple(line for line in lines if line is not None)
+    created = [e for e in effects if e.kind == "create" and "…" not in e.target]
+    others = [e for e in effects if e not in created[1:]]
+    lines = (
+        _created(created) if effect.kind == "create" and created else _line(effect, cwd, deadline)
+        for effect in islice(others, 12)
+    )
+    return tuple(lines)
+
+
+def on_disk(report: RiskReport, workspace: str) -> RiskReport:
+    """Return `report` with its effects on files as they are on this disk.
+
+    What is copied, moved or linked into a folder that exists lands there under its own name, and
+    what is not there yet is created. What links lead out of the workspace is outside of it.
+    """
+    deadline = time.monotonic() + MAX_SECONDS
+    root = Path(workspace)
+    found: dict[Effect, None] = {}
+    for effect in report.effects:
+        late = time.monotonic() > deadline or len(found) >= MAX_MATCHES
+        if late or effect.kind not in CHANGING_KINDS or effect.kind == "delete":
+            found[effect] = None
+            continue
+        for landed in _landings(effect, root):
+            settled = _settled(landed, root)
+            if settled is not None:
+                found[settled] = None
+    changed = replace(report, effects=tuple(found))
+    through = [e for e in found if e.outside and e not in report.effects]
+    if not through or report.label not in ("safe_readonly", "workspace_write"):
+        return changed
+    why = Text("It writes {path}, to which a link leads.", {"path": through[0].target})
+    return replace(changed, label="needs_approval", reasons=(why, *report.reasons))
+
+
+def _landings(effect: Effect, root: Path) -> Iterator[Effect]:
+    """The effect, or one for each file that lands in the folder that is its target."""
+    alone = replace(effect, source="")
+    if not effect.source or "…" in effect.target or glob.has_magic(effect.target):
+        yield alone
+        return
+    try:
+        is_folder = named(root, effect.target).is_dir()
+    except (OSError, ValueError):  # or a name that no file can have
+        is_folder = False
+    if not is_folder:
+        yield alone
+        return
+    names = sorted(path.name for path in expand(effect.source, root)) or ["…"]
+    for name in names:
+        yield replace(alone, target=os.path.normpath(f"{effect.target}/{name}"))
+
+
+def _settled(effect: Effect, root: Path) -> Effect | None:
+    """The effect with what is known of its target; None for what is there and stays as it is."""
+    if "…" in effect.target or glob.has_magic(effect.target):
+        return effect
+    path = named(root, effect.target)
+    try:
+        there = os.path.lexists(path)
+        real = path.resolve() if there else path.parent.resolve() / path.name
+        leaves = not effect.outside and not real.is_relative_to(root.resolve())
+    except (OSError, ValueError, RuntimeError):  # a loop of links, or no possible name
+        return effect
+    if effect.kind == "create" and there:
+        return None
+    if not there and not _may_be_there(path):
+        effect = replace(effect, kind="create")
+    return replace(effect, target=str(real), outside=True) if leaves else effect
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether the path lies in a folder that may not be entered, so that nothing is known."""
+    try:
+        path.lstat()
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def paths_changed(report: RiskReport, cwd: str) -> tuple[Path, ...]:
-    """Every path the command would write, overwrite or delete, as far as its text tells."""
+    """Every path the command would create, change or delete, as far as its text tells.
+
+    Of what is created in folders that are not there either, it is the uppermost of these.
+    """
     return tuple(
-        path
-        for effect in report.effects
-        if effect.kind in CHANGING
+        _uppermost_new(path, Path(cwd))
+        for effect in on_disk(report, cwd).effects
+        if effect.kind in CHANGING_KINDS
         for path in expand(effect.target, Path(cwd))
     )
+
+
+def _uppermost_new(path: Path, root: Path) -> Path:
+    while path.parent != root and path.is_relative_to(root) and not os.path.lexists(path.parent):
+        path = path.parent
+    return path
 
 
 def expand(target: str, cwd: Path) -> tuple[Path, ...]:
@@ -105,7 +195,24 @@ def touched(effect: Effect, cwd: Path, deadline: float) -> Touched:
     return Touched(effect, paths, is_there, closed, files, size, tracked, complete)
 
 
-def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
+def _created(effects: Sequence[Effect]) -> Text:
+    """The files that are not there yet, in one line."""
+    shown = [_shown(effect) for effect in effects[:MAX_NAMED]]
+    left = len(effects) - len(shown)
+    values: dict[str, object] = {"target": ", ".join(shown)}
+    return (
+        Text("Creates {target} and {n} more", values | {"n": left})
+        if left
+        else Text("Creates {target}", values)
+    )
+
+
+def _shown(effect: Effect) -> str:
+    return f"{effect.target} (!)" if effect.outside else effect.target
+
+
+def _line(effect: Effect, workspace: str, deadline: float) -> Text:
+    cwd = Path(workspace)
     values: dict[str, object] = {"target": effect.target}
     if effect.kind == "network":
         return Text("Uses the network: {target}", values)
@@ -113,19 +220,20 @@ def _line(effect: Effect, cwd: Path, deadline: float) -> Text | None:
         return Text("Gains privileges: {target}", values)
     if effect.kind == "secret":
         return Text("Reads a secret: {target}", values)
-    if effect.outside:
-        values["target"] = f"{effect.target} (!)"
+    values["target"] = _shown(effect)
     if "…" in effect.target:
         if effect.kind == "delete":
             return Text("Deletes what is known only when it runs: {target}", values)
-        return Text("Changes what is known only when it runs: {target}", values)
+        return Text("Creates or changes files known only at run time: {target}", values)
     found = touched(effect, cwd, deadline)
     files = Text("1 file") if found.files == 1 else Text("{n} files", {"n": found.files})
     values |= {"files": files, "size": _size(found)}
     if not found.files:
-        if effect.kind == "write":
-            return Text("Creates {target}", values)
-        return None if effect.kind == "overwrite" else _deleted(found, values)
+        if effect.kind == "delete":
+            return _deleted(found, values)
+        if found.there:
+            return Text("Changes {target}: an empty folder", values)
+        return Text("Creates {target}", values)
     template = {
         "delete": "Deletes {target}: {files}, {size}; {kept}",
         "overwrite": "Overwrites {target}: {files}, {size}; {kept}",

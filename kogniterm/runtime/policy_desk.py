@@ -13,6 +13,7 @@ from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
 from kogniterm.approval.leases import LeaseKind
 from kogniterm.errors import UsageError, why
+from kogniterm.execution.effects import on_disk
 from kogniterm.execution.repository import hooks_that_run, settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
 from kogniterm.types import (
@@ -75,7 +76,8 @@ class PolicyDesk:
             path = shlex.quote(str(request.arguments.get("path", "")))
             text = f"cat -- {path}" if request.effect == "read" else f"echo x > {path}"
         report = approval.classify(text, cwd=cwd, workspace=self.workspace, filled=self.filled)
-        return replace(_with_repository(report, cwd), command=request.command)
+        report = _with_repository(on_disk(report, self.workspace), cwd)
+        return replace(report, command=request.command)
 
     def judge(
         self,

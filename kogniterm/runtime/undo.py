@@ -11,7 +11,7 @@ from kogniterm.errors import UsageError
 from kogniterm.execution.effects import paths_changed
 from kogniterm.execution.preimages import Difference, Preimage, PreimageStore
 from kogniterm.paths import named
-from kogniterm.types import ActionRequest, RiskReport, Text
+from kogniterm.types import CHANGING_KINDS, ActionRequest, RiskReport, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class UndoDesk:
 
     def promise(self, request: ActionRequest, report: RiskReport) -> Text | None:
         """What to say of undoing before the action is approved; None when nothing changes."""
-        changed = [e for e in report.effects if e.kind in ("write", "overwrite", "delete")]
+        changed = [e for e in report.effects if e.kind in CHANGING_KINDS]
         beyond = [e for e in report.effects if e.kind in ("network", "privilege", "process")]
         if request.effect == "edit":
             if not self._paths(request, report):

@@ -131,17 +131,33 @@ class ActionRequest:
 # --- approval --------------------------------------------------------------------------------
 
 EffectKind = Literal[
-    "read", "write", "overwrite", "delete", "network", "privilege", "execute", "secret", "process"
+    "read",
+    "create",
+    "write",
+    "overwrite",
+    "delete",
+    "network",
+    "privilege",
+    "execute",
+    "secret",
+    "process",
 ]
+CHANGING_KINDS: frozenset[EffectKind] = frozenset({"create", "write", "overwrite", "delete"})
+"""Effects on files that are there differently, or not at all, afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One thing a command would do, as far as its text tells; `target` is a path, host or name."""
+    """One thing a command would do, as far as its text tells; `target` is a path, host or name.
+
+    A file that is copied, moved or linked there is the `source`: it keeps its name when the target
+    is a folder.
+    """
 
     kind: EffectKind
     target: str
     outside: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ def effect_text(effect: Effect) -> str:
 
     verbs = {
         "read": _("reads {target}"),
+        "create": _("creates {target}"),
         "write": _("writes {target}"),
         "overwrite": _("overwrites {target}"),
         "delete": _("deletes {target}"),

@@ -29,7 +29,7 @@ _LABEL_STYLES = {
     "needs_approval": "warn",
     "dangerous": "bad",
 }
-_PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write")
+_PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", "create")
 """Effects that the preview tells more of than their names."""
 _SAID_BY_EFFECTS = ("It deletes {path}.", "It writes {path}.")
 
@@ -42,6 +42,9 @@ class Offer:
     grant: Callable[[], None]
 
 
+Preview = Callable[[ActionRequest, RiskReport], Sequence[Message]]
+
+
 @dataclass(frozen=True, slots=True)
 class AskHooks:
     """What other rooms add to a question; each is optional.
@@ -50,7 +53,7 @@ class AskHooks:
     can be undone), `diff` the unified diff of an edit, `offers` the leases that may be granted.
     """
 
-    preview: Callable[[ActionRequest, RiskReport], Sequence[Message]] | None = None
+    preview: Preview | None = None
     diff: Callable[[ActionRequest], str | None] | None = None
     offers: Callable[[ActionRequest, RiskReport], Sequence[Offer]] | None = None
 

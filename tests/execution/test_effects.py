@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.effects import paths_changed, preview, touched
+from kogniterm.approval import classify
+from kogniterm.execution.effects import on_disk, paths_changed, preview, touched
 from kogniterm.types import Effect, RiskReport
 from tests.support.ordinary import ordinary
 
@@ -77,7 +78,7 @@ def test_serious_effects_come_first_and_new_files_are_named(work: Path) -> None:
 def test_what_only_the_run_shows_is_said_to_be_unknown(work: Path) -> None:
     assert lines(work, Effect("overwrite", "f….txt"), Effect("delete", "git checkout …")) == [
         "Deletes what is known only when it runs: git checkout …",
-        "Changes what is known only when it runs: f….txt",
+        "Creates or changes files known only at run time: f….txt",
     ]
 
 
@@ -92,6 +93,66 @@ def test_the_paths_to_keep_are_all_that_change(work: Path) -> None:
         str(work),
     )
     assert sorted(path.name for path in found) == ["a.log", "b.log", "n"]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo x > new", ["Creates new"]),
+        ("echo x > new >> a.log",
+         ["Changes a.log: 1 file, 600 B; not tracked by git", "Creates new"]),
+        ("cp a.log new", ["Creates new"]),
+        ("cp a.log src", ["Creates src/a.log"]),
+        ("cp a.log b.log src/", ["Creates src/a.log, src/b.log"]),
+        ("cp *.log src", ["Creates src/a.log, src/b.log"]),
+        ("cp -t src a.log", ["Creates src/a.log"]),
+        ("cp keep.txt src/main.py", ["Overwrites src/main.py: 1 file, 8 B; not tracked by git"]),
+        ("cp -r src copy", ["Creates copy"]),
+        ("mv a.log new", ["Deletes a.log: 1 file, 600 B; not tracked by git", "Creates new"]),
+        ("mv a.log src", ["Deletes a.log: 1 file, 600 B; not tracked by git", "Creates src/a.log"]),
+        ("install -m 644 a.log src", ["Creates src/a.log"]),
+        ("install -d one two", ["Creates one, two"]),
+        ("ln -s a.log link", ["Creates link"]),
+        ("ln -s src/main.py", ["Creates main.py"]),
+        ("tee one two < a.log", ["Creates one, two"]),
+        ("dd if=a.log of=image", ["Creates image"]),
+        ("curl -o page http://h/x", ["Creates page", "Uses the network: http://h/x"]),
+        ("curl -O http://h/x.tgz", ["Creates x.tgz", "Uses the network: http://h/x.tgz"]),
+        ("wget -q http://h/y", ["Creates y", "Uses the network: http://h/y"]),
+        ("sed -i.bak s/x/y/ a.log",
+         ["Overwrites a.log: 1 file, 600 B; not tracked by git", "Creates a.log.bak"]),
+        ("sed -i'old/*' s/x/y/ a.log",
+         ["Overwrites a.log: 1 file, 600 B; not tracked by git", "Creates old/a.log"]),
+        ("split a.log part-", ["Creates or changes files known only at run time: part-…"]),
+        ("tar xf x.tar -C src", ["Creates or changes files known only at run time: src/…"]),
+        ("tar xf x.tar one two", ["Creates one, two"]),
+        ("touch one a.log", ["Changes a.log: 1 file, 600 B; not tracked by git", "Creates one"]),
+        ("mkdir -p src deep/er", ["Creates deep/er"]),
+        ("echo x > f$(date)", ["Creates or changes files known only at run time: f…"]),
+        ("touch {1..10}", ["Creates 1, 2, 3, 4, 5, 6, 7, 8 and 2 more"]),
+    ],
+)  # fmt: skip
+def test_created_files_are_told(work: Path, command: str, expected: list[str]) -> None:
+    found = classify(command, cwd=str(work), workspace=str(work))
+    assert [str(line) for line in preview(found, str(work))] == expected
+
+
+def test_the_files_that_land_in_a_folder_are_the_ones_to_keep(work: Path) -> None:
+    found = classify("cp *.log src; mkdir -p one/two", cwd=str(work), workspace=str(work))
+    kept = sorted(str(path.relative_to(work)) for path in paths_changed(found, str(work)))
+    assert kept == ["one", "src/a.log", "src/b.log"]
+
+
+def test_a_link_out_of_the_workspace_is_followed_to_where_it_leads(
+    work: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (work / "out").symlink_to(other)
+    judged = classify("echo x > out/f", cwd=str(work), workspace=str(work))
+    assert judged.label == "workspace_write"
+    found = on_disk(judged, str(work))
+    assert found.label == "needs_approval"
+    assert [str(line) for line in preview(found, str(work))] == [f"Creates {other}/f (!)"]
 
 
 def test_pipes_and_loops_do_not_block(work: Path) -> None:

@@ -36,6 +36,35 @@ async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > new", "mv notes.txt new", "cp notes.txt new", "cp notes.txt src",
+        "tee new one < notes.txt", "mkdir -p deep/er/st", "ln -s notes.txt new", "touch new",
+        "sed -i.bak s/i/o/ notes.txt", "install -d new", "dd if=notes.txt of=new status=none",
+    ],
+)  # fmt: skip
+async def test_what_was_created_is_gone_after_undo(make_flow: MakeFlow, command: str) -> None:
+    flow = make_flow(f"replies: [{{run: {command}}}, {{text: Done.}}]", [yes])
+    (flow.folder / "src").mkdir()
+    (flow.folder / "notes.txt").write_text("mine\n")
+
+    def there() -> list[str]:
+        return sorted(str(path.relative_to(flow.folder)) for path in flow.folder.rglob("*"))
+
+    before = there()
+    session = flow.open()
+    request, report, _ = await _asked(flow)
+    assert "What it changes here can be undone with /undo." in [
+        str(line) for line in session.preview(request, report)
+    ]
+    assert {"kind": "create"} in [{"kind": effect.kind} for effect in report.effects]
+    assert there() != before
+    session.undo.restore(session.undo.latest()[0])
+    assert there() == before
+    assert (flow.folder / "notes.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
     ("command", "unknown"),
     [("echo > f$(date)", "f…"), ("git checkout .", "git checkout …")],
 )

@@ -67,8 +67,11 @@ def tar(call: Call, rules: Rules) -> None:
         elif parsed.has("O", "to-stdout"):
             mentions(call.with_args(parsed.operands))
         return
-    call.findings.effect("overwrite", "*")
     call.ask("{program} unpacks files over what is there.")
+    folders = parsed.values("C", "directory", "one-top-level")
+    for folder in folders[-1:] or (Argument("."),):
+        for member in parsed.operands or (Argument(HOLE),):
+            call.writes(Argument(f"{folder.value}/{member.value}", member.glob))
     for folder in parsed.values("C", "directory"):
         place = call.place(folder)
         call.changes(place)
@@ -136,8 +139,10 @@ def unzip(call: Call, rules: Rules) -> None:
     if parsed.unclear:
         call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
     if not parsed.has(*"lvtpcZz") or parsed.has("T"):
-        call.findings.effect("overwrite", "*")
         call.ask("{program} unpacks files over what is there.")
+        for folder in parsed.values("d")[-1:] or (Argument("."),):
+            for member in parsed.operands[1:] or (Argument(HOLE),):
+                call.writes(Argument(f"{folder.value}/{member.value}", member.glob))
     elif parsed.has("p", "c"):
         mentions(call.with_args(parsed.operands[1:]))
     del rules

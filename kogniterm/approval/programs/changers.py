@@ -19,7 +19,7 @@ rmdir unlink: rmdir
 shred: shred
 split: split; value a b C l n t suffix-length bytes line-bytes lines number separator
     additional-suffix; run filter
-csplit: split; write f prefix; value b n suffix-format digits
+csplit: split; value f prefix b n suffix-format digits
 mktemp: mktemp; folder p tmpdir
 mkfifo: write; value m mode
 mknod: mknod

@@ -95,8 +95,11 @@ def copy(call: Call, rules: Rules) -> None:
         _SET_UID.search(mode.value) for mode in parsed.values("m", "mode")
     ):
         call.danger("It makes files run with their owner's rights (set-uid).")
-    if target is not None:
-        _into(call, sources, target)
+    if call.name == "install" and parsed.has("d", "directory"):
+        for operand in parsed.operands:
+            call.creates(operand)
+    elif target is not None:
+        _into(call, parsed, sources, target)
     if is_unclear(parsed):
         call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
 
@@ -106,9 +109,14 @@ def is_unclear(parsed: Parsed) -> bool:
     return bool(parsed.unclear) or any(HOLE in option.name for option in parsed.options)
 
 
-def _into(call: Call, sources: tuple[Argument, ...], target: Argument) -> None:
+def _into(call: Call, parsed: Parsed, sources: tuple[Argument, ...], target: Argument) -> None:
     """Writing `sources` to `target`, which may be a folder."""
-    call.writes(target)
+    named = parsed.has("T", "no-target-directory") or not sources
+    for one in (None,) if named else sources:
+        call.writes(target, source=one)
+    backups = parsed.values("backup", "suffix", "S")
+    if backups or parsed.has("b", "backup"):
+        call.writes(Argument(f"{target.value}{HOLE}"))
     for source in sources:
         name = source.value.rstrip("/").rpartition("/")[2]
         landed = Argument(target.value.rstrip("/") + "/" + name)
@@ -142,7 +150,7 @@ def move(call: Call, rules: Rules) -> None:
     if target is not None:
         if call.place(target).path == "/dev/null":
             call.danger("It moves files to /dev/null, where they are lost.")
-        _into(call, sources, target)
+        _into(call, parsed, sources, target)
     if is_unclear(parsed):
         call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
 
@@ -151,8 +159,12 @@ def link(call: Call, rules: Rules) -> None:
     """ln: a link leads writes and reads elsewhere later."""
     parsed = parse_options(call.args, rules)
     sources, target = _split_target(parsed)
-    if target is not None and len(parsed.operands) > 1:
-        call.writes(target)
+    if target is not None and sources:
+        for one in (None,) if parsed.has("T", "no-target-directory") else sources:
+            call.writes(target, source=one)
+    elif len(parsed.operands) == 1:
+        name = parsed.operands[0].value.rstrip("/").rpartition("/")[2]
+        call.writes(Argument(name or HOLE))
     for source in sources or parsed.operands:
         place = call.place(source)
         if is_secret(place.path, glob=place.glob):
@@ -167,10 +179,12 @@ def link(call: Call, rules: Rules) -> None:
 def mktemp(call: Call, rules: Rules) -> None:
     """mktemp: a new file in the shared folder for throw-away files."""
     parsed = parse_options(call.args, rules)
-    call.findings.effect("write", "/tmp", outside=True)
-    if parsed.operands or parsed.values("p", "tmpdir"):
-        for operand in (*parsed.operands, *parsed.values("p", "tmpdir")):
-            call.writes(operand, append=True)
+    folders = parsed.values("p", "tmpdir")
+    if not parsed.operands and not folders:
+        call.findings.effect("create", "/tmp/tmp.…", outside=True)
+    for template in parsed.operands or (Argument("tmp.XX"),) if folders else parsed.operands:
+        name = re.sub(r"XX+", HOLE, template.value)
+        call.writes(Argument(f"{folders[-1].value}/{name}" if folders else name), append=True)
     call.findings.note("workspace_write", "{program} makes a temporary file.", program=call.name)
 
 
@@ -191,10 +205,12 @@ def split(call: Call, rules: Rules) -> None:
     apply_options(call, rules, parsed)
     for operand in parsed.operands[:1]:
         call.reads(operand)
-    prefix = (
-        parsed.operands[1] if len(parsed.operands) > 1 and call.name == "split" else Argument("xaa")
-    )
-    call.writes(prefix, append=True)
+    prefix = "x"
+    if call.name == "split" and len(parsed.operands) > 1:
+        prefix = parsed.operands[1].value
+    for given in parsed.values("f", "prefix") if call.name == "csplit" else ():
+        prefix = given.value
+    call.writes(Argument(prefix + HOLE))
 
 
 def _each_place(call: Call, operands: tuple[Argument, ...], *, recursive: bool) -> None:

@@ -299,7 +299,10 @@ def writes(call: Call, rules: Rules) -> None:
     parsed = parse_options(call.args, rules)
     apply_options(call, rules, parsed)
     for operand in parsed.operands:
-        call.writes(operand, append=True)
+        if call.name == "mkdir":
+            call.creates(operand)
+        else:
+            call.writes(operand, append=True)
 
 
 def verbs(call: Call, rules: Rules) -> None:

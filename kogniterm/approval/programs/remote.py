@@ -52,9 +52,13 @@ def curl(call: Call, rules: Rules) -> None:
         return
     for value in parsed.values(*_CURL_WRITES):
         call.writes(value)
-    if parsed.has("O", "remote-name", "remote-name-all", "J"):
-        call.findings.effect("write", "…")
     url = (*parsed.operands, *parsed.values("url"))
+    if parsed.has("O", "remote-name", "remote-name-all", "J"):
+        folder = [f"{value.value}/" for value in parsed.values("output-dir")][-1:]
+        for address in url:
+            known = not parsed.has("J", "remote-header-name")
+            name = _remote_name(address.value) if known else HOLE
+            call.writes(Argument("".join([*folder, name or HOLE])))
     call.network(url[0].value if url else "")
     mentions(call)
     sends = parsed.values(
@@ -72,6 +76,12 @@ def curl(call: Call, rules: Rules) -> None:
     if parsed.has("k", "insecure"):
         call.ask("{program} is told not to check who it talks to.")
     del rules
+
+
+def _remote_name(url: str) -> str:
+    """The last part of a URL's path, under which a download is saved."""
+    path = re.sub(r"^[a-z]+://[^/]*|[?#].*", "", url)
+    return path.rpartition("/")[2]
 
 
 def wget(call: Call, rules: Rules) -> None:
@@ -116,11 +126,15 @@ def wget(call: Call, rules: Rules) -> None:
     parsed = parse_options(call.args, options)
     if not parsed.operands and parsed.has("V", "version", "h", "help"):
         return
-    for value in parsed.values(
-        "O", "output-document", "o", "output-file", "a", "append-output", "P", "directory-prefix"
-    ):
+    for value in parsed.values("O", "output-document", "o", "output-file", "a", "append-output"):
         call.writes(value)
     call.network(parsed.operands[0].value if parsed.operands else "")
+    if not parsed.has("O", "output-document", "spider"):
+        for folder in parsed.values("P", "directory-prefix")[-1:] or (Argument("."),):
+            for address in parsed.operands:
+                recursive = parsed.has("r", "recursive", "m", "mirror", "p", "page-requisites")
+                name = HOLE if recursive else _remote_name(address.value) or "index.html"
+                call.writes(Argument(f"{folder.value}/{name}"))
     mentions(call)
     _sends(call, [value.value for value in parsed.values("post-file", "body-file")])
     del rules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from kogniterm.approval.call import Call
 from kogniterm.approval.options import Rules, parse_options
@@ -46,8 +47,18 @@ def sed(call: Call, rules: Rules) -> None:
     for operand in files:
         if in_place:
             call.writes(operand)
+            for suffix in _backups(call.args):
+                folder, slash, name = operand.value.rpartition("/")
+                kept = suffix.replace("*", name) if "*" in suffix else name + suffix
+                call.writes(replace(operand, value=kept if "/" in kept else folder + slash + kept))
         else:
             call.reads(operand)
+
+
+def _backups(args: tuple[Argument, ...]) -> list[str]:
+    """The suffix under which `-i` keeps what was there."""
+    found = (re.match(r"(?:-[nErsuz]*i|--in-place=)(.+)", arg.value) for arg in args)
+    return [match[1] for match in found if match]
 
 
 def _without_suffix(args: tuple[Argument, ...]) -> list[Argument]:
