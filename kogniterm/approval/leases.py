@@ -1,47 +1,32 @@
-"""Leases: permissions a person granted, with a scope, an end and a count. Pure data and rules.
+"""Leases: permissions a user granted, with a folder, an end and a count. Pure data and rules.
 
-A lease covers exactly one command, or one program with the same options, or one kind of
-effect. It never covers more effects than the command it was granted for had, and nothing
-dangerous. Time is given by the caller.
+A lease covers what its sentence says: exactly one command; one program with the same options; or
+one kind of effect on files of a folder or on addresses. It never covers an effect or a reason that
+the command it was granted for did not have, and nothing dangerous. What is not known to be harmless
+is not covered (`lease_forms`). Time is given by the caller.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kogniterm.approval.naming import names
+from kogniterm.approval.coverage import uncovered_program, unnamed_changes
+from kogniterm.approval.display import render
+from kogniterm.approval.lease_forms import Form, form_of
 from kogniterm.approval.places import within
 from kogniterm.approval.risk import classify
-from kogniterm.approval.rules import called, quoted
-from kogniterm.types import Effect, EffectKind, RiskReport, Text
+from kogniterm.approval.rules import quoted
+from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, RiskReport, Text
 
 LeaseKind = Literal["exact", "program", "effect"]
 
-_NEVER = frozenset(
-    names(
-        """
-    bash sh dash zsh ksh ash rbash fish csh tcsh python python2 python3 pypy pypy3 ipython perl
-    ruby node nodejs php lua luajit tclsh expect Rscript R julia java scala groovy deno bun
-    osascript pwsh guile sbcl sudo doas su pkexec runuser gosu env xargs parallel find eval
-    source . exec command builtin nohup setsid timeout nice ionice stdbuf watch flock time
-    busybox toybox chroot unshare nsenter systemd-run ssh script screen tmux rm shred dd awk
-    gawk mawk nawk sed npx uvx pipx docker podman kubectl make coproc trap at batch crontab
-    """
-    )
-)
-_VERBS = frozenset(
-    names(
-        """
-    git npm pnpm yarn pip pip3 cargo go apt apt-get brew systemctl gh aws terraform helm poetry
-    uv bundle gem dotnet mvn gradle conda snap flatpak service
-    """
-    )
-)
 KIND_WORDS: Mapping[EffectKind, Text] = {
     "read": Text("reading files"),
+    "create": Text("creating files"),
     "write": Text("writing files"),
     "overwrite": Text("overwriting files"),
     "delete": Text("deleting files"),
@@ -51,26 +36,35 @@ KIND_WORDS: Mapping[EffectKind, Text] = {
     "secret": Text("reading secrets"),
     "process": Text("acting on processes"),
 }
-_EFFECTS_OFFERED: tuple[EffectKind, ...] = ("network", "write", "overwrite", "read")
+_IMPLIED: Mapping[EffectKind, frozenset[EffectKind]] = {
+    "overwrite": frozenset({"overwrite", "write", "create"}),
+    "write": frozenset({"write", "create"}),
+}
+"""Who may overwrite files may also write and create them; the other way round is wider."""
+_ON_FILES: frozenset[EffectKind] = frozenset({"create", "write", "overwrite"})
+_MOVES = frozenset({"cd", "pushd", "popd"})
+_WILD = re.compile(r"[*?\[…]")
+_PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
+"""What names a remote, a branch or a tag, and neither a file elsewhere nor an address."""
+_NAMES_A_FILE = ("It writes {path}.", "It deletes {path}.")
+"""Reasons that say no more than the effect on the file, which is compared by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A granted permission.
 
-    `kinds` are the effects it may have, `outside` whether they may leave the workspace,
-    `folder` where it holds, `expires` in seconds of the caller's clock, `uses` how often at
-    most (None: until the session ends), `used` how often it was used.
+    `report` is the risk report it was granted for, `folder` where it holds and below which files
+    may be touched, `workspace` what the targets of reports are relative to. `expires` is in seconds
+    of the caller's clock, `uses` how often at most (None: until the session ends), `used` how often
+    it was used.
     """
 
     id: str
     kind: LeaseKind
-    command: str
-    programs: tuple[tuple[str, ...], ...]
-    kinds: frozenset[EffectKind]
-    hosts: frozenset[str]
-    outside: bool
+    report: RiskReport
     folder: str
+    workspace: str
     expires: float | None = None
     uses: int | None = None
     used: int = 0
@@ -79,52 +73,97 @@ class Lease:
     def text(self) -> Text:
         """What it permits, for people."""
         if self.kind == "exact":
-            return Text("exactly this command: {command}", {"command": self.command})
-        if self.kind == "program":
-            return Text("{program} with the same options", {"program": " ".join(self.programs[0])})
-        return _kinds_text(self.kinds)
+            values = {"command": render(self.report.command), "folder": self.folder}
+            return Text("exactly this command: {command} (in {folder})", values)
+        return _words(self.report, self.kind, self.folder)
 
     def mismatch(self, report: RiskReport, *, folder: str, now: float) -> Text | None:
-        """Why it does not cover `report` in `folder` at `now`; None when it does."""
+        """Return why it does not cover `report` in `folder` at `now`; None when it does."""
         if self.expires is not None and now >= self.expires:
             return Text("the lease has expired")
         if self.uses is not None and self.used >= self.uses:
             return Text("the lease is used up ({uses} uses)", {"uses": self.uses})
-        if not within(posixpath.normpath(folder), self.folder):
+        if posixpath.normpath(folder) != self.folder:
             return Text("the lease holds in {folder} only", {"folder": self.folder})
         if report.label == "dangerous":
             return Text("no lease covers dangerous commands")
         if self.kind == "exact":
-            if report.command != self.command:
-                return Text("the lease is for exactly {command}", {"command": self.command})
-            return None
-        return self._effects_mismatch(report) or self._programs_mismatch(report, folder)
+            if report.command != self.report.command:
+                return Text("the lease is for exactly {command}", {"command": self.report.command})
+            return self._exact_mismatch(report) or self._reasons_mismatch(report)
+        return (
+            self._effects_mismatch(report)
+            or self._programs_mismatch(report)
+            or self._reasons_mismatch(report)
+        )
+
+    def _exact_mismatch(self, report: RiskReport) -> Text | None:
+        """The same text may have come to mean more: a remote has another URL, a link leads away."""
+        granted = {_coarse(effect) for effect in self.report.effects}
+        other = next((e for e in report.effects if _coarse(e) not in granted), None)
+        return _wider(other) if other is not None else None
 
     def _effects_mismatch(self, report: RiskReport) -> Text | None:
-        for effect in report.effects:
-            if effect.kind == "read" and not effect.outside:
-                continue
-            if effect.kind not in self.kinds:
-                words = KIND_WORDS[effect.kind]
-                return Text("the command also has the effect: {kind}", {"kind": words})
-            if effect.kind == "network" and effect.target not in self.hosts:
-                return Text("the command talks to {host}", {"host": effect.target})
-            if effect.outside and not self.outside:
-                return Text("the command reaches outside: {target}", {"target": effect.target})
-        return None
+        other = next((e for e in report.effects if not self._covers_effect(e)), None)
+        return _wider(other) if other is not None else None
 
-    def _programs_mismatch(self, report: RiskReport, folder: str) -> Text | None:
-        granted = {shape(argv) for argv in self.programs}
-        for argv in report.programs:
-            if any("…" in word for word in argv):
-                return Text("an argument is only known when it runs")
-            if shape(argv) in granted:
-                continue
-            if classify(quoted(argv), cwd=folder).label == "safe_readonly":
-                continue
-            if self.kind == "effect" and leasable(argv):
-                continue
-            return Text("the command also runs {program}", {"program": " ".join(shape(argv))})
+    def _covers_effect(self, effect: Effect) -> bool:
+        granted = self.report.effects
+        if effect in granted or (effect.kind == "read" and not effect.outside):
+            return True
+        if effect.outside and effect.kind != "network":
+            return False
+        if effect.kind == "network":
+            return any(
+                e.kind == "network" and at_or_below(effect.target, e.target) for e in granted
+            )
+        kinds = frozenset[EffectKind]().union(
+            *(_IMPLIED.get(e.kind, {e.kind}) for e in granted if e.kind in CHANGING_KINDS)
+        )
+        if effect.kind not in kinds or _WILD.search(effect.target):
+            return False
+        return _reaches(effect, self.folder, self.workspace)
+
+    def _programs_mismatch(self, report: RiskReport) -> Text | None:
+        redirected = [e for e in unnamed_changes(report) if e not in self.report.effects]
+        if self.kind == "program" and redirected:
+            return _wider(redirected[0])
+        other = uncovered_program(report, self._covers_program)
+        if other is None:
+            return None
+        return Text("the command also runs {program}", {"program": " ".join(other[:3])})
+
+    def _covers_program(self, argv: tuple[str, ...]) -> bool:
+        if argv in self.report.programs:
+            return True
+        if any("…" in word for word in argv) or not argv or argv[0] in _MOVES:
+            return False
+        if classify(quoted(argv), cwd=self.folder).label == "safe_readonly":
+            return True
+        form = form_of(argv)
+        if form is None or any(map(_WILD.match, form.operands)):
+            return False
+        if form.varies == "files" and any("://" in operand for operand in form.operands):
+            return False
+        granted = [one for one in map(form_of, asking(self.report)) if one is not None]
+        if self.kind == "program":
+            return any(_same_form(form, one) for one in granted)
+        if form.varies == "files":
+            return all(one.varies == "files" for one in granted)
+        hosts = [effect.target for effect in self.report.effects if effect.kind == "network"]
+        plain = all(
+            _PLAIN_NAME.fullmatch(operand) or any(at_or_below(operand, host) for host in hosts)
+            for operand in form.operands
+        )
+        return plain and any(form.key == one.key for one in granted)
+
+    def _reasons_mismatch(self, report: RiskReport) -> Text | None:
+        granted = {_reason_key(reason) for reason in self.report.reasons}
+        other = next((r for r in report.reasons if _reason_key(r) not in granted), None)
+        if other is not None:
+            return Text("it was not granted for this: {reason}", {"reason": other})
+        if RISK_LABELS.index(report.label) > RISK_LABELS.index(self.report.label):
+            return Text("the command is riskier than the one it was granted for")
         return None
 
     def taken(self) -> Lease:
@@ -134,48 +173,36 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A lease a person may grant after approving a command."""
+    """A lease a user may grant together with approving a command."""
 
     kind: LeaseKind
     text: Text
 
 
-def shape(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Program, verb (where programs have verbs) and options of a call, in order.
-
-    A file of the same name elsewhere is another program.
-    """
-    if not argv:
-        return ()
-    name = called(argv[0])
-    words = [word for word in argv[1:] if not word.startswith("-")]
-    verb = words[:1] if name in _VERBS else []
-    return (name, *verb, *(word for word in argv[1:] if word.startswith("-")))
-
-
-def leasable(argv: tuple[str, ...]) -> bool:
-    """Whether a lease for the program itself may ever be offered: not for what runs anything."""
-    if not argv or "/" in argv[0] or "…" in argv[0] or posixpath.basename(argv[0]) in _NEVER:
-        return False
-    return len(shape(argv)) > 1 if argv[0] in _VERBS else True
-
-
-def _worrying(effects: Iterable[Effect]) -> frozenset[EffectKind]:
-    return frozenset(e.kind for e in effects if not (e.kind == "read" and not e.outside))
-
-
-def offers(report: RiskReport) -> tuple[Offer, ...]:
-    """What may be offered after `report` was approved; nothing for what is dangerous."""
+def offers(report: RiskReport, *, folder: str, workspace: str | None = None) -> tuple[Offer, ...]:
+    """Return what may be offered for `report` in `folder`; nothing for what is dangerous."""
     if report.label == "dangerous":
         return ()
-    found = [Offer("exact", Text("exactly this command"))]
-    asking = [a for a in report.programs if classify(quoted(a)).label != "safe_readonly"]
-    if len(asking) == 1 and leasable(asking[0]) and not any("…" in w for w in asking[0]):
-        words = " ".join(shape(asking[0]))
-        found.append(Offer("program", Text("{program} with these options", {"program": words})))
-    kinds = _worrying(report.effects)
-    if kinds and kinds <= set(_EFFECTS_OFFERED) and all(leasable(argv) for argv in asking):
-        found.append(Offer("effect", _kinds_text(kinds)))
+    found = [Offer("exact", Text("exactly this command, in {folder}", {"folder": folder}))]
+    forms = [form_of(argv) for argv in asking(report)]
+    changes = [e for e in report.effects if e.kind != "read" or e.outside]
+    fixed = all(form is not None and form.varies in ("same", "number") for form in forms)
+    plain = all(
+        _reaches(effect, folder, workspace or folder)
+        if effect.kind in CHANGING_KINDS
+        else effect.kind == "network" and (fixed or _is_address(effect.target))
+        for effect in changes
+    ) and not any(effect.target in ("git", "…") for effect in changes)
+    moves = any(argv and argv[0] in _MOVES for argv in report.programs)
+    if None in forms or not plain or moves:
+        return tuple(found)
+    if len(forms) == 1:
+        found.append(Offer("program", _words(report, "program", folder)))
+    kinds = {effect.kind for effect in changes}
+    on_files = kinds <= _ON_FILES and all(one and one.varies == "files" for one in forms)
+    addresses = all(_is_address(effect.target) for effect in changes)
+    if kinds and (on_files or (kinds == {"network"} and forms and addresses)):
+        found.append(Offer("effect", _words(report, "effect", folder)))
     return tuple(found)
 
 
@@ -185,35 +212,120 @@ def grant(
     *,
     id: str,
     folder: str,
+    workspace: str | None = None,
     expires: float | None = None,
     uses: int | None = None,
 ) -> Lease:
-    """The lease of `kind` for `report`; raises `ValueError` when it is not among its offers."""
-    if kind not in {offer.kind for offer in offers(report)}:
+    """Return the lease of `kind` for `report`; raises `ValueError` when it is not offered."""
+    folder = posixpath.normpath(folder)
+    if kind not in {offer.kind for offer in offers(report, folder=folder, workspace=workspace)}:
         raise ValueError(f"a lease of kind {kind!r} is not offered for this command")
-    asking = tuple(a for a in report.programs if classify(quoted(a)).label != "safe_readonly")
-    return Lease(
-        id=id,
-        kind=kind,
-        command=report.command,
-        programs=asking,
-        kinds=_worrying(report.effects),
-        hosts=frozenset(e.target for e in report.effects if e.kind == "network"),
-        outside=any(e.outside for e in report.effects),
-        folder=posixpath.normpath(folder),
-        expires=expires,
-        uses=uses,
-    )
+    return Lease(id, kind, report, folder, workspace or folder, expires, uses)
 
 
 def explain(
     leases: Iterable[Lease], report: RiskReport, *, folder: str, now: float
 ) -> tuple[tuple[Lease, Text], ...]:
-    """Each lease that does not cover the command, with the reason."""
+    """Return each lease that does not cover the command, with the reason."""
     pairs = ((lease, lease.mismatch(report, folder=folder, now=now)) for lease in leases)
     return tuple((lease, why) for lease, why in pairs if why is not None)
 
 
-def _kinds_text(kinds: Iterable[EffectKind]) -> Text:
-    words = tuple(KIND_WORDS[kind] for kind in sorted(kinds))
-    return Text("commands whose effects are: {kinds}", {"kinds": words})
+def asking(report: RiskReport) -> tuple[tuple[str, ...], ...]:
+    """Return the programs of a command that do more than read."""
+    return tuple(a for a in report.programs if classify(quoted(a)).label != "safe_readonly")
+
+
+def at_or_below(target: str, granted: str) -> bool:
+    """Return whether a path or URL is the granted one or lies below it, by its text alone."""
+    if target == granted:
+        return True
+    odd = re.search(r"(?:^|/)\.\.(?:/|$)|%2e|%2f|[\\\s…*?\[@#]", target[len(granted) :].lower())
+    return bool(granted) and "?" not in granted and not odd and within(target, granted)
+
+
+def _same_form(form: Form, granted: Form) -> bool:
+    """Whether two calls have the same options, and operands that differ as their form allows."""
+    if form.key != granted.key or len(form.options) != len(granted.options):
+        return False
+    pairs = zip(sorted(form.options, key=_name), sorted(granted.options, key=_name), strict=True)
+    for (name, value), (other, given) in pairs:
+        action = form.rules.options.get(name)
+        below = action == "write" and at_or_below(value or "", given or "")
+        if name != other or not (value == given or action == "text" or below):
+            return False
+    if form.varies == "files":
+        return True
+    if form.varies == "urls":
+        return all(any(at_or_below(o, g) for g in granted.operands) for o in form.operands)
+    if form.varies == "number" and len(form.operands) == len(granted.operands):
+        pairs_of = zip(form.operands, granted.operands, strict=True)
+        return all(o == g or (o.isdigit() and g.isdigit()) for o, g in pairs_of)
+    return form.operands == granted.operands
+
+
+def _name(option: tuple[str, str | None]) -> str:
+    return f"{option[0]}={option[1]}"
+
+
+def _coarse(effect: Effect) -> tuple[object, ...]:
+    """An effect without what a first run changes by itself: what it created is there now."""
+    kind = "change" if effect.kind in _ON_FILES else effect.kind
+    return (kind, effect.target, effect.outside)
+
+
+def _reaches(effect: Effect, folder: str, workspace: str) -> bool:
+    """Whether a change stays in `folder`, and its target is known."""
+    if effect.outside or "…" in effect.target:
+        return False
+    return within(posixpath.normpath(posixpath.join(workspace, effect.target)), folder)
+
+
+def _is_address(target: str) -> bool:
+    """Whether the target of a network effect says whom it talks to."""
+    return bool(re.search(r"[.:/]|^localhost\b", target)) and "…" not in target
+
+
+def _reason_key(reason: Text) -> object:
+    if reason.template in _NAMES_A_FILE:
+        return reason.template
+    return (reason.template, str(reason))
+
+
+def _wider(effect: Effect) -> Text:
+    if effect.kind == "network":
+        return Text("the command talks to {host}", {"host": effect.target})
+    words = {"kind": KIND_WORDS[effect.kind], "target": effect.target}
+    return Text("the command also has the effect: {kind} ({target})", words)
+
+
+def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Text:
+    """The sentence of a lease: what it covers is what a reader takes from this."""
+    forms = [form for form in map(form_of, asking(report)) if form is not None]
+    hosts = render(", ".join(e.target for e in report.effects if e.kind == "network"))
+    if kind == "effect" and not hosts:
+        kinds = {effect.kind for effect in report.effects if effect.kind in CHANGING_KINDS}
+        implied = kinds.union(*(_IMPLIED.get(kind, kinds) for kind in kinds))
+        words = tuple(KIND_WORDS[kind] for kind in sorted(implied))
+        return Text(
+            "commands that do nothing but this to files in {folder}: {kinds}",
+            {"folder": folder, "kinds": words},
+        )
+    if kind == "effect":
+        keys = dict.fromkeys(form.key.replace(":", " ") for form in forms)
+        return Text(
+            "{program} in {folder}, talking to nothing but {hosts}",
+            {"program": ", ".join(keys), "folder": folder, "hosts": hosts},
+        )
+    form = forms[0]
+    values = {"program": render(form.title), "folder": folder, "hosts": hosts}
+    if form.varies == "files":
+        return Text("{program} with no other options, on files in {folder}", values)
+    if form.varies == "number":
+        return Text("{program} with no other options, for any number, in {folder}", values)
+    if form.varies == "urls":
+        return Text(
+            "{program} with no other options, in {folder}, for {hosts} and what is below it", values
+        )
+    values["program"] = render(" ".join((form.title, *form.operands)))
+    return Text("{program} with no other options or arguments, in {folder}", values)

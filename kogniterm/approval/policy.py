@@ -99,7 +99,8 @@ def judge(
     allowing = [rule for rule in matching if rule.decision == "allow"]
     if allowing:
         return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace.entries))
-    lease = _lease(report, leases, now, trace)
+    command = request is None or request.effect == "command"
+    lease = _lease(report, leases if command else (), now, trace)
     if lease is not None:
         return Verdict("allow", (lease.text,), tuple(trace.entries), lease_id=lease.id)
     return _by_mode(report, now, trace)

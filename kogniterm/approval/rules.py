@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, cast
 
-from kogniterm.approval.findings import UNREAD
+from kogniterm.approval.coverage import uncovered_program, unnamed_changes
 from kogniterm.approval.places import SYSTEM_FOLDERS
 from kogniterm.approval.programs.git import from_verb
 from kogniterm.approval.risk import classify
@@ -59,10 +59,15 @@ class Rule:
         if tool != self.tool or (self.mode is not None and mode != self.mode):
             return False
         every = self.decision == "allow"
-        if every and (UNREAD in report.programs or not self._covers_redirections(report)):
+        if every and not self._covers_redirections(report):
             return False
         quantify: Callable[[list[bool]], bool] = (lambda t: all(t) and bool(t)) if every else any
         speaks = self.programs or self.arguments is not None
+        if (
+            every
+            and uncovered_program(report, self._covers if speaks else _any_program) is not None
+        ):
+            return False
         if speaks and not quantify([self._covers(argv) for argv in report.programs]):
             return False
         if self.path is not None:
@@ -74,12 +79,8 @@ class Rule:
 
     def _covers_redirections(self, report: RiskReport) -> bool:
         """Whether no file outside is changed but by a program's own arguments, or by its path."""
-        words = [word for argv in report.programs for word in argv[1:]]
-        return self.path is not None or all(
-            any(posixpath.basename(effect.target) in word for word in words)
-            for effect in report.effects
-            if effect.outside and effect.kind in CHANGING_KINDS
-        )
+        outside = (effect for effect in unnamed_changes(report) if effect.outside)
+        return self.path is not None or not any(outside)
 
     def _covers(self, argv: tuple[str, ...]) -> bool:
         if not argv:
@@ -115,6 +116,11 @@ def called(program: str) -> str:
     """
     folder, _, base = program.rpartition("/")
     return base if folder in SYSTEM_FOLDERS else program
+
+
+def _any_program(argv: tuple[str, ...]) -> bool:
+    del argv
+    return True
 
 
 def _is_below(target: str, pattern: str) -> bool:

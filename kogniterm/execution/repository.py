@@ -23,6 +23,8 @@ _HARMLESS = re.compile(r"(?:true|false|yes|no|on|off|0|1|git-lfs [\w %-]*)?", re
 _PATIENCE = 10.0
 """Seconds for listing the settings: what takes longer is not known to be harmless."""
 _UNKNOWN = "?"
+_UNTOLD = "…"
+_USER = re.compile(r"^(https?://)[^/@]*@")
 _MOST_MODULES = 50
 _OWN = ("local", "worktree")
 _HOOKS_OF_READERS = frozenset({"post-index-change"})
@@ -54,6 +56,22 @@ def hooks_that_run(folders: Iterable[Path], *, reading: bool) -> tuple[str, ...]
     except subprocess.TimeoutExpired:
         return (_UNKNOWN,)
     return tuple(name for name in found if not reading or name in _HOOKS_OF_READERS)
+
+
+def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
+    """Return the addresses by which git reaches `remote` (a name or URL) from `folder`.
+
+    Without a name they are those of every remote. They are as git's configuration rewrites them,
+    and without a password. It is `…` alone when git did not tell in time.
+    """
+    try:
+        listed = [line.split() for line in _git(folder, "remote", "-v").splitlines()]
+        found = [entry[1] for entry in listed if len(entry) > 1 and remote in (None, entry[0])]
+        if not found and remote is not None and not remote.startswith("-"):
+            found = [_git(folder, "ls-remote", "--get-url", remote).strip() or remote]
+    except subprocess.TimeoutExpired:
+        return (_UNTOLD,)
+    return tuple(dict.fromkeys(_USER.sub(r"\1", address) for address in found))
 
 
 def _hooks(folder: Path) -> Iterator[str]:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
 from kogniterm.approval.leases import LeaseKind
+from kogniterm.approval.options import Rules, parse_options
+from kogniterm.approval.programs.git import from_verb
+from kogniterm.approval.scope import Argument
 from kogniterm.errors import UsageError, why
 from kogniterm.execution.effects import on_disk
-from kogniterm.execution.repository import hooks_that_run, settings_that_run
+from kogniterm.execution.repository import hooks_that_run, remote_addresses, settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
 from kogniterm.types import (
     ActionRequest,
@@ -76,7 +79,7 @@ class PolicyDesk:
             path = shlex.quote(str(request.arguments.get("path", "")))
             text = f"cat -- {path}" if request.effect == "read" else f"echo x > {path}"
         report = approval.classify(text, cwd=cwd, workspace=self.workspace, filled=self.filled)
-        report = _with_repository(on_disk(report, self.workspace), cwd)
+        report = _with_repository(_with_remotes(on_disk(report, self.workspace), cwd), cwd)
         return replace(report, command=request.command)
 
     def judge(
@@ -85,6 +88,7 @@ class PolicyDesk:
         report: RiskReport,
         mode: ApprovalMode,
         model: ModelInfo,
+        cwd: str,
         *,
         unknown_outcome: bool = False,
     ) -> Verdict:
@@ -103,7 +107,7 @@ class PolicyDesk:
             small_model=model.one_command,
             small_model_forced=self.settings.small_model_forced,
             unknown_outcome=unknown_outcome,
-            folder=self.workspace,
+            folder=cwd,
             now=self.now(),
         )
         verdict = approval.judge(
@@ -156,25 +160,27 @@ class PolicyDesk:
 
     # --- leases ---------------------------------------------------------------------------------
 
-    def offers(self, report: RiskReport) -> tuple[Offer, ...]:
-        """What may be granted together with an approval."""
-        return approval.offers(report)
+    def offers(self, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
+        """What may be granted together with an approval in `cwd`."""
+        return approval.offers(report, folder=cwd, workspace=self.workspace)
 
     def grant(
         self,
         report: RiskReport,
         kind: LeaseKind,
+        cwd: str,
         *,
         uses: int | None = None,
         seconds: float | None = None,
     ) -> Lease:
-        """Grant a lease in this workspace: for the session, `uses` times, or `seconds` long."""
+        """Grant a lease in `cwd`: for the session, `uses` times, or `seconds` long."""
         self._granted += 1
         lease = approval.grant(
             report,
             kind,
             id=f"l{self._granted}",
-            folder=self.workspace,
+            folder=cwd,
+            workspace=self.workspace,
             expires=self.now() + seconds if seconds is not None else None,
             uses=uses,
         )
@@ -268,9 +274,39 @@ def _with_repository(report: RiskReport, cwd: str) -> RiskReport:
     return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
 
 
+_TO_REMOTES = frozenset({"fetch", "pull", "push", "clone", "ls-remote", "remote"})
+_REMOTE_OPTIONS = Rules(
+    "", options=dict.fromkeys(("o", "push-option", "depth", "b", "branch", "j", "refmap"), "value")
+)
+
+
+def _with_remotes(report: RiskReport, cwd: str) -> RiskReport:
+    """`report` with the addresses that git's configuration gives for the remotes it talks to."""
+    if Effect("network", "git") not in report.effects:
+        return report
+    addresses: dict[str, None] = {}
+    for folder, argv in _git_calls(report, Path(cwd)):
+        verb, *rest = from_verb(argv) or ("",)
+        if verb not in _TO_REMOTES:
+            continue
+        operands = parse_options(map(Argument, rest), _REMOTE_OPTIONS).operands
+        named = operands[0].value if operands and verb != "remote" else None
+        addresses.update(dict.fromkeys(remote_addresses(folder, named)))
+    if not addresses:
+        return report
+    known = tuple(Effect("network", address) for address in addresses)
+    others = tuple(effect for effect in report.effects if effect != Effect("network", "git"))
+    return replace(report, effects=(*others, *known))
+
+
 def _repositories(report: RiskReport, folder: Path) -> list[Path]:
     """The folders in which the command runs git, as far as its text tells."""
-    found: list[Path] = []
+    return [inner for inner, _ in _git_calls(report, folder)]
+
+
+def _git_calls(report: RiskReport, folder: Path) -> list[tuple[Path, tuple[str, ...]]]:
+    """The calls of git, each with the folder it works in."""
+    found: list[tuple[Path, tuple[str, ...]]] = []
     for program, *arguments in report.programs:
         if program in ("cd", "pushd") and arguments:
             folder /= arguments[-1]
@@ -279,5 +315,5 @@ def _repositories(report: RiskReport, folder: Path) -> list[Path]:
             for option, value in pairwise(arguments):
                 if option == "-C":
                     inner /= value
-            found.append(inner)
+            found.append((inner, (program, *arguments)))
     return found

@@ -205,7 +205,7 @@ class LiveSession:
 
     def offers(self, report: RiskReport) -> tuple[Offer, ...]:
         """The leases that may be granted together with an approval."""
-        return self.policy.offers(report)
+        return self.policy.offers(report, self.cwd)
 
     def grant(
         self,
@@ -216,7 +216,7 @@ class LiveSession:
         seconds: float | None = None,
     ) -> Lease:
         """Grant a lease and journal it."""
-        lease = self.policy.grant(report, kind, uses=uses, seconds=seconds)
+        lease = self.policy.grant(report, kind, self.cwd, uses=uses, seconds=seconds)
         self.record(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
         return lease
 
@@ -383,7 +383,9 @@ class LiveSession:
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
         again = bool(runs_repeated(self, request))
-        return self.policy.judge(request, report, self.mode, self.model, unknown_outcome=again)
+        return self.policy.judge(
+            request, report, self.mode, self.model, self.cwd, unknown_outcome=again
+        )
 
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
         """The state of every file that decides what the request runs, by name."""

@@ -13,11 +13,8 @@ from kogniterm.approval import (
     Unattended,
     classify,
     compare,
-    explain,
-    grant,
     judge,
     load_rules,
-    offers,
     sandbox_failure,
 )
 from kogniterm.errors import SettingsError
@@ -181,48 +178,6 @@ def test_wrong_rules_are_errors_with_a_line(text: str, said: str) -> None:
 def test_a_project_may_only_tighten() -> None:
     with pytest.raises(SettingsError, match="only tighten"):
         load_rules("[[rule]]\ndecision='allow'\nprogram='x'", origin="p", tighten_only=True)
-
-
-def test_leases_cover_what_was_granted_and_say_why_not() -> None:
-    report = classify("npx_tool --fast a", cwd=WORKSPACE)
-    lease = grant(report, "program", id="L1", folder=WORKSPACE, uses=1)
-    same = classify("npx_tool --fast b", cwd=WORKSPACE)
-    assert judge(same, leases=[lease], circumstances=MANUAL).lease_id == "L1"
-    for command, why in (
-        ("npx_tool --slow b", "also runs"),
-        ("npx_tool --fast b && rm x", "effect: deleting files"),
-        ("npx_tool --fast b; ./y", "also runs"),
-        ("npx_tool --fast b > ../o", "effect: overwriting files"),
-        ("./npx_tool --fast b", "also runs ./npx_tool"),
-        ("/tmp/npx_tool --fast b", "also runs /tmp/npx_tool"),
-        ("PATH=. npx_tool --fast b", "only known when it runs"),
-        ("npx_tool --fast ${x@P}", "only known when it runs"),
-        ("rm -rf /", "dangerous"),
-    ):
-        found = explain([lease], classify(command, cwd=WORKSPACE), folder=WORKSPACE, now=0)
-        assert why in str(found[0][1]), command
-    assert "used up" in str(explain([lease.taken()], same, folder=WORKSPACE, now=0)[0][1])
-    assert "holds in" in str(explain([lease], same, folder="/elsewhere", now=0)[0][1])
-    timed = grant(report, "exact", id="L2", folder=WORKSPACE, expires=10.0)
-    assert timed.mismatch(report, folder=f"{WORKSPACE}/sub", now=9.0) is None
-    assert "expired" in str(timed.mismatch(report, folder=WORKSPACE, now=10.0))
-
-
-@pytest.mark.parametrize("command", ["bash x.sh", "python x.py", "sudo ls", "env A=1 x", "git",
-                                     "node x", "xargs rm", "./x", "eval ls", "find . -delete",
-                                     "docker run x", "ssh h", "make"])  # fmt: skip
-def test_no_lease_for_what_runs_anything(command: str) -> None:
-    assert {o.kind for o in offers(classify(command))} <= {"exact"}
-
-
-def test_nothing_is_offered_for_what_is_dangerous() -> None:
-    assert all(offers(classify(c, cwd=WORKSPACE)) == () for c in commands("dangerous"))
-
-
-def test_offers_fit_the_command() -> None:
-    assert {o.kind for o in offers(classify("git pull"))} == {"exact", "program", "effect"}
-    with pytest.raises(ValueError, match="not offered"):
-        grant(classify("bash x"), "program", id="x", folder="/")
 
 
 async def test_nobody_there_means_no() -> None:

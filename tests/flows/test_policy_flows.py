@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,34 @@ async def test_a_lease_saves_the_second_question_and_can_be_revoked(make_flow: M
     with pytest.raises(Exception, match="no lease l9"):
         session.revoke("l9")
     assert session.revoke("l1").used == 1
+
+
+async def test_a_lease_for_a_remote_ends_when_the_remote_has_another_address(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(approval_mode="manual")
+    session = flow.open()
+    session.use_mode("manual")
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=flow.folder, check=True)
+
+    git("init", "-q")
+    git("remote", "add", "origin", "https://me:secret@example.org/me/x.git")
+    request = ActionRequest("a", "c", "execute_command", "git push origin main")
+    report = session.assess(request)
+    addresses = [e.target for e in report.effects if e.kind == "network"]
+    assert addresses == ["https://example.org/me/x.git"]
+    for kind in ("exact", "program", "effect"):
+        session.grant(report, kind)
+    assert session.judge(request, session.assess(request)).kind == "allow"
+    git("config", "url.https://evil.example/.insteadOf", "https://me:secret@example.org/")
+    assert session.judge(request, session.assess(request)).kind == "ask"
+    git("config", "--unset-all", "url.https://evil.example/.insteadOf")
+    git("remote", "set-url", "--push", "origin", "https://evil.example/x.git")
+    assert session.judge(request, session.assess(request)).kind == "ask"
+    git("remote", "set-url", "--push", "origin", "https://me:secret@example.org/me/x.git")
+    assert session.judge(request, session.assess(request)).kind == "allow"
 
 
 async def test_the_persons_rules_hold_in_every_mode(make_flow: MakeFlow) -> None:
