@@ -143,7 +143,7 @@ class Lease:
         form = form_of(argv)
         if form is None or any(map(_WILD.match, form.operands)):
             return False
-        if form.varies == "files" and any("://" in operand for operand in form.operands):
+        if form.varies == "files" and not all(_below(o, self.folder) for o in form.operands):
             return False
         granted = [one for one in map(form_of, asking(self.report)) if one is not None]
         if self.kind == "program":
@@ -279,6 +279,12 @@ def _reaches(effect: Effect, folder: str, workspace: str) -> bool:
     if effect.outside or "…" in effect.target:
         return False
     return within(posixpath.normpath(posixpath.join(workspace, effect.target)), folder)
+
+
+def _below(operand: str, folder: str) -> bool:
+    """Whether an operand is a file at or below `folder`; some effects do not name the operands."""
+    path = posixpath.normpath(posixpath.join(folder, operand))
+    return "://" not in operand and not operand.startswith("~") and within(path, folder)
 
 
 def _is_address(target: str) -> bool:
