@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kogniterm.approval.findings import UNREAD
 from kogniterm.types import CHANGING_KINDS, Effect, RiskReport
@@ -19,12 +19,12 @@ def uncovered_program(
     return next((argv for argv in report.programs if argv == UNREAD or not covers(argv)), None)
 
 
-def unnamed_changes(report: RiskReport) -> tuple[Effect, ...]:
-    """Return the changes of files that no program's own arguments name, as redirections make."""
-    words = [word for argv in report.programs for word in argv[1:]]
+def unnamed_changes(report: RiskReport, programs: Iterable[tuple[str, ...]]) -> tuple[Effect, ...]:
+    """Return the changes of files that no argument of `programs` names, as redirections make."""
+    words = [word.rstrip("/") for argv in programs for word in argv[1:]]
+    named = {posixpath.basename(part) for word in words for part in (word, word.rpartition("=")[2])}
     return tuple(
         effect
         for effect in report.effects
-        if effect.kind in CHANGING_KINDS
-        and not any(posixpath.basename(effect.target) in word for word in words)
+        if effect.kind in CHANGING_KINDS and posixpath.basename(effect.target) not in named
     )

@@ -17,7 +17,7 @@ from typing import Literal
 from kogniterm.approval.coverage import uncovered_program, unnamed_changes
 from kogniterm.approval.display import render
 from kogniterm.approval.lease_forms import Form, form_of
-from kogniterm.approval.places import within
+from kogniterm.approval.places import is_inside_repository, is_steering, within
 from kogniterm.approval.risk import classify
 from kogniterm.approval.rules import quoted
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, RiskReport, Text
@@ -125,7 +125,11 @@ class Lease:
         return _reaches(effect, self.folder, self.workspace)
 
     def _programs_mismatch(self, report: RiskReport) -> Text | None:
-        redirected = [e for e in unnamed_changes(report) if e not in self.report.effects]
+        redirected = [
+            effect
+            for effect in unnamed_changes(report, asking(report))
+            if effect not in self.report.effects
+        ]
         if self.kind == "program" and redirected:
             return _wider(redirected[0])
         other = uncovered_program(report, self._covers_program)
@@ -284,7 +288,9 @@ def _reaches(effect: Effect, folder: str, workspace: str) -> bool:
 def _below(operand: str, folder: str) -> bool:
     """Whether an operand is a file at or below `folder`; some effects do not name the operands."""
     path = posixpath.normpath(posixpath.join(folder, operand))
-    return "://" not in operand and not operand.startswith("~") and within(path, folder)
+    if "://" in operand or operand.startswith("~") or not within(path, folder):
+        return False
+    return not is_steering(path) and not is_inside_repository(path)
 
 
 def _is_address(target: str) -> bool:

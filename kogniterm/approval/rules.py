@@ -79,7 +79,7 @@ class Rule:
 
     def _covers_redirections(self, report: RiskReport) -> bool:
         """Whether no file outside is changed but by a program's own arguments, or by its path."""
-        outside = (effect for effect in unnamed_changes(report) if effect.outside)
+        outside = (effect for effect in unnamed_changes(report, report.programs) if effect.outside)
         return self.path is not None or not any(outside)
 
     def _covers(self, argv: tuple[str, ...]) -> bool:

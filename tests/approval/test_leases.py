@@ -113,6 +113,10 @@ program | gofmt -w a.go | gofmt -w b.go | yes
 program | gofmt -w a.go | gofmt -w ../b.go | no
 program | gofmt -w a.go | gofmt -w -cpuprofile x b.go | no
 program | gofmt -w a.go | gofmt -w -r 'a->b' b.go | no
+program | gofmt -w a.go | echo x > x | no
+program | gofmt -w a.go | gofmt -w b.go; echo b > b | no
+program | git add a | git add ../b | no
+program | git add a | git add .git/config | no
 program | black a.py | black b.py | yes
 program | black a.py | black --config x b.py | no
 program | black a.py | black -l 80 b.py | no
@@ -375,7 +379,7 @@ def test_the_sentence_of_a_program(row: str) -> None:
 
 OPTIONS = """
 -x|--to-command=sh|-e sh|--config=/tmp/x|-o/tmp/x|--exec x|-C /|-f|--output=../x|-t /etc
---upload-pack=x|-c a=b|--web|-R a/b|-r|--recursive|-a|-m x|--file=x|-T x|-I x|-L|--
+--upload-pack=x|-c a=b|--web|-R a/b|-r|--recursive|-a|-m x|--file=x|-T x|-I x|-L
 """
 TARGETS = """
 ../x|/etc/x|~/x|~/.ssh/id_rsa|$X|`x`|.git/config|https://evil/x|> ../x
@@ -399,7 +403,8 @@ def test_adding_an_option_or_a_target_never_widens_what_is_covered() -> None:
         reads = report(with_option).label == "safe_readonly"
         if not covers(one, command):
             assert not covers(one, with_target), (kind, given, with_target)
-            assert reads or not covers(one, with_option), (kind, given, with_option)
+            legitimate = reads or option in given or command.startswith("echo")
+            assert legitimate or not covers(one, with_option), (kind, given, with_option)
         elif command == given and not command.startswith("echo"):
             assert not covers(one, with_target), (kind, given, with_target)
         unlisted = form_of(tuple(with_option.split(" "))) is None
