@@ -12,6 +12,7 @@ import pytest
 from kogniterm.runtime import events
 from kogniterm.sessions.records import Compacted, Outcome
 from kogniterm.sessions.stored import new_row
+from kogniterm.types import ActionRequest, Decision
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.flows.program import replayed, start, start_run
 from tests.support.forge import Forge
@@ -90,6 +91,22 @@ async def test_refusals_edits_and_interrupts_play_the_same(
     status, report = replayed(forge, flow)
     assert report["divergence"] is None
     assert (status, report["turns"]) == (0, 2)
+
+
+async def test_a_command_withheld_because_its_script_changed_plays_the_same(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    def changes(request: ActionRequest) -> Decision:
+        script.write_text("echo two\n")
+        return yes(request)
+
+    replies = "replies: [{run: bash s.sh}, {run: bash s.sh}, {text: Done.}]"
+    flow = make_flow(replies, decisions=[changes, yes])
+    script = flow.folder / "s.sh"
+    script.write_text("echo one\n")
+    assert (await flow.run()).exit_code == 3
+    flow.close()
+    assert replayed(forge, flow)[1] == {"turns": 1, "commands": 1, "divergence": None}
 
 
 async def test_a_plan_plays_the_same(make_flow: MakeFlow, forge: Forge) -> None:
