@@ -68,6 +68,22 @@ def test_a_file_changed_at_the_question_stops_the_start_and_is_named(
     assert not (project / "ran.log").exists()
 
 
+def test_the_prompt_names_the_changed_file(
+    open_terminal: OpenTerminal, user: User, place: Path
+) -> None:
+    project = _project(place, "bash < s.sh", {"s.sh": "echo ran >> ran.log\n"})
+    terminal = open_terminal(user=user)
+    terminal.start(f"kogniterm --model scripted:{place}/script.yaml")
+    terminal.until("scripted")
+    terminal.send("build it\r")
+    terminal.until("[y] approve")
+    (project / "s.sh").write_text("echo another >> ran.log\n")
+    terminal.send("y")
+    terminal.until("That is all.")
+    assert "Not run: s.sh changed after this was judged" in " ".join(terminal.text.split())
+    assert not (project / "ran.log").exists()
+
+
 def test_what_did_not_change_runs(open_terminal: OpenTerminal, user: User, place: Path) -> None:
     project = _project(place, "bash < s.sh", {"s.sh": "echo ran >> ran.log\n"})
     terminal = open_terminal(user=user)
