@@ -8,13 +8,15 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 SOURCES := kogniterm tests benchmarks docs
 
-.PHONY: help install demo weights test check format faults bench eval docs clean
+.PHONY: help install demo weights test test-programs check format faults bench eval docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make install   KogniTerm, its extras and the development tools, in $(VENV)"
 	@echo "make demo      install with the local model, fetch its weights, do a real task"
 	@echo "make test      everything the tests need, then the tests"
+	@echo "make test-programs"
+	@echo "               installs the system's programs that some tests drive"
 	@echo "make check     lint, format, types and the house gates"
 	@echo "make format    put the code in the house format"
 	@echo "make faults    the long fault-injection runs"
@@ -45,8 +47,13 @@ demo: $(VENV)/.demo
 weights: $(VENV)/.installed
 	@$(BIN)/kogniterm models pull
 
-test: install weights
+# A folder that has the weights already may be named instead.
+test: install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)
+	@sh scripts/test-programs
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+test-programs:
+	@sh scripts/test-programs --install
 
 check: install
 	$(BIN)/ruff check $(SOURCES)

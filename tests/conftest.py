@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pytest
 from kogniterm.paths import resolve
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import Forge, until
+from tests.support.programs import missing_line, require
 
 KEPT = {"LD_LIBRARY_PATH", "UPDATE_SCREENS"}
 KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "COV")
@@ -112,6 +113,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     from tests.support.sharing import SharingScheduler
 
     return SharingScheduler(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs a program which is not installed; see `tests.support.programs`."""
+    for mark in item.iter_markers("needs"):
+        require(*mark.args)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter,
+) -> Generator[None, object, object]:
+    """Say below everything else which programs would let the skipped tests run."""
+    result = yield
+    reports = terminalreporter.stats.get("skipped", [])
+    if line := missing_line(str(report.longrepr) for report in reports):
+        terminalreporter.line(line, yellow=True)
+    return result
 
 
 def pytest_collection_finish() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import KEPT, KEPT_PREFIXES, PINNED, _environment
+from tests.support.programs import installed, missing_line, require
 
 
 @pytest.mark.parametrize("host", ["example.org", "192.0.2.1", "10.0.0.1"])
@@ -41,3 +45,46 @@ def test_nothing_of_the_person_is_kept() -> None:
 
 def test_every_test_has_a_home_of_its_own() -> None:
     assert list(Path.home().iterdir()) == []
+
+
+def test_a_program_counts_only_where_everybody_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, mode in (("own", 0o755), ("covered", 0o444)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "planted").touch(mode)
+    monkeypatch.setenv("PATH", f"{tmp_path}/own:{tmp_path}/covered:{os.environ['PATH']}")
+    assert installed("sh")
+    assert not installed("planted")  # on PATH, but in no folder of the system
+    assert not installed("no-such-program")
+
+
+def test_missing_programs_are_named_with_the_tests_they_keep_from_running() -> None:
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        require("sh", "no-such-program", "nor-this-one")
+    reasons = [str(skipped.value), "needs nor-this-one, not installed", "only root may do that"]
+    assert missing_line(reasons) == (
+        "2 tests were skipped for want of no-such-program (1), nor-this-one (2): "
+        "`make test-programs` installs what is missing"
+    )
+    assert missing_line(["only root may do that"]) == ""
+
+
+def test_the_end_of_a_run_says_what_is_missing(tmp_path: Path) -> None:
+    root = Path(__file__).parents[1]
+    (tmp_path / "test_it.py").write_text(
+        "from tests.support.programs import needs\n"
+        "@needs('no-such-program')\ndef test_one(): raise AssertionError\n"
+    )
+    options = ["-q", "-n", "1", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    options += ["--confcutdir", str(tmp_path), "-c", str(root / "pyproject.toml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    *_, said, last = done.stdout.splitlines()
+    assert said.startswith("1 test was skipped for want of no-such-program (1): `make ")
+    assert re.match(r"1 skipped in ", last)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -17,6 +16,7 @@ from kogniterm.cli.completion_places import places
 from kogniterm.cli.completion_scripts import SCRIPTS
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 from tests.support.picture import Picture
+from tests.support.programs import needs, require
 
 
 def environ_of(shell: Shell) -> dict[str, str]:
@@ -121,19 +121,14 @@ def test_a_list_for_a_shell_is_never_an_error(shell: Shell) -> None:
 
 @pytest.mark.parametrize("name", SHELLS)
 def test_the_shell_can_read_its_script(shell: Shell, name: str) -> None:
-    needs(name)
+    require(name)
     file = script_of(shell, name)
     done = subprocess.run([name, "-n", str(file)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def needs(name: str) -> None:
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-
-
+@needs("fish")
 def test_fish_completes_as_bash_does(shell: Shell) -> None:
-    needs("fish")
     session = a_session(shell)
     (shell.project / "prose.txt").touch()
     (shell.project / "folder").mkdir()
@@ -222,8 +217,8 @@ class Zsh:
         self.child.close()
 
 
+@needs("zsh")
 def test_zsh_completes_at_its_prompt(shell: Shell) -> None:
-    needs("zsh")
     session = a_session(shell)
     (shell.project / "prose.txt").touch()
     (shell.project / "folder").mkdir()

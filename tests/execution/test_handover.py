@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import select
-import shutil
 import termios
 import threading
 import time
@@ -22,6 +21,7 @@ from kogniterm.execution.pty import set_size
 from kogniterm.types import CommandResult
 from tests.support.executing import PATIENCE
 from tests.support.forge import until
+from tests.support.programs import needs
 
 
 class Desk:
@@ -271,7 +271,7 @@ def test_taking_over_a_running_command(executor: CommandExecutor, desk: Desk) ->
     assert run.result().text == "me\ngot me"
 
 
-@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+@needs("vim")
 @pytest.mark.parametrize("interactive", [True, False])
 def test_vim(executor: CommandExecutor, desk: Desk, interactive: bool) -> None:
     run = Run(executor, "vim -u NONE -N f; cat f", terminal=desk, interactive=interactive)
@@ -282,7 +282,7 @@ def test_vim(executor: CommandExecutor, desk: Desk, interactive: bool) -> None:
     assert result.text.rstrip().endswith("hello vim")
 
 
-@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+@needs("less")
 def test_less(executor: CommandExecutor, desk: Desk) -> None:
     run = Run(executor, "seq 500 >n; less n; echo after", terminal=desk, interactive=True)
     desk.wait_for(b"29\r\n")

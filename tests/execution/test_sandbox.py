@@ -17,6 +17,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
 from tests.support.executing import timed_out
+from tests.support.programs import require
 
 LONG = 100_000 + os.getpid()
 """Seconds that no other process sleeps, so that it can be found among all."""
@@ -34,6 +35,8 @@ def home() -> Iterator[Path]:
 
 def sandbox(kind: SandboxKind, home: Path, work: Path) -> Sandbox:
     """One of this kind round `work`; where it does not work the test is skipped."""
+    if kind == "bubblewrap":
+        require("bwrap")
     found = probe(home / "probe", kind)
     if found.kind != kind:
         pytest.skip(f"{kind} does not work on this machine: {dict(found.reasons)}")

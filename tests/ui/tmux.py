@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pytest
+from tests.support.programs import needs
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "screens"
 UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
@@ -23,10 +23,7 @@ PATIENCE_SECONDS = 240
 _GUARD = 'read -r _; tmux -S "$0" kill-server; rm -rf "$1"'
 """Waits until its input ends, by `close` or with the process of the test, however that ends."""
 
-NEEDS_TMUX = [
-    pytest.mark.tmux,
-    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
-]
+NEEDS_TMUX = needs("tmux")
 
 
 class Tmux:

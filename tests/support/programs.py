@@ -1,0 +1,51 @@
+"""Programs that a test needs and that not every machine has.
+
+A test that needs one says so, once, and is skipped with a reason where it is missing:
+
+    @needs("git")                                  # a mark: for tests, modules and parameters
+    require("zsh")                                 # where it is known only while the test runs
+
+The end of a test run names the programs that would let the skipped tests run (`missing_line`).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from kogniterm.system_programs import find_program
+
+needs = pytest.mark.needs
+"""The mark of a test that is skipped where one of the named programs is missing."""
+_REASON = re.compile(r"needs (.+), not installed")
+
+
+def require(*programs: str) -> None:
+    """Skip the running test unless all `programs` are installed for all users and on PATH."""
+    missing = [name for name in programs if not installed(name)]
+    if missing:
+        pytest.skip(f"needs {' and '.join(missing)}, not installed")
+
+
+def installed(program: str) -> bool:
+    """Return whether tests can start `program` by its name and KogniTerm finds it by its path."""
+    return shutil.which(program) is not None and find_program(program) is not None
+
+
+def missing_line(reasons: Iterable[str]) -> str:
+    """Return the sentence about missing programs for the `reasons` of skipped tests, or ""."""
+    waiting: Counter[str] = Counter()
+    skipped = 0
+    for reason in reasons:
+        if found := _REASON.search(reason):
+            skipped += 1
+            waiting.update(found[1].split(" and "))
+    if not waiting:
+        return ""
+    tests = "1 test was" if skipped == 1 else f"{skipped} tests were"
+    counts = ", ".join(f"{name} ({count})" for name, count in sorted(waiting.items()))
+    return f"{tests} skipped for want of {counts}: `make test-programs` installs what is missing"
