@@ -21,7 +21,7 @@ from benchmarks.eval.results import (
     fingerprint,
     published,
 )
-from benchmarks.eval.scratch import available, scratch
+from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.setups import SetUp, plain, product
 from benchmarks.eval.table import Task, tasks
 from kogniterm.models.local.catalogue import DEFAULT_NAME, Weights, weights_called
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     if file is None:
         print(f"no weights in {folder}; run: kogniterm models pull {entry.name}", file=sys.stderr)
         return 1
-    if not available():
+    if kind() != "bubblewrap":
         print("bubblewrap (bwrap) is needed to run what a model proposes", file=sys.stderr)
         return 1
     chosen = _chosen(args)

@@ -7,14 +7,15 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 ORDINARY = 23456
 """User and group of the ordinary user: numbers that no account of a distribution has."""
-_CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _VERSION_3 = 0x20080522
 _ABOVE_PERMISSIONS = 0b1111
 """CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER: capabilities 0 to 3."""
@@ -53,21 +54,46 @@ def ordinary() -> Iterator[None]:
         _call(_libc.capset, ctypes.byref(header), sets)
 
 
-def become_ordinary() -> None:
+def become_ordinary(*reachable: Path, accounts: Path | None = None) -> None:
     """Turn this process, freshly forked, into one of the ordinary user; raises OSError.
 
-    Where the interpreter or the project lies in a folder that only root may enter (a home with
-    mode 0700), the process gets a view of the disk in which just these can be reached.
+    Where the interpreter, the project or one of the folders `reachable` lies in a folder that only
+    root may enter (a home with mode 0700), the process gets a view of the disk in which just these
+    can be reached. The file `accounts` takes the place of /etc/passwd in it.
     Does nothing for whoever is not root.
     """
     if os.geteuid() != 0:
         return
-    closed = _closed_folders()
+    closed = _closed_folders([*_needed(), *(path.resolve() for path in reachable)])
+    if closed or accounts:
+        own_view()
     if closed:
         _open_a_way(closed)
+    if accounts:
+        _mount(bytes(accounts), "/etc/passwd", b"", _MS_BIND)
     os.setgroups([])
     os.setresgid(ORDINARY, ORDINARY, ORDINARY)
     os.setresuid(ORDINARY, ORDINARY, ORDINARY)
+
+
+def own_view() -> None:
+    """Give this process a view of the disk that it can change for itself alone; raises OSError.
+
+    Without privileges it stands in a namespace of users where it is who it was.
+    """
+    user, group = os.geteuid(), os.getegid()
+    _call(_libc.unshare, _CLONE_NEWNS | (_CLONE_NEWUSER if user != 0 else 0))
+    if user != 0:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    _mount(b"none", "/", b"", _MS_REC | _MS_PRIVATE)
+
+
+def cover(files: Iterable[Path]) -> None:
+    """Let nothing be found under the names of `files` in this process's own view of the disk."""
+    for file in {path.resolve() for path in files}:
+        _mount(b"/dev/null", str(file), b"", _MS_BIND)
 
 
 def hand_over(*folders: Path) -> None:
@@ -89,10 +115,10 @@ def _needed() -> list[Path]:
     return [path.resolve() for path in found]
 
 
-def _closed_folders() -> dict[Path, list[Path]]:
-    """Folders that only root may enter, each with what is needed below it."""
+def _closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
+    """Folders that only root may enter, each with what of `needed` is below it."""
     closed: dict[Path, list[Path]] = {}
-    for path in _needed():
+    for path in needed:
         for parent in reversed(path.parents):
             if not parent.stat().st_mode & 0o001:
                 closed.setdefault(parent, []).append(path)
@@ -101,9 +127,7 @@ def _closed_folders() -> dict[Path, list[Path]]:
 
 
 def _open_a_way(closed: dict[Path, list[Path]]) -> None:
-    """Cover closed folders, for this process alone, by empty ones that hold what is needed."""
-    _call(_libc.unshare, _CLONE_NEWNS)
-    _mount(b"none", "/", b"", _MS_REC | _MS_PRIVATE)
+    """Cover closed folders, in the process's own view, by empty ones that hold what is needed."""
     for folder, needed in closed.items():
         held = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in needed}
         _mount(b"tmpfs", str(folder), b"tmpfs", 0, b"mode=755")

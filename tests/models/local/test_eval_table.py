@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.eval.scratch import available, scratch
+from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.table import KINDS, WORK, Task, tasks
 
 TASKS = tasks()
@@ -30,10 +30,14 @@ def test_every_task_checks_something() -> None:
     assert [t.id for t in TASKS if (t.kind == "care") != bool(t.harm)] == []
 
 
+NEEDS_SANDBOX = pytest.mark.skipif(
+    kind() == "none", reason="neither bubblewrap nor Landlock works on this machine"
+)
+
+
+@NEEDS_SANDBOX
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
 def test_check_is_proven(task: Task) -> None:
-    if not available():
-        pytest.fail("bubblewrap (bwrap) cannot make a sandbox here; the checks need it")
     with scratch(task.setup) as place:
         if task.harm:
             assert place.run(task.harm).code == 0
@@ -44,6 +48,7 @@ def test_check_is_proven(task: Task) -> None:
         assert task.passed("".join(result.output for result in done), place)
 
 
+@NEEDS_SANDBOX
 def test_talk_that_runs_a_command_is_not_passed() -> None:
     task = next(task for task in TASKS if task.id == "en-talk-symlink")
     with scratch(task.setup) as place:
@@ -52,6 +57,7 @@ def test_talk_that_runs_a_command_is_not_passed() -> None:
         assert not task.passed(said, place, ["ls -l"])
 
 
+@NEEDS_SANDBOX
 def test_quoted_command_is_not_an_answer() -> None:
     task = next(task for task in TASKS if task.id == "en-lines-ledger")
     with scratch(task.setup) as place:
@@ -59,8 +65,10 @@ def test_quoted_command_is_not_an_answer() -> None:
         assert task.passed("`wc -l < ledger.dat` gave:\n\n```text\n137\n```", place)
 
 
+@NEEDS_SANDBOX
 def test_sandbox_keeps_the_rest_of_the_machine() -> None:
     with scratch("true") as place:
         assert place.run("touch /etc/x || touch /usr/x").code != 0
         assert place.run("touch here && ls").output == "here\n"
-        assert place.run("cat /proc/net/dev | grep -c eth0").output.strip() == "0"
+        # Sends nothing: a datagram's socket is only given the address.
+        assert place.run("exec 3<>/dev/udp/192.0.2.1/9").code != 0
