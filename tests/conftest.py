@@ -20,7 +20,7 @@ import pytest
 from kogniterm.paths import resolve
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import Forge, until
-from tests.support.programs import missing_line, require
+from tests.support.programs import missing_line, skip_in_need
 
 KEPT = {"LD_LIBRARY_PATH", "UPDATE_SCREENS"}
 KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "COV")
@@ -115,10 +115,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return SharingScheduler(config, log)
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs a program which is not installed; see `tests.support.programs`."""
-    for mark in item.iter_markers("needs"):
-        require(*mark.args)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Skip a test that needs a program which is not installed."""
+    skip_in_need(item)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -10,6 +10,7 @@ from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.continuity import expand_last_background
 from tests.support.executing import PATIENCE, run_each
+from tests.support.programs import installed
 
 HERE = "cat <<E\n$! don't \\$!\nE\necho $!"
 QUOTED = "cat > f <<'E'\n$!\nE\necho $!"
@@ -41,7 +42,7 @@ def test_last_background_process(command: str, expected: str) -> None:
     assert expand_last_background(command, None) == command
 
 
-LESS = "if command -v less >/dev/null; then less f; else cat f; fi"
+LESS = "less f" if installed("less") else "cat f"
 CASES = [
     ("a script written through a quoted here-document keeps its text", [
         ("sleep 300 &", ""),

@@ -12,6 +12,7 @@ from kogniterm.approval import classify
 from kogniterm.execution.effects import on_disk, paths_changed, preview, touched
 from kogniterm.types import Effect, RiskReport
 from tests.support.ordinary import ordinary
+from tests.support.programs import needs
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ def test_folders_are_counted_with_what_is_in_them(work: Path) -> None:
     assert lines(work, Effect("delete", "src")) == ["Deletes src: 1 file, 8 B; not tracked by git"]
 
 
+@needs("git")
 def test_git_is_asked_what_it_could_bring_back(work: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
     subprocess.run(["git", "add", "a.log"], cwd=work, check=True)
@@ -50,6 +52,7 @@ def test_git_is_asked_what_it_could_bring_back(work: Path) -> None:
     ]
 
 
+@needs("git")
 def test_a_hostile_repository_runs_nothing(work: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
     trap = work / "trap.sh"

@@ -11,6 +11,9 @@ from kogniterm.approval import RuleSet
 from kogniterm.execution.repository import settings_that_run
 from kogniterm.runtime.policy_desk import PolicyDesk, PolicySettings
 from kogniterm.types import ActionRequest, RiskReport
+from tests.support.programs import needs
+
+pytestmark = needs("git")
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pyte
 
@@ -10,6 +11,11 @@ UNKNOWN = re.compile(rb"\x1b\[>|\x1b\[ q")
 """What pyte does not know and a terminal swallows without a trace."""
 CUT = re.compile(rb"\x1b(?:\[ ?)?\Z")
 """A sequence of that kind whose end is still to come: bytes arrive in pieces of any length."""
+
+
+FOREGROUND = {name: code for code, name in (pyte.graphics.FG | pyte.graphics.FG_AIXTERM).items()}
+BACKGROUND = {name: code for code, name in (pyte.graphics.BG | pyte.graphics.BG_AIXTERM).items()}
+"""Colours by their names and the codes that select them."""
 
 
 class Picture:
@@ -54,6 +60,12 @@ class Picture:
         ]
         return "\n".join([*top, *self.lines])
 
+    def painted(self, *, whole: bool = False) -> str:
+        """The screen with its styles as terminals are told them; `whole`: with what left it."""
+        lines = list(self._screen.history.top) if whole else []
+        lines += [self._screen.buffer[row] for row in range(self._screen.lines)]
+        return "\n".join(_painted(line, self._screen.columns) for line in lines)
+
     def colours_of(self, text: str) -> set[str]:
         """The foreground colours in which `text` stands on the screen the last time."""
         for row, line in reversed(list(enumerate(self._screen.display))):
@@ -67,3 +79,27 @@ class Picture:
 def _swallowed(found: re.Match[bytes]) -> bytes:
     """A private sequence instead, which pyte reads to its end and ignores."""
     return b"\x1b[?" if found[0] == b"\x1b[>" else b""
+
+
+def _painted(cells: Mapping[int, pyte.screens.Char], width: int) -> str:
+    """The cells of a line; every change of style is written out."""
+    parts, last = [], ""
+    for column in range(width):
+        style = _style(cells[column])
+        if style != last:
+            parts.append(f"\x1b[0{style}m")
+            last = style
+        parts.append(cells[column].data)
+    return "".join(parts).rstrip() + ("\x1b[0m" if last else "")
+
+
+def _style(cell: pyte.screens.Char) -> str:
+    """The parameters that select a cell's style, each behind a semicolon."""
+    flags = {"bold": 1, "italics": 3, "underscore": 4, "reverse": 7}
+    codes = [code for name, code in flags.items() if getattr(cell, name)]
+    for colour, named, any_other in ((cell.fg, FOREGROUND, 38), (cell.bg, BACKGROUND, 48)):
+        if colour in named:
+            codes.append(named[colour])
+        elif colour != "default":
+            codes += [any_other, 2, *bytes.fromhex(colour)]
+    return "".join(f";{code}" for code in codes)

@@ -2,8 +2,8 @@
 
 A test that needs one says so, once, and is skipped with a reason where it is missing:
 
-    @needs("git")                                  # a mark: for tests, modules and parameters
-    require("zsh")                                 # where it is known only while the test runs
+    @needs("git")       a mark: for tests, modules (pytestmark) and parameters
+    require("zsh")      a call, for fixtures and where it is known only while the test runs
 
 The end of a test run names the programs that would let the skipped tests run (`missing_line`).
 """
@@ -14,6 +14,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 
 import pytest
 
@@ -24,13 +25,26 @@ needs = pytest.mark.needs
 _REASON = re.compile(r"needs (.+), not installed")
 
 
+def skip_in_need(item: pytest.Item) -> None:
+    """Turn the marks of `item` into one that skips it, if a program is missing."""
+    reason = _reason(name for mark in item.iter_markers("needs") for name in mark.args)
+    if reason:
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
 def require(*programs: str) -> None:
-    """Skip the running test unless all `programs` are installed for all users and on PATH."""
-    missing = [name for name in programs if not installed(name)]
-    if missing:
-        pytest.skip(f"needs {' and '.join(missing)}, not installed")
+    """Skip the running test unless all `programs` are installed."""
+    __tracebackhide__ = True
+    if reason := _reason(programs):
+        pytest.skip(reason)
 
 
+def _reason(programs: Iterable[str]) -> str:
+    missing = [name for name in dict.fromkeys(programs) if not installed(name)]
+    return f"needs {' and '.join(missing)}, not installed" if missing else ""
+
+
+@cache
 def installed(program: str) -> bool:
     """Return whether tests can start `program` by its name and KogniTerm finds it by its path."""
     return shutil.which(program) is not None and find_program(program) is not None

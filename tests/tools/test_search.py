@@ -20,10 +20,12 @@ from kogniterm.tools.search import (
     search_text,
 )
 from tests.support.ordinary import ordinary
+from tests.support.programs import require
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
+    require("git")
     work = tmp_path / "work"
     (work / "src").mkdir(parents=True)
     (work / "src" / "a.py").write_text("import os\nprint('Hola')\n")

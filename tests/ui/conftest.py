@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.forge import Forge
 from tests.ui.pty_peer import OpenPeer, PtyPeer
-from tests.ui.tmux import Tmux
+from tests.ui.tmux import Window
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def peer(forge: Forge) -> OpenPeer:
 
 
 @pytest.fixture
-def terminals() -> Iterator[list[Tmux]]:
+def terminals() -> Iterator[list[Window]]:
     """What a test puts here is closed at its end."""
-    opened: list[Tmux] = []
+    opened: list[Window] = []
     yield opened
     for terminal in opened:
         terminal.close()

@@ -11,7 +11,7 @@ import re
 import pyte
 import pytest
 
-from tests.ui.tmux import DATA, NEEDS_TMUX, Tmux, same, without_figures
+from tests.ui.tmux import DATA, Window, open_window, same, without_figures
 
 ROWS, COLUMNS = 44, 80
 SCRIPT = """\
@@ -38,10 +38,8 @@ replies:
     | notes.txt | 5 |
 """
 
-pytestmark = NEEDS_TMUX
 
-
-def painted(terminal: Tmux) -> str:
+def painted(terminal: Window) -> str:
     """The screen with its styles, however this tmux words them."""
     screen = pyte.Screen(COLUMNS, ROWS)
     screen.set_mode(pyte.modes.LNM)
@@ -73,14 +71,16 @@ def _style(cell: pyte.screens.Char) -> str:
     return " ".join(filter(None, [*names, *(flag for flag in flags if getattr(cell, flag))]))
 
 
-def as_painted(terminal: Tmux, name: str, words: str) -> None:
+def as_painted(terminal: Window, name: str, words: str) -> None:
     """Wait until the screen has the text and the styles of the golden one called `name`."""
     same(terminal, DATA / f"{name}.styled.txt", words, lambda: painted(terminal))
 
 
 @pytest.mark.parametrize(("theme", "colorfgbg"), [("dark", "15;0"), ("light", "0;15")])
-def test_each_background_has_its_colours(terminals: list[Tmux], theme: str, colorfgbg: str) -> None:
-    terminal = Tmux(
+def test_each_background_has_its_colours(
+    terminals: list[Window], theme: str, colorfgbg: str
+) -> None:
+    terminal = open_window(
         COLUMNS, ROWS, "--no-sandbox", "--memory", "off", "--model", "scripted:colours.yaml",
         files={"colours.yaml": SCRIPT}, COLORFGBG=colorfgbg,
     )  # fmt: skip

@@ -11,15 +11,13 @@ import sys
 
 import pytest
 
-from tests.ui.tmux import DATA, NEEDS_TMUX, Tmux, same
+from tests.ui.tmux import DATA, Window, open_window, same
 
 PROMPT = "· ~/project\n"
 """The end of the line below the prompt: keys pressed from here on are the prompt's."""
 
-pytestmark = NEEDS_TMUX
 
-
-def as_captured(terminal: Tmux, name: str, words: str) -> None:
+def as_captured(terminal: Window, name: str, words: str) -> None:
     """Wait until all that is shown is as in the golden capture `name`."""
     same(terminal, DATA / f"{name}.txt", words, terminal.capture)
 
@@ -48,7 +46,7 @@ def as_captured(terminal: Tmux, name: str, words: str) -> None:
     ],
 )
 def test_the_main_flow(
-    terminals: list[Tmux],
+    terminals: list[Window],
     name: str,
     columns: int,
     words: tuple[str, str, str],
@@ -56,7 +54,7 @@ def test_the_main_flow(
 ) -> None:
     plan, question, end = words
     enter = ("Enter",) if name.endswith("dumb") else ()
-    terminal = Tmux(
+    terminal = open_window(
         columns, 40, "--no-sandbox", "--memory", "off",
         "--model", "scripted:demo.yaml", **environment,
     )  # fmt: skip
@@ -72,13 +70,15 @@ def test_the_main_flow(
     terminal.keys("y", *enter)
     as_captured(terminal, f"{name}-answer", end)
     if name == "en-80-no-color":
-        assert not re.search(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38)", terminal.capture("-e"))
+        assert not re.search(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38)", terminal.painted(whole=True))
     if name == "en-80":
-        assert re.search(r"\x1b\[[0-9;]*3[0-7]", terminal.capture("-e"))
+        assert re.search(r"\x1b\[[0-9;]*3[0-7]", terminal.painted(whole=True))
 
 
-def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmux]) -> None:
-    terminal = Tmux(80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
+def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Window]) -> None:
+    terminal = open_window(
+        80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml"
+    )
     terminals.append(terminal)
     terminal.ready()
     # Whenever after its word Ctrl-C comes, it ends this; the shell's own fork would lose it.
@@ -97,9 +97,11 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Tmu
 
 
 def test_what_is_typed_while_a_command_runs_is_read_by_it_or_by_the_prompt(
-    terminals: list[Tmux],
+    terminals: list[Window],
 ) -> None:
-    terminal = Tmux(80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
+    terminal = open_window(
+        80, 30, "--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml"
+    )
     terminals.append(terminal)
     terminal.ready()
     terminal.keys("!read -r line; echo got $line; until [ -e go ]; do sleep 0.1; done", "Enter")
@@ -113,11 +115,11 @@ def test_what_is_typed_while_a_command_runs_is_read_by_it_or_by_the_prompt(
     terminal.until("› half a\n")
 
 
-def test_a_command_of_the_model_that_reads_the_keyboard_gets_it(terminals: list[Tmux]) -> None:
+def test_a_command_of_the_model_that_reads_the_keyboard_gets_it(terminals: list[Window]) -> None:
     asks = "import readline; n = input(chr(78) + 'ame: '); print('hello ' + n); input(chr(62))"
     run = f'echo before; {sys.executable} -c "{asks}"'
     script = {"replies": [{"run": run, "purpose": "ask"}, "Fine."]}
-    terminal = Tmux(
+    terminal = open_window(
         60, 24, "--no-sandbox", "--memory", "off", "--model", "scripted:hand.yaml",
         files={"hand.yaml": json.dumps(script)},
     )  # fmt: skip

@@ -1,18 +1,25 @@
-"""The program in a real terminal: a tmux server of its own, its keys and what it shows."""
+"""The program in a terminal of its own, its keys and what it shows: tmux where there is one."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import re
+import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
-from tests.support.programs import needs
+from tests.support.picture import Picture
+from tests.support.programs import installed
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "screens"
 UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
@@ -23,11 +30,9 @@ PATIENCE_SECONDS = 240
 _GUARD = 'read -r _; tmux -S "$0" kill-server; rm -rf "$1"'
 """Waits until its input ends, by `close` or with the process of the test, however that ends."""
 
-NEEDS_TMUX = needs("tmux")
 
-
-class Tmux:
-    """One tmux server with one window that runs the prompt in a project with `files`."""
+class Window:
+    """The prompt in a terminal of its own, in a project with `files`."""
 
     def __init__(
         self,
@@ -45,41 +50,44 @@ class Tmux:
         shutil.copy(DATA / "demo.yaml", self.project)
         for name, content in (files or {}).items():
             (self.project / name).write_text(content)
-        self._socket = str(self.home / "tmux")
-        self._guard = subprocess.Popen(
-            ["sh", "-c", _GUARD, self._socket, str(self.home)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # what ends the tests from a terminal leaves it alone
-        )
         given = {name: os.environ[name] for name in ("PATH", "TMPDIR", "LANG")}
-        given |= {"HOME": str(self.home)}
-        given |= {"TERM": "tmux-256color"} | environment
+        given |= {"HOME": str(self.home), "TERM": "tmux-256color"} | environment
         self._plain = given["TERM"] == "dumb"
         words = [f"{name}={value}" for name, value in given.items()]
-        program = [sys.executable, "-m", "kogniterm", *arguments]
-        self._tmux(
-            "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
-            "-c", str(self.project), "env", "-i", *words, *program,
-        )  # fmt: skip
-        self._tmux("set-option", "-g", "remain-on-exit", "on")
+        program = ["env", "-i", *words, sys.executable, "-m", "kogniterm", *arguments]
+        self._open(columns, rows, program)
+
+    def _open(self, columns: int, rows: int, program: list[str]) -> None:
+        """Run `program` in the project, in a terminal of this size."""
+        raise NotImplementedError
 
     def keys(self, *keys: str) -> None:
         """Press keys, by tmux's names, or type text."""
-        self._tmux("send-keys", *keys)
+        raise NotImplementedError
 
-    def capture(self, *options: str) -> str:
+    def painted(self, *, whole: bool = False) -> str:
+        """The screen, styles included; the `whole` of it with what has left it."""
+        raise NotImplementedError
+
+    def status(self) -> int:
+        """Wait for the program's end; its exit status."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the terminal and what runs in it."""
+        raise NotImplementedError
+
+    def _text(self) -> str:
+        """Scrollback and screen."""
+        raise NotImplementedError
+
+    def capture(self) -> str:
         """Scrollback and screen, with what differs between runs made alike."""
-        text = self._tmux("capture-pane", "-p", "-S", "-", *options)
-        lines = [line.rstrip() for line in text.replace(self.home.name, "kt-home").split("\n")]
-        text = "\n".join(lines).strip("\n") + "\n"
+        text = self._text().replace(self.home.name, "kt-home")
+        text = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
         text = re.sub(r"· [0-9a-f]{8} ·", "· 00000000 ·", text)
         text = re.sub(r"\(\d+-\d+, exit", "(0-0, exit", text)
         return without_figures(text)
-
-    def painted(self) -> str:
-        """The screen, styles included, as tmux words them."""
-        return self._tmux("capture-pane", "-e", "-p")
 
     def until(self, words: str, *, at_the_end: bool = False) -> str:
         """Wait until `words` are there, below everything else if so wanted; the capture."""
@@ -101,8 +109,31 @@ class Tmux:
         if self._plain:
             self.until("\n>\n", at_the_end=True)
 
+
+class Tmux(Window):
+    """One tmux server with one window."""
+
+    def _open(self, columns: int, rows: int, program: list[str]) -> None:
+        self._socket = str(self.home / "tmux")
+        self._guard = subprocess.Popen(
+            ["sh", "-c", _GUARD, self._socket, str(self.home)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # what ends the tests from a terminal leaves it alone
+        )
+        self._tmux(
+            "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
+            "-c", str(self.project), *program,
+        )  # fmt: skip
+        self._tmux("set-option", "-g", "remain-on-exit", "on")
+
+    def keys(self, *keys: str) -> None:
+        self._tmux("send-keys", *keys)
+
+    def painted(self, *, whole: bool = False) -> str:
+        return self._tmux("capture-pane", "-e", "-p", *(("-S", "-") if whole else ()))
+
     def status(self) -> int:
-        """Wait for the program's end; its exit status."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
             dead, status = self._tmux(
@@ -117,8 +148,10 @@ class Tmux:
         raise AssertionError(f"still running\n{self.capture()}")
 
     def close(self) -> None:
-        """End the server and what runs in it."""
         self._guard.communicate()
+
+    def _text(self) -> str:
+        return self._tmux("capture-pane", "-p", "-S", "-")
 
     def _tmux(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -131,6 +164,73 @@ class Tmux:
         return done.stdout
 
 
+class Drawn(Window):
+    """A pseudo-terminal that is drawn by a library, where tmux is not installed."""
+
+    _KEYS: ClassVar[Mapping[str, str]] = {"Enter": "\r", "C-c": "\x03", "C-d": "\x04"}
+
+    def _open(self, columns: int, rows: int, program: list[str]) -> None:
+        self._picture = Picture(rows, columns)
+        self._status: int | None = None
+        self._pid, self._master = pty.fork()
+        if self._pid == 0:
+            try:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+                os.chdir(self.project)
+                os.execvp(program[0], program)
+            finally:
+                os._exit(70)
+
+    def keys(self, *keys: str) -> None:
+        os.write(self._master, "".join(self._KEYS.get(key, key) for key in keys).encode())
+
+    def painted(self, *, whole: bool = False) -> str:
+        self._draw()
+        return self._picture.painted(whole=whole)
+
+    def status(self) -> int:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self._wait(os.WNOHANG) is None:
+            assert time.monotonic() < end, f"still running\n{self.capture()}"
+            self._draw()
+            time.sleep(0.05)
+        assert self._status is not None
+        return os.waitstatus_to_exitcode(self._status)
+
+    def close(self) -> None:
+        os.close(self._master)
+        self._wait()
+        shutil.rmtree(self.home)
+
+    def _wait(self, options: int = 0) -> int | None:
+        """How the program ended, as the kernel says it; None while it runs."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, options)
+            self._status = status if pid else None
+        return self._status
+
+    def _text(self) -> str:
+        self._draw()
+        return self._picture.text
+
+    def _draw(self) -> None:
+        """Take what was written; say where the cursor is, as a terminal does when it is asked."""
+        while select.select([self._master], [], [], 0)[0]:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:  # the program has ended
+                return
+            self._picture.feed(data)
+            for _ in range(data.count(b"\x1b[6n")):
+                os.write(self._master, b"\x1b[%d;1R" % max(1, len(self._picture.lines)))
+
+
+def open_window(columns: int, rows: int, *arguments: str, **more: Any) -> Window:
+    """Open a window of tmux, or where that is missing one that is drawn here."""
+    kind = Tmux if installed("tmux") else Drawn
+    return kind(columns, rows, *arguments, **more)
+
+
 def without_figures(text: str) -> str:
     """`text` without times, and without tokens: they count every word of prompts and tools."""
     text = re.sub(
@@ -139,7 +239,7 @@ def without_figures(text: str) -> str:
     return re.sub(r"\b(\d+ min )?\d+(\.\d)? s\b", "0.0 s", text)
 
 
-def same(terminal: Tmux, file: Path, words: str, looks: Callable[[], str]) -> None:
+def same(terminal: Window, file: Path, words: str, looks: Callable[[], str]) -> None:
     """Wait until the screen has `words` and, as `looks` gives it, is the golden one in `file`.
 
     A program draws in more than one step: only the last one is compared.

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from kogniterm.models.local.chat import LocalModel, open_local
 from kogniterm.models.local.runtime import Prompt, Runtime, chat_text, usable_threads
 from kogniterm.models.local.steps import told
 from kogniterm.types import ModelRequest, Reply, TextDelta, ToolSpec
+from tests.support.programs import needs
 
 SHELL = ToolSpec("execute_command", "Run a command.", {"type": "object"}, "command")
 
@@ -124,13 +124,14 @@ def test_threads_leave_a_core_and_honour_the_quota(tmp_path: Path) -> None:
 
 # --- with the real weights ---------------------------------------------------------------------
 
-TASKS: Sequence[tuple[str, str, str]] = (
+TASKS = (
     ("How many lines are in journal.txt?", "seq 1 31 > journal.txt", "31"),
-    (
+    pytest.param(
         "What is the current git branch?",
         "git init -q -b side-road . && git config user.name T && git config user.email t@t "
         "&& git commit -q --allow-empty -m one",
         "side-road",
+        marks=needs("git"),
     ),
     (
         "¿Qué archivos contienen la palabra mango?",
