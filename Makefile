@@ -8,7 +8,7 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 SOURCES := kogniterm tests benchmarks docs
 
-.PHONY: help install demo weights test test-programs check format faults bench eval docs clean
+.PHONY: help install demo weights test offer-programs test-programs check format faults bench eval docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -48,9 +48,11 @@ weights: $(VENV)/.installed
 	@$(BIN)/kogniterm models pull
 
 # A folder that has the weights already may be named instead.
-test: install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)
-	@sh scripts/test-programs
+test: offer-programs install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+offer-programs:
+	@sh scripts/test-programs
 
 test-programs:
 	@sh scripts/test-programs --install

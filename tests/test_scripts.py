@@ -1,0 +1,102 @@
+"""What `make` runs before anything of ours is installed: it asks, and is content with a no."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.cli.conftest import PATIENCE
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "scripts" / "test-programs"
+ALL = ("bwrap", "fish", "git", "less", "rg", "tmux", "vim", "zsh")
+Machine = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Makes the environment of a machine that has only what is named; apt-get writes down words."""
+
+    def make(*programs: str, user: int, apt: bool = True, fails: bool = False) -> dict[str, str]:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
+        stand_ins = dict.fromkeys(programs, "")
+        stand_ins["id"] = f"echo {user}"
+        if apt:
+            stand_ins["apt-get"] = f'echo "$@" >>{tmp_path}/asked; exit {int(fails)}'
+        for name, body in stand_ins.items():
+            (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+            (folder / name).chmod(0o755)
+        return {"PATH": str(folder)}
+
+    return make
+
+
+def run(environment: dict[str, str], *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        ["/bin/sh", str(SCRIPT), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+    )
+    return done.returncode, done.stdout
+
+
+def test_nothing_is_said_where_nothing_is_missing(machine: Machine) -> None:
+    assert run(machine(*ALL, user=0)) == (0, "")
+
+
+def test_nothing_is_installed_unasked(machine: Machine, tmp_path: Path) -> None:
+    assert run(machine(*ALL[1:], user=0)) == (
+        0,
+        "Tests that drive bwrap are skipped; install them with: make test-programs.\n",
+    )
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("apt", "how"),
+    [
+        (True, "install them with: sudo apt-get install bubblewrap ripgrep"),
+        (False, "this system's package manager installs them: bubblewrap ripgrep"),
+    ],
+)
+def test_who_may_not_install_is_told_how(machine: Machine, apt: bool, how: str) -> None:
+    environment = machine("fish", "git", "less", "tmux", "vim", "zsh", user=1000, apt=apt)
+    said = f"Tests that drive bwrap rg are skipped; {how}.\n"
+    assert run(environment) == (0, said)
+    assert run(environment, "--install") == (1, said)
+
+
+@pytest.mark.parametrize(("answer", "installed"), [("y", True), ("", False), ("no", False)])
+def test_root_is_asked_at_a_terminal(
+    machine: Machine, tmp_path: Path, answer: str, installed: bool
+) -> None:
+    environment = machine(*ALL[:4], user=0)
+    child = pexpect.spawn(
+        "/bin/sh", [str(SCRIPT)], env=environment, encoding="utf-8", timeout=PATIENCE
+    )
+    child.expect_exact("missing here: rg tmux vim zsh.")
+    child.expect_exact("[y/N] ")
+    child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    asked = tmp_path / "asked"
+    assert asked.exists() == installed
+    if installed:
+        assert asked.read_text().splitlines()[-1].endswith(" ripgrep tmux vim zsh")
+
+
+def test_an_installation_that_fails_is_said(machine: Machine) -> None:
+    status, said = run(machine(*ALL[:-1], user=0, fails=True), "--install")
+    assert status == 1
+    assert said == "These could not be installed: zsh.\n"
