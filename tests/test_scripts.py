@@ -1,9 +1,11 @@
-"""What `make` runs before anything of ours is installed: it asks, and is content with a no."""
+"""What `make` and CI run around the tests: programs are offered, hidden, and an account made."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pexpect
 import pytest
 
 from tests.cli.conftest import PATIENCE
+from tests.support.ordinary import ORDINARY
 
 ROOT = Path(__file__).parents[1]
+UNAVAILABLE = 69
 SCRIPT = ROOT / "scripts" / "test-programs"
 ALL = ("bwrap", "fish", "git", "less", "rg", "tmux", "vim", "zsh")
 Machine = Callable[..., dict[str, str]]
@@ -100,3 +104,45 @@ def test_an_installation_that_fails_is_said(machine: Machine) -> None:
     status, said = run(machine(*ALL[:-1], user=0, fails=True), "--install")
     assert status == 1
     assert said == "These could not be installed: zsh.\n"
+
+
+def ci(name: str, *arguments: str) -> str:
+    """What a script of CI prints; skips the test where the kernel does not let it work."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / name), *arguments], capture_output=True, text=True
+    )
+    if done.returncode == UNAVAILABLE:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+LOOKS = """\
+import os, sys
+from tests.support.programs import installed
+print(*(name for name in ("tac", "cat") if installed(name)), os.geteuid())
+"""
+
+
+def test_programs_are_hidden_from_one_command_only() -> None:
+    look = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-c", LOOKS]
+    assert ci("without-programs", "tac", "no-such-program", "--", *look) == f"cat {os.geteuid()}\n"
+    assert os.access(shutil.which("tac") or "", os.X_OK)
+
+
+def test_an_ordinary_user_has_an_account_and_sees_what_is_named(tmp_path: Path) -> None:
+    home, shut = tmp_path / "home", tmp_path / "shut"
+    (shut / "given").mkdir(parents=True)
+    (shut / "given" / "weights").write_text("here")
+    (shut / "secret").write_text("not here")
+    shut.chmod(0o700)
+    home.mkdir()
+    look = f"id -u; echo $HOME; cat {shut}/given/weights; echo; touch own && ls; cat {shut}/secret"
+    said = ci(
+        "as-ordinary-user", str(home), str(shut / "given"), "--", "sh", "-c", f"{look}; id -un"
+    )
+    root = os.geteuid() == 0
+    number = ORDINARY if root else os.geteuid()
+    assert said.startswith(f"{number}\n{home}\nhere\nown\n")
+    if root:
+        assert said.endswith("own\nordinary\n")
