@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kogniterm.approval import classify, fills
 from kogniterm.types import RISK_LABELS
 from tests.approval.corpus import WORKSPACE, commands, smuggled
+from tests.support.programs import needs
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ _SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(_BASH is None, reason="needs bash")
+@needs("bash")
 @pytest.mark.parametrize("command", _SHAPES)
 def test_no_program_bash_would_start_is_missed(command: str, tmp_path: Path) -> None:
     """What bash itself starts is among the programs judged, or the command was not readable."""

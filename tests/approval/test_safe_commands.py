@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -13,8 +12,9 @@ import pytest
 
 from kogniterm.execution.environment import PROPOSED
 from tests.approval.corpus import commands
+from tests.support.programs import installed, needs
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+pytestmark = needs("bash")
 
 _WAITS = (
     "tail -f",
@@ -67,7 +67,7 @@ class _Place:
         for name in ("a", "b", "f", "file", "x", "data", "a.txt", "b.txt", "f.json", "script.sh"):
             (self.folder / name).write_text("3 b c\n1 foo d\n2 x y\n")
         (self.folder / "src" / "m.py").write_text("def f(): pass\n")
-        if shutil.which("git"):
+        if installed("git"):
             init = ["git", "init", "-q", str(self.folder)]
             subprocess.run(init, check=True, env={"HOME": str(self.home)})
         self._made = self._content()

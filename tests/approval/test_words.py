@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -11,6 +10,7 @@ from kogniterm.approval.places import HOLE, Ground
 from kogniterm.approval.scope import Scope, expand
 from kogniterm.approval.shellparse import parse
 from kogniterm.approval.shelltree import Simple
+from tests.support.programs import needs
 
 _WORDS = [
     "plain", "r\\m", "'r''m'", '"r"m', "$'\\x72m'", "$'\\162\\155'", "$'a\\tb'", "$'\\u00e9'",
@@ -24,7 +24,7 @@ _WORDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@needs("bash")
 @pytest.mark.parametrize("word", _WORDS)
 def test_a_word_becomes_what_bash_makes_of_it(word: str) -> None:
     shown = subprocess.run(
