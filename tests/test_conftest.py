@@ -65,7 +65,7 @@ def test_missing_programs_are_named_with_the_tests_they_keep_from_running() -> N
     reasons = [str(skipped.value), "needs nor-this-one, not installed", "only root may do that"]
     assert missing_line(reasons) == (
         "2 tests were skipped for want of no-such-program (1), nor-this-one (2): "
-        "`make test-programs` installs what is missing"
+        "`make test-programs` installs them or says how"
     )
     assert missing_line(["only root may do that"]) == ""
 

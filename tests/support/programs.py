@@ -62,4 +62,4 @@ def missing_line(reasons: Iterable[str]) -> str:
         return ""
     tests = "1 test was" if skipped == 1 else f"{skipped} tests were"
     counts = ", ".join(f"{name} ({count})" for name, count in sorted(waiting.items()))
-    return f"{tests} skipped for want of {counts}: `make test-programs` installs what is missing"
+    return f"{tests} skipped for want of {counts}: `make test-programs` installs them or says how"
