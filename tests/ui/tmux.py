@@ -171,6 +171,7 @@ class Drawn(Window):
 
     def _open(self, columns: int, rows: int, program: list[str]) -> None:
         self._picture = Picture(rows, columns)
+        self._drawn: str | None = None
         self._status: int | None = None
         self._pid, self._master = pty.fork()
         if self._pid == 0:
@@ -211,7 +212,9 @@ class Drawn(Window):
 
     def _text(self) -> str:
         self._draw()
-        return self._picture.text
+        if self._drawn is None:
+            self._drawn = self._picture.text
+        return self._drawn
 
     def _draw(self) -> None:
         """Take what was written; say where the cursor is, as a terminal does when it is asked."""
@@ -220,6 +223,7 @@ class Drawn(Window):
                 data = os.read(self._master, 65536)
             except OSError:  # the program has ended
                 return
+            self._drawn = None
             self._picture.feed(data)
             for _ in range(data.count(b"\x1b[6n")):
                 os.write(self._master, b"\x1b[%d;1R" % max(1, len(self._picture.lines)))
