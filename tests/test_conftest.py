@@ -70,6 +70,27 @@ def test_missing_programs_are_named_with_the_tests_they_keep_from_running() -> N
     assert missing_line(["only root may do that"]) == ""
 
 
+SKIPS_BY_ITSELF = re.compile(
+    r"\bskip(?:if)?\((?:[^()]|\([^()]*\))*?(?:which\(|find_program\(|(?<! extra) is not installed)"
+)
+
+
+def test_tests_name_the_programs_they_need_with_the_one_helper() -> None:
+    """Only then the end of a run can tell which programs would let them run."""
+    for planted in (
+        "pytest.mark.skipif(shutil.which('x') is None, reason='y')",
+        "pytest.skip(f'{name} is not installed')",
+    ):
+        assert SKIPS_BY_ITSELF.search(planted)
+    tests = Path(__file__).parent
+    found = [
+        f"{file.relative_to(tests)}: use needs() or require() of tests.support.programs"
+        for file in tests.rglob("*.py")
+        if file != Path(__file__) and SKIPS_BY_ITSELF.search(file.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 def test_the_end_of_a_run_says_what_is_missing(tmp_path: Path) -> None:
     root = Path(__file__).parents[1]
     (tmp_path / "test_it.py").write_text(

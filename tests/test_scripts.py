@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from tests.support.ordinary import ORDINARY
 ROOT = Path(__file__).parents[1]
 UNAVAILABLE = 69
 SCRIPT = ROOT / "scripts" / "test-programs"
-ALL = ("bwrap", "fish", "git", "less", "rg", "tmux", "vim", "zsh")
+ALL = ("bwrap", "fish", "git", "less", "man", "rg", "tmux", "vim", "zsh")
+NAMED = re.compile(r'\b(?:needs|require)\(((?:"[a-z]+"(?:, )?)+)\)')
 Machine = Callable[..., dict[str, str]]
 
 
@@ -54,6 +56,17 @@ def run(environment: dict[str, str], *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def test_all_programs_that_tests_name_are_offered(machine: Machine) -> None:
+    named = {"bash"}
+    for file in (ROOT / "tests").rglob("*.py"):
+        for words in NAMED.findall(file.read_text(encoding="utf-8")):
+            named.update(re.findall(r'"([a-z]+)"', words))
+    assert {"bwrap", "git"} <= named
+    status, said = run(machine(user=1000), "--list")
+    assert (status, tuple(said.split())) == (0, ALL)
+    assert named - {"bash", *ALL} == set()
+
+
 def test_nothing_is_said_where_nothing_is_missing(machine: Machine) -> None:
     assert run(machine(*ALL, user=0)) == (0, "")
 
@@ -74,7 +87,7 @@ def test_nothing_is_installed_unasked(machine: Machine, tmp_path: Path) -> None:
     ],
 )
 def test_who_may_not_install_is_told_how(machine: Machine, apt: bool, how: str) -> None:
-    environment = machine("fish", "git", "less", "tmux", "vim", "zsh", user=1000, apt=apt)
+    environment = machine("fish", "git", "less", "man", "tmux", "vim", "zsh", user=1000, apt=apt)
     said = f"Tests that drive bwrap rg are skipped; {how}.\n"
     assert run(environment) == (0, said)
     assert run(environment, "--install") == (1, said)
@@ -84,7 +97,7 @@ def test_who_may_not_install_is_told_how(machine: Machine, apt: bool, how: str) 
 def test_root_is_asked_at_a_terminal(
     machine: Machine, tmp_path: Path, answer: str, installed: bool
 ) -> None:
-    environment = machine(*ALL[:4], user=0)
+    environment = machine(*ALL[:5], user=0)
     child = pexpect.spawn(
         "/bin/sh", [str(SCRIPT)], env=environment, encoding="utf-8", timeout=PATIENCE
     )
