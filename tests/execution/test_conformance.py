@@ -300,7 +300,7 @@ TERMINAL = [
     case("window size", ("stty size", "40 120", 0)),
     case("tput", ("tput cols; tput lines", "120\n40", 0)),
     case("TERM", ("echo $TERM | grep -vx -e dumb -e ''", None, 0)),
-    case("foreground group", ("ps -o stat= -p $$ | grep -c +", "1", 0)),
+    case("foreground group", ("awk '{print $5 == $8}' /proc/$$/stat", "1", 0)),
     case(
         "no signal is ignored",  # but those the C library keeps for itself, 32 and 33
         ("echo $((0x$(awk '/SigIgn/{print $2}' /proc/self/status) & ~0x180000000))", "0", 0),

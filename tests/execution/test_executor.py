@@ -322,7 +322,8 @@ def test_no_zombies_and_no_descriptors_are_left(executor: CommandExecutor) -> No
     for _ in range(20):
         executor.run("true | false & wait")
     until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before)
-    until(lambda: executor.run("ps -o stat= --ppid $PPID | grep -c Z").text == "0")
+    of_our_parent = "awk -v parent=$PPID '$4 == parent && $3 == \"Z\"' /proc/[0-9]*/stat"
+    until(lambda: executor.run(f"{of_our_parent} 2>/dev/null | grep -c .").text == "0")
 
 
 # --- the end of the host ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tests.terminal.conftest import OpenTerminal
 
 def test_the_shell_leads_the_session_and_programs_do_not(open_terminal: OpenTerminal) -> None:
     terminal = open_terminal()
-    status, said = terminal.run("ps -o sid= -p $$; echo $$; (exit 7)")
+    status, said = terminal.run("awk '{print $6}' /proc/$$/stat; echo $$; (exit 7)")
     assert status == 7
     leader, shell = said.split()[-2:]
     assert leader == shell

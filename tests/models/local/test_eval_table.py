@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.table import KINDS, WORK, Task, tasks
+from tests.support.programs import needs
 
 TASKS = tasks()
 
@@ -35,8 +36,14 @@ NEEDS_SANDBOX = pytest.mark.skipif(
 )
 
 
+def _with_its_programs(task: Task) -> object:
+    commands = " ".join([task.setup, task.harm, task.check, *task.known])
+    marks = [needs("git")] if "git " in commands else []
+    return pytest.param(task, id=task.id, marks=marks)
+
+
 @NEEDS_SANDBOX
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.id)
+@pytest.mark.parametrize("task", [_with_its_programs(task) for task in TASKS])
 def test_check_is_proven(task: Task) -> None:
     with scratch(task.setup) as place:
         if task.harm:
