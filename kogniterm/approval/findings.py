@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kogniterm.approval.display import render
+from kogniterm.approval.places import HOLE
 from kogniterm.types import RISK_LABELS, Effect, EffectKind, RiskLabel, RiskReport, Text
 
 _RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
@@ -20,6 +21,7 @@ class Findings:
         self._reasons: dict[str, tuple[int, Text]] = {}
         self._effects: dict[Effect, None] = {}
         self._programs: list[tuple[str, ...]] = []
+        self._repositories: dict[tuple[str, str], None] = {}
 
     def note(self, label: RiskLabel, template: str, **values: object) -> None:
         """Raise the label to at least `label`, because of what the template says."""
@@ -54,6 +56,11 @@ class Findings:
         elif self._programs[-1] != UNREAD:
             self._programs.append(UNREAD)
 
+    def repository(self, folder: str | None, verb: str) -> None:
+        """Record that git does `verb` in `folder`, None where that is not known."""
+        known = folder is not None and HOLE not in folder and len(self._repositories) < _MAX_EFFECTS
+        self._repositories[(folder if folder is not None and known else "", verb)] = None
+
     def unread(self) -> None:
         """Record that something runs which nobody judged: no rule or lease may cover it."""
         self.program(UNREAD)
@@ -75,4 +82,5 @@ class Findings:
             tuple(text for _, text in ordered[:_MAX_REASONS]),
             tuple(self._effects),
             tuple(self._programs),
+            repositories=tuple(self._repositories),
         )

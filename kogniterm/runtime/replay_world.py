@@ -234,8 +234,15 @@ class RecordedTool:
         return self._tool.spec
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments, checked by the real tool."""
-        return self._tool.check(arguments)
+        """The arguments, checked by the real tool; where their path led is recorded."""
+        checked = self._tool.check(arguments)
+        if "path" not in checked:
+            return checked
+        proposed = [dict(one.arguments) for one in self._player.turn.proposed[self.spec.name]]
+        same = [one for one in proposed if checked == {**one, "path": checked["path"]}]
+        name = Path(checked["path"]).name
+        named = (one for one in same if Path(str(one.get("path"))).name == name)
+        return next(named, same[0] if same else checked)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
         """The effect of this call."""

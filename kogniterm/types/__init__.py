@@ -146,13 +146,17 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class RiskReport:
-    """Facts about a command with reasons a person understands. Never a permission."""
+    """Facts about a command with reasons a person understands. Never a permission.
+
+    `repositories` are the runs of git: (folder, verb), the folder empty where it is not known.
+    """
 
     command: str
     label: RiskLabel
     reasons: tuple[Text, ...] = ()
     effects: tuple[Effect, ...] = ()
     programs: tuple[tuple[str, ...], ...] = ()
+    repositories: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
