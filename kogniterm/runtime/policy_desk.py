@@ -276,14 +276,16 @@ def _with_repository(report: RiskReport, steered: str) -> RiskReport:
     runs = [GitRun(_folder(name), frozenset({verb})) for name, verb in report.repositories if name]
     reading = report.label == "safe_readonly"
     unknown = "…" if len(runs) < len(report.repositories) else _not_there(report, runs)
-    found: list[tuple[str, str, str]] = [
+    found = [
         (SETTINGS_RUN, "name", ", ".join(settings_that_run(runs, reading=reading)[:5])),
         (HOOKS_RUN, "name", ", ".join(hooks_that_run(runs, reading=reading)[:5])),
         (UNKNOWN_REPOSITORY, "path", unknown),
         (VARIABLES_STEER, "name", steered or next(iter(_git_variables(report)), "")),
     ]
     reasons = [
-        Text(template, {name: approval.render(value)}) for template, name, value in found if value
+        Text(reason.template, {name: approval.render(value)})
+        for reason, name, value in found
+        if value
     ]
     if not reasons:
         return report

@@ -7,6 +7,7 @@ Everything after that opens this very path without following a link (`safe_files
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,7 +57,10 @@ def mode_of(path: Path) -> int | None:
     too long. (`Path.exists` and its like let some of these errors through and hide others.)
     """
     try:
-        return look(path).st_mode
+        mode = look(path).st_mode
+        if stat.S_ISLNK(mode):
+            raise LinkMetError(path)
+        return mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name that no file can have
         return None
     except OSError as error:
@@ -80,5 +84,6 @@ def _changed(error: OSError) -> ToolError | None:
     if not isinstance(error, LinkMetError):
         return None
     return PathChangedError(
-        "{path} became a link after it was judged, so it was not touched.", path=error.filename
+        "{path} was replaced by a link after it was checked, so it was not touched.",
+        path=error.filename,
     )
