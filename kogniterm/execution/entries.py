@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.safe_files import beside, folder, look, parent, read_regular
+from kogniterm.safe_files import beside, folder, look, open_file, parent, read_regular
 
 Kind = Literal["file", "folder", "link", "absent"]
 MAX_ENTRIES = 5_000
@@ -74,17 +74,16 @@ def _walk(path: Path, unreadable: list[str]) -> Iterator[Path]:
         if not _is_folder(found):
             continue
         try:
-            with folder(found) as descriptor:
-                names = _names(descriptor)
+            names = _names(found)
         except OSError:
             unreadable.append(str(found))
             continue
         waiting += [found / name for name in sorted(names, reverse=True)]
 
 
-def _names(descriptor: int) -> list[str]:
-    """What lies in a folder that was opened by its path only."""
-    listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=descriptor)
+def _names(path: Path) -> list[str]:
+    """What lies in a folder, which need not be one that may be entered."""
+    listed = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         return os.listdir(listed)  # noqa: PTH208 - a descriptor
     finally:

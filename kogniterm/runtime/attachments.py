@@ -15,7 +15,7 @@ from kogniterm.agent.images import ImageBlock, image_block
 from kogniterm.approval.places import is_secret
 from kogniterm.errors import why
 from kogniterm.paths import named
-from kogniterm.safe_files import folder, look, open_file, resolved
+from kogniterm.safe_files import look, open_file, resolved
 from kogniterm.tools.image_header import (
     HEADER_BYTES,
     IMAGE_BYTES,
@@ -107,9 +107,7 @@ class _Desk:
             self.notices.append(problem)
             return f"[not shown: {what}]"
         self.images.append(
-            image_block(
-                Image(file.read(), header.media_type, name, header.width, header.height)
-            )
+            image_block(Image(file.read(), header.media_type, name, header.width, header.height))
         )
         return f"[{what}; image {len(self.images)} of this message]"
 
@@ -156,8 +154,7 @@ def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Tex
 
 
 def _folder(path: Path) -> str:
-    with folder(path) as descriptor:
-        listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=descriptor)
+    listed = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with os.scandir(listed) as entries:
             names = sorted(
