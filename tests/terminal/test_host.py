@@ -13,8 +13,7 @@ from tests.support.ordinary import hand_over
 from tests.support.real_terminal import RealTerminal, User
 from tests.terminal.conftest import OpenTerminal
 
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
-PLANTED = ("git", "rg", "bwrap", "python3", "sh", "bash", "env", "setsid", "less", "tmux", "xclip")
+PLANTED = ("git", "rg", "bwrap", "python3", "sh", "bash", "env", "setsid", "less", "xclip")
 COMMIT = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
 
 
@@ -33,25 +32,46 @@ def terminal(open_terminal: OpenTerminal, user: User, place: Path) -> RealTermin
     return open_terminal(user=user)
 
 
-def test_no_tool_is_led_out_of_the_workspace(terminal: RealTerminal, place: Path) -> None:
-    home, project = place / "home", place / "project"
-    terminal.run("mkdir -m 700 ~/.ssh; echo theirs >~/.bashrc; ln -s ~ link; ln -s ~/.bashrc notes")
-    terminal.run(f"printf '%s' {KEY!r} >~/.ssh/id_ed25519; ln -s ~/.ssh/id_ed25519 key")
-    for call in (
+def unattended(terminal: RealTerminal, command: str) -> tuple[int, str]:
+    """Run a command whose questions nobody can answer: its exit status, and what it said."""
+    _, said = terminal.run(f"{command} </dev/null 2>&1 | cat; echo status ${{PIPESTATUS[0]}}")
+    said, _, status = said.rpartition("status ")
+    return int(status), " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
         tool("write_file", path="link/.profile", content="evil"),
         tool("write_file", path="notes", content="evil"),
         tool("edit_file", path="link/.bashrc", old="theirs", new="evil"),
         tool("read_file", path="key"),
-    ):
-        model = script(place, call)
-        status, said = terminal.run(f"kogniterm run -y --no-sandbox --model {model} go; clear")
-        assert "All done." not in said
-        status, said = terminal.run(f"kogniterm run -y --model {model} go </dev/null 2>&1 | cat")
-        assert "PRIVATE KEY" not in terminal.text
-        terminal.run("clear")
+    ],
+)
+def test_no_tool_is_led_out_of_the_workspace(
+    terminal: RealTerminal, place: Path, call: dict[str, Any]
+) -> None:
+    home, project = place / "home", place / "project"
+    terminal.run("mkdir -m 700 ~/.ssh; echo theirs >~/.bashrc; ln -s ~ link; ln -s ~/.bashrc notes")
+    terminal.run("echo PRIVATE >~/.ssh/id_ed25519; ln -s ~/.ssh/id_ed25519 key")
+    status, said = unattended(terminal, f"kogniterm run -y --model {script(place, call)} go")
+    assert status in (2, 3), said  # 2 where no sandbox works
+    assert "PRIVATE" not in said
     assert (home / ".bashrc").read_text() == "theirs\n"
     assert not (home / ".profile").exists()
     assert (project / "notes").is_symlink()
+
+
+def test_the_question_names_what_a_link_leads_to(terminal: RealTerminal, place: Path) -> None:
+    home = place / "home"
+    terminal.run("echo theirs >~/letter; ln -s ~ link")
+    model = script(place, tool("edit_file", path="link/letter", old="theirs", new="mine"))
+    terminal.start(f"kogniterm run --model {model} go")
+    terminal.until("Your decision")
+    assert f"edit {home}/letter" in terminal.text
+    terminal.send("\x03")
+    terminal.status()
+    assert (home / "letter").read_text() == "theirs\n"
 
 
 def test_programs_of_the_workspace_on_path_are_not_started(
@@ -76,8 +96,8 @@ def test_programs_of_the_workspace_on_path_are_not_started(
     terminal.run("/usr/bin/git init -q")
     kogniterm = terminal.run("type -P kogniterm")[1].splitlines()[-1]
     terminal.run(f"PATH={programs}:$PATH; hash -r")
-    status, said = terminal.run(f"{kogniterm} run -y --model {model} go")
-    assert "All done." in said
+    status, said = unattended(terminal, f"{kogniterm} run -y --no-sandbox --model {model} go")
+    assert (status, "All done." in said) == (0, True), said
     terminal.run(f"{kogniterm} doctor")
     assert not ran.exists(), ran.read_text()
     assert not (place / "project" / "a.txt").exists()
@@ -100,13 +120,9 @@ def test_a_repositorys_programs_are_refused_without_a_sandbox(
         command = "git st"
     else:
         terminal.run(f"echo '*.txt filter=ev' >.gitattributes; git config {setting} ./evil")
-    terminal.run("echo two >a.txt; rm -f ~/ran; clear")
+    terminal.run("echo two >a.txt; rm -f ~/ran")
     model = script(place, {"run": command})
-    status, said = terminal.run(
-        f"kogniterm run -y --no-sandbox --model {model} go </dev/null 2>&1 | cat; "
-        "echo status ${PIPESTATUS[0]}"
-    )
-    assert "status 3" in said
-    named = "pre-commit" if setting == "hook" else setting
-    assert named in " ".join(said.split())
+    status, said = unattended(terminal, f"kogniterm run -y --no-sandbox --model {model} go")
+    assert status == 3, said
+    assert ("pre-commit" if setting == "hook" else setting) in said
     assert not ran.exists()
