@@ -238,11 +238,15 @@ class RecordedTool:
         checked = self._tool.check(arguments)
         if "path" not in checked:
             return checked
-        proposed = [dict(one.arguments) for one in self._player.turn.proposed[self.spec.name]]
-        same = [one for one in proposed if checked == {**one, "path": checked["path"]}]
         name = Path(checked["path"]).name
-        named = (one for one in same if Path(str(one.get("path"))).name == name)
-        return next(named, same[0] if same else checked)
+        for request in self._player.turn.proposed[self.spec.name]:
+            recorded = dict(request.arguments)
+            if Path(str(recorded.get("path"))).name == name and checked == {
+                **recorded,
+                "path": checked["path"],
+            }:
+                return recorded
+        return checked
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
         """The effect of this call."""
