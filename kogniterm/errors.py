@@ -21,6 +21,7 @@
     │   └── StorageCorruptError            the file is damaged (it is moved aside, never deleted)
     ├── ExecutionError            exit 1   a command could not be started
     ├── ToolError                 (none)   what the model can mend: goes back to it as a tool error
+    │   └── PathChangedError               a path leads elsewhere than when it was judged: refused
     └── TurnInterruptedError      exit 130 the person stopped the turn
 
 A message is one sentence (or two) that says what is wrong and what to do. It is built from a
@@ -198,6 +199,10 @@ class ExecutionError(KognitermError):
 
 class ToolError(KognitermError):
     """A tool call the model can mend; its text becomes the observation."""
+
+
+class PathChangedError(ToolError):
+    """A path became a link after it was judged, so that using it would reach something else."""
 
 
 class TurnInterruptedError(KognitermError):

@@ -245,8 +245,15 @@ async def _run_inside(
 
 
 async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
+    checked = tool.check(arguments)
+    if tool.effect_of(checked) != "none":
+        # Where a name leads may have changed since the call was found to need no approval.
+        raise ToolError(
+            "{name} would use something else than a moment ago; call it again.",
+            name=tool.spec.name,
+        )
     try:
-        return await tool.run(tool.check(arguments))
+        return await tool.run(checked)
     except ToolError:
         raise
     except Exception as error:

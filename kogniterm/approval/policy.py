@@ -1,9 +1,9 @@
 """Policy: from a risk report to a verdict, with a trace of everything that was looked at.
 
 Order, strictest first: the floor, deny rules, the mode's own refusals, ask rules and what may have
-run already, allow rules, leases, and last what the mode does with the label. Auto mode never runs
-what is dangerous, and runs what needs approval only inside a sandbox (or where the person typed
-`--no-sandbox`).
+run already, a repository's own programs outside a sandbox, allow rules, leases, and last what the
+mode does with the label. Auto mode never runs what is dangerous, and runs what needs approval only
+inside a sandbox (or where the user typed `--no-sandbox`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from kogniterm.approval.floor import floor_reason
 from kogniterm.approval.leases import Lease
+from kogniterm.approval.repository import repository_reason
 from kogniterm.approval.rules import Choice, Rule, RuleSet
 from kogniterm.types import (
     ActionRequest,
@@ -96,6 +97,13 @@ def judge(
         always = Text("Dangerous commands are always asked about.")
         trace.add("mode manual", "ask", always, matched=dangerous)
         return Verdict("ask", (*asking, *report.reasons), tuple(trace.entries))
+    repository = repository_reason(report)
+    if repository is not None and not now.sandboxed:
+        unconfined = Text("A repository's own programs run unasked in a sandbox only.")
+        trace.add(f"mode {now.mode}", "ask", unconfined)
+        return Verdict(
+            "ask", (repository, unconfined, *_others(report, repository)), tuple(trace.entries)
+        )
     allowing = [rule for rule in matching if rule.decision == "allow"]
     if allowing:
         return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace.entries))
@@ -104,6 +112,10 @@ def judge(
     if lease is not None:
         return Verdict("allow", (lease.text,), tuple(trace.entries), lease_id=lease.id)
     return _by_mode(report, now, trace)
+
+
+def _others(report: RiskReport, first: Text) -> tuple[Text, ...]:
+    return tuple(reason for reason in report.reasons if reason != first)
 
 
 def _matching(

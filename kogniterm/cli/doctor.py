@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from kogniterm.cli.options import here, settings_of
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, SettingsError, why
+from kogniterm.system_programs import find_program
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _programs() -> Iterator[Finding]:
         ("rg", _("fast search"), False),
         ("git", _("shows changes of a project"), False),
     ):
-        found = shutil.which(name)
+        found = find_program(name)
         if found:
             yield Finding("ok", f"{name}: {found}")
         else:

@@ -42,8 +42,15 @@ class PersonSink:
     or None when somebody else prints it.
     """
 
-    def __init__(self, first: QuickSettings, screen: TextIO, out: TextIO | None, keys: int) -> None:
-        self._preferences = preferences_of(first)
+    def __init__(
+        self,
+        first: QuickSettings,
+        screen: TextIO,
+        out: TextIO | None,
+        keys: int,
+        folder: str,
+    ) -> None:
+        self._preferences = preferences_of(first, folder)
         self._out = out
         self._keys = keys
         self._screen = screen

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     opener = Opener(args, folder, first)
     return run_repl(
         open_session=opener.open,
-        preferences=preferences_of(first),
+        preferences=preferences_of(first, folder),
         folder=folder,
         home=environ.get("HOME", ""),
         version=__version__,
@@ -58,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
     )
 
 
-def preferences_of(first: QuickSettings) -> Preferences:
+def preferences_of(first: QuickSettings, folder: str) -> Preferences:
     """How the person wants the screen."""
     from kogniterm.ui.preferences import from_quick
 
     return replace(
-        from_quick(first),
+        from_quick(first, folder),
         title=first.window_title,
         notify_after=first.notify_after,
         fold=first.fold_lines,

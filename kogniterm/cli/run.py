@@ -257,7 +257,8 @@ def _people(args: argparse.Namespace) -> People:
 
         on_screen = out is not None and out.isatty()
         first = quick(environment(), flags_of(args))
-        person = PersonSink(first, sys.stderr, None if on_screen else out, keys)
+        screen = None if on_screen else out
+        person = PersonSink(first, sys.stderr, screen, keys, folder_of(args))
         return People(person, person.approver, person.terminal(), person.recover, person.ask)
     from kogniterm.cli.plain import TextSink
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import glob
 import os
 import stat
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from kogniterm.host_git import GitTooSlowError, host_git
 from kogniterm.paths import named
 from kogniterm.types import CHANGING_KINDS, Effect, EffectKind, RiskReport, Text
 
@@ -299,13 +299,12 @@ def _tracked(paths: Sequence[Path], cwd: Path) -> int:
     """How many files below `paths` git tracks unchanged in its index; 0 without a repository."""
     if not paths:
         return 0
-    # The configuration of a hostile repository must not run anything for a preview.
-    safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
-    command = ["git", *safe, "ls-files", "-z", "--", *(str(path) for path in paths[:200])]
     try:
-        done = subprocess.run(
-            command, cwd=cwd, capture_output=True, timeout=_GIT_SECONDS, check=False
+        listed = host_git(
+            cwd,
+            *("--literal-pathspecs", "ls-files", "-z", "--", *(str(path) for path in paths[:200])),
+            seconds=_GIT_SECONDS,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except GitTooSlowError:
         return 0
-    return done.stdout.count(b"\0") if done.returncode == 0 else 0
+    return listed.count(b"\0") if listed is not None else 0

@@ -1,4 +1,8 @@
-"""One path as it was: looked at before an action, and made the same again afterwards."""
+"""One path as it was: looked at before an action, and made the same again afterwards.
+
+Paths are resolved ones, and every step goes through `safe_files`: a command may have put a link
+where a folder was, and what is kept or brought back must not lead through it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from kogniterm.safe_files import beside, folder, look, open_file, parent, read_regular
 
 Kind = Literal["file", "folder", "link", "absent"]
 MAX_ENTRIES = 5_000
@@ -42,13 +48,14 @@ def below(path: Path, room: int) -> tuple[list[Entry] | None, list[str]]:
     size = 0
     for item in _walk(path, unreadable):
         try:
-            entry = look(item)
+            entry = look_at(item)
+            closed = entry is not None and entry.kind == "file" and not _may_read(item)
         except (OSError, ValueError):  # of a name that no file can have
             unreadable.append(str(item))
             continue
         if entry is None:
             continue
-        if entry.kind == "file" and not os.access(item, os.R_OK, effective_ids=True):
+        if closed:
             unreadable.append(str(item))
             continue
         size += entry.size
@@ -60,37 +67,60 @@ def below(path: Path, room: int) -> tuple[list[Entry] | None, list[str]]:
 
 def _walk(path: Path, unreadable: list[str]) -> Iterator[Path]:
     """`path` and what lies below it; folders that cannot be listed are added to `unreadable`."""
-    yield path
-    if _is_folder(path):
-        for folder, folders, files in os.walk(
-            path, onerror=lambda error: unreadable.append(str(error.filename))
-        ):
-            for name in sorted(folders) + sorted(files):
-                yield Path(folder) / name
+    waiting = [path]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        if not _is_folder(found):
+            continue
+        try:
+            names = _names(found)
+        except OSError:
+            unreadable.append(str(found))
+            continue
+        waiting += [found / name for name in sorted(names, reverse=True)]
+
+
+def _names(path: Path) -> list[str]:
+    """What lies in a folder, which need not be one that may be entered."""
+    listed = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return os.listdir(listed)  # noqa: PTH208 - a descriptor
+    finally:
+        os.close(listed)
 
 
 def _is_folder(path: Path) -> bool:
     """Whether a folder, not a link to one, is there: as far as that can be told."""
     try:
-        return stat.S_ISDIR(path.lstat().st_mode)
+        return stat.S_ISDIR(look(path).st_mode)
     except (OSError, ValueError):
         return False
 
 
-def look(path: Path) -> Entry | None:
+def _may_read(path: Path) -> bool:
+    with parent(path) as (descriptor, name):
+        return os.access(
+            name, os.R_OK, dir_fd=descriptor, effective_ids=True, follow_symlinks=False
+        )
+
+
+def look_at(path: Path) -> Entry | None:
     """`path` as it is now; None for sockets, devices and pipes, which cannot be kept.
 
     Raises `OSError` where that may not be known, and `ValueError` for no possible name.
     """
     try:
-        info = path.lstat()
+        with parent(path) as (descriptor, name):
+            info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            entry = Entry(
+                str(path), "file", stat.S_IMODE(info.st_mode), owner=info.st_uid, group=info.st_gid
+            )
+            if stat.S_ISLNK(info.st_mode):
+                target = os.readlink(name, dir_fd=descriptor)
+                return replace(entry, kind="link", digest=target)
     except (FileNotFoundError, NotADirectoryError):
         return Entry(str(path), "absent")
-    entry = Entry(
-        str(path), "file", stat.S_IMODE(info.st_mode), owner=info.st_uid, group=info.st_gid
-    )
-    if stat.S_ISLNK(info.st_mode):
-        return replace(entry, kind="link", digest=str(path.readlink()))
     if stat.S_ISDIR(info.st_mode):
         return replace(entry, kind="folder")
     if stat.S_ISREG(info.st_mode):
@@ -101,40 +131,20 @@ def look(path: Path) -> Entry | None:
 def digest_of(path: Path) -> str:
     """The digest of a file as it is now; of none that may not be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(path)).hexdigest()
     except OSError:
         return ""
 
 
-def _put_beside(path: Path, entry: Entry, kept: Path) -> None:
-    """Put a link, or the file whose content is `kept`, where it was, in one step."""
-    beside = path.with_name(".kogniterm-undo")
-    beside.unlink(missing_ok=True)
-    try:
-        if entry.kind == "link":
-            beside.symlink_to(entry.digest)
-        else:
-            shutil.copyfile(kept, beside)
-        _give(beside, entry)
-        if entry.kind == "file":
-            beside.chmod(entry.mode)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def _give(path: Path, entry: Entry) -> None:
-    """Give `path` back to whom it belonged, if that is permitted."""
-    info = path.lstat()
-    if entry.owner >= 0 and (info.st_uid, info.st_gid) != (entry.owner, entry.group):
-        with contextlib.suppress(PermissionError):
-            os.chown(path, entry.owner, entry.group, follow_symlinks=False)
-
-
 def set_mode(entry: Entry) -> None:
-    """Give a path the mode it had. Raises `OSError`."""
-    Path(entry.path).chmod(entry.mode)
+    """Give a folder the mode it had. Raises `OSError`."""
+    with folder(Path(entry.path)) as descriptor:
+        _set_mode(descriptor, entry.mode)
+
+
+def _set_mode(descriptor: int, mode: int) -> None:
+    """Change the mode of what was opened by its path only, for which there is no `fchmod`."""
+    os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - a descriptor's own name
 
 
 def put_back(entry: Entry, kept: Path) -> None:
@@ -143,29 +153,84 @@ def put_back(entry: Entry, kept: Path) -> None:
     A folder can be written afterwards, for what lies in it; `set_mode` ends that.
     """
     path = Path(entry.path)
+    with parent(path, make=True) as (descriptor, name):
+        there = _status(descriptor, name)
+        if entry.kind == "folder":
+            if there is not None and not stat.S_ISDIR(there.st_mode):
+                os.unlink(name, dir_fd=descriptor)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=descriptor)
+        else:
+            if there is not None and stat.S_ISDIR(there.st_mode):
+                shutil.rmtree(name, dir_fd=descriptor)
+            _put_file_back(descriptor, name, entry, kept)
     if entry.kind == "folder":
-        if os.path.lexists(path) and not path.is_dir():
-            path.unlink()
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(entry.mode | 0o700)
-        _give(path, entry)
-        return
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+        with folder(path) as descriptor:
+            _set_mode(descriptor, entry.mode | 0o700)
+            _give(descriptor, ".", entry)
+
+
+def _put_file_back(descriptor: int, name: str, entry: Entry, kept: Path) -> None:
     try:
-        _put_beside(path, entry, kept)
+        _put_beside(descriptor, name, entry, kept)
     except PermissionError:
         # The folder may not be written; the file itself, if it is still there, may be.
-        if entry.kind == "link" or not path.is_file() or path.is_symlink():
+        there = _status(descriptor, name)
+        if entry.kind == "link" or there is None or not stat.S_ISREG(there.st_mode):
             raise
-        shutil.copyfile(kept, path)
-        path.chmod(entry.mode)
+        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(name, flags, dir_fd=descriptor), "wb") as file:
+            file.write(kept.read_bytes())
+            file.truncate()
+            os.fchmod(file.fileno(), entry.mode)
+
+
+def _put_beside(descriptor: int, name: str, entry: Entry, kept: Path) -> None:
+    """Put a link, or the file whose content is `kept`, where it was, in one step."""
+    opened, temporary = beside(descriptor)
+    try:
+        with os.fdopen(opened, "wb") as file:
+            if entry.kind == "link":
+                os.unlink(temporary, dir_fd=descriptor)
+                os.symlink(entry.digest, temporary, dir_fd=descriptor)
+            else:
+                with kept.open("rb") as content:
+                    shutil.copyfileobj(content, file)
+            _give(descriptor, temporary, entry)
+            if entry.kind == "file":
+                os.fchmod(opened, entry.mode)
+        os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=descriptor)
+        raise
+
+
+def _give(descriptor: int, name: str, entry: Entry) -> None:
+    """Give what is in an open folder back to whom it belonged, if that is permitted."""
+    info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    if entry.owner >= 0 and (info.st_uid, info.st_gid) != (entry.owner, entry.group):
+        with contextlib.suppress(PermissionError):
+            os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
+
+
+def _status(descriptor: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def remove(path: Path) -> None:
     """Remove what is at `path`, whatever it is. Raises `OSError`."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    try:
+        with parent(path) as (descriptor, name):
+            there = _status(descriptor, name)
+            if there is None:
+                return
+            if stat.S_ISDIR(there.st_mode):
+                shutil.rmtree(name, dir_fd=descriptor)
+            else:
+                os.unlink(name, dir_fd=descriptor)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # with a folder above it

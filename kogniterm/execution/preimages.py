@@ -21,14 +21,17 @@ from kogniterm.execution.entries import (
     Entry,
     below,
     digest_of,
-    look,
+    look_at,
     put_back,
     remove,
     set_mode,
 )
 from kogniterm.paths import private_folder
+from kogniterm.safe_files import read_regular, resolved
 
 Change = Literal["modified", "deleted", "created", "unchanged"]
+MAX_TEXT = 512 * 1024
+"""The most text that a difference shows."""
 MAX_BYTES = 64 * 1024 * 1024
 """The most one pre-image may take; a build folder or a data set is not copied for every command."""
 
@@ -74,7 +77,7 @@ class PreimageStore:
         try:
             for entry in found:
                 try:
-                    data = Path(entry.path).read_bytes() if entry.kind == "file" else None
+                    data = read_regular(Path(entry.path)) if entry.kind == "file" else None
                 except OSError:
                     skipped.append(entry.path)
                     continue
@@ -200,14 +203,17 @@ class PreimageStore:
 
     def _difference(self, entry: Entry) -> Difference:
         path = Path(entry.path)
-        there = os.path.lexists(path)
+        try:
+            now = look_at(path)
+        except OSError:  # a link where a folder was, or one that may not be entered any more
+            return Difference(entry.path, "deleted", self._kept_text(entry), None)
+        there = now is None or now.kind != "absent"
         if entry.kind == "absent":
             if not there:
                 return Difference(entry.path, "unchanged")
             return Difference(entry.path, "created", None, _text(path))
         if not there:
             return Difference(entry.path, "deleted", self._kept_text(entry), None)
-        now = look(path)
         same = now is not None and (now.kind, now.mode) == (entry.kind, entry.mode)
         if same and entry.kind == "file":
             same = digest_of(path) == entry.digest
@@ -221,7 +227,7 @@ class PreimageStore:
     def _kept_text(self, entry: Entry) -> str | None:
         if entry.kind != "file":
             return None
-        return _text(self._folder / "contents" / entry.digest)
+        return _text((self._folder / "contents").resolve() / entry.digest)
 
     def _write(self, image: Preimage) -> None:
         # Names need not be UTF-8; what of them is not comes as half characters.
@@ -241,13 +247,24 @@ def _paths(image: Preimage) -> tuple[str, ...]:
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
-    """`paths` without those that lie below another one, in order; links are not followed."""
-    unique = sorted({Path(os.path.normpath(path.absolute())) for path in paths})
+    """`paths` without those that lie below another one, in order.
+
+    Links above them are resolved, once; a link that is itself named stays one.
+    """
+    unique = sorted({_settled(path) for path in paths})
     kept: list[Path] = []
     for path in unique:
         if not any(path.is_relative_to(other) for other in kept):
             kept.append(path)
     return kept
+
+
+def _settled(path: Path) -> Path:
+    path = Path(os.path.normpath(path.absolute()))
+    try:
+        return resolved(path.parent) / path.name
+    except (OSError, ValueError):  # it is told of when it is looked at
+        return path
 
 
 def _each(
@@ -268,9 +285,8 @@ def _each(
 def _text(path: Path) -> str | None:
     """The content as text, or None when it is no text or not small."""
     try:
-        if not path.is_file() or path.stat().st_size > 512 * 1024:
-            return None
-        return path.read_bytes().decode("utf-8")
+        data = read_regular(path, MAX_TEXT + 1)
+        return data.decode("utf-8") if len(data) <= MAX_TEXT else None
     except (OSError, UnicodeDecodeError):
         return None
 

@@ -8,7 +8,6 @@ with secrets are empty, and git's hooks and configuration cannot be changed.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from kogniterm.paths import private_folder
+from kogniterm.system_programs import find_program
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SECRET_FOLDERS = (
@@ -131,7 +131,7 @@ def probe(
     reasons: dict[str, str] = {}
     private_folder(scratch)
     if wanted in ("auto", "bubblewrap"):
-        program = shutil.which("bwrap")
+        program = find_program("bwrap")
         reason = _bubblewrap(program, scratch) if program else "bwrap is not installed"
         if reason is None:
             return Probe("bubblewrap", program or "")

@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from kogniterm.agent.images import ImageBlock, image_block
+from kogniterm.approval.places import is_secret
 from kogniterm.errors import why
 from kogniterm.paths import named
+from kogniterm.safe_files import look, open_file, resolved
 from kogniterm.tools.image_header import (
     HEADER_BYTES,
     IMAGE_BYTES,
@@ -51,18 +54,28 @@ class _Desk:
 
     def take(self, name: str) -> str:
         """What the model gets of the file called `name`."""
-        path = named(self.folder, name)
         try:
-            mode = path.stat().st_mode
+            path = resolved(named(self.folder, name))
+            if self._led_away(name, path):
+                self.notices.append(
+                    Text(
+                        "{name} is a link to {target}, so it was not attached; name {target} "
+                        "itself if you mean it.",
+                        {"name": name, "target": str(path)},
+                    )
+                )
+                return "[not shown: a link that leads elsewhere]"
+            mode = look(path).st_mode
             if stat.S_ISDIR(mode):
                 return self._told(_folder(path))
             if not stat.S_ISREG(mode):
                 return "[not shown: no regular file]"
-            with path.open("rb") as file:
+            with os.fdopen(open_file(path), "rb") as file:
                 header = read_header(file.read(HEADER_BYTES))
-            if header is not None:
-                return self._image(name, path, header)
-            return self._told(_file(path, max(self.room, 0)))
+                file.seek(0)
+                if header is not None:
+                    return self._image(name, file, header)
+                return self._told(_file(file, max(self.room, 0)))
         except OSError as error:
             return f"[cannot be read: {why(error)}]"
         except ValueError:  # a NUL, or half a character
@@ -73,17 +86,28 @@ class _Desk:
         self.room -= len(text)
         return text
 
-    def _image(self, name: str, path: Path, header: ImageHeader) -> str:
-        size = path.stat().st_size
+    def _led_away(self, name: str, real: Path) -> bool:
+        """Whether a name in the workspace is a link out of it, or to something secret.
+
+        A command may have made the link; what the user names themselves is theirs to send.
+        """
+        path = Path(os.path.normpath(named(self.folder, name)))
+        workspace = resolved(self.folder)
+        if not path.is_relative_to(self.folder) and not path.is_relative_to(workspace):
+            return False
+        return not real.is_relative_to(workspace) or (
+            is_secret(str(real)) and not is_secret(str(path))
+        )
+
+    def _image(self, name: str, file: BinaryIO, header: ImageHeader) -> str:
+        size = os.fstat(file.fileno()).st_size
         what = header.described(size)
         problem = _problem(name, size, header, self.model)
         if problem is not None:
             self.notices.append(problem)
             return f"[not shown: {what}]"
         self.images.append(
-            image_block(
-                Image(path.read_bytes(), header.media_type, name, header.width, header.height)
-            )
+            image_block(Image(file.read(), header.media_type, name, header.width, header.height))
         )
         return f"[{what}; image {len(self.images)} of this message]"
 
@@ -130,31 +154,41 @@ def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Tex
 
 
 def _folder(path: Path) -> str:
-    names = sorted(
-        f"{child.name}/" if os.path.isdir(child) else child.name  # noqa: PTH112 - never raises
-        for child in islice(path.iterdir(), MOST_NAMES + 1)
-    )
+    listed = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(listed) as entries:
+            names = sorted(
+                f"{entry.name}/" if _leads_to_folder(entry) else entry.name
+                for entry in islice(entries, MOST_NAMES + 1)
+            )
+    finally:
+        os.close(listed)
     more = [f"[more than {MOST_NAMES} names]"] if len(names) > MOST_NAMES else []
     return "\n".join(["[a folder with:]", *names[:MOST_NAMES], *more])
 
 
-def _file(path: Path, limit: int) -> str:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        data = file.read(limit * READ_FACTOR + 16)
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _file(file: BinaryIO, limit: int) -> str:
+    size = os.fstat(file.fileno()).st_size
+    data = file.read(limit * READ_FACTOR + 16)
     if b"\0" in data:
         return f"[not shown: binary, {size} bytes]"
     text = data.decode("utf-8", "replace")
     if len(text) <= limit and len(data) >= size:
         return text.rstrip("\n") or "[empty]"
-    return _both_ends(path, text, size, limit)
+    return _both_ends(file, text, size, limit)
 
 
-def _both_ends(path: Path, start: str, size: int, limit: int) -> str:
+def _both_ends(file: BinaryIO, start: str, size: int, limit: int) -> str:
     """The first and the last characters: a log's news stand at its end."""
     half = limit // 2
-    with path.open("rb") as file:
-        file.seek(max(size - half * READ_FACTOR, 0))
-        end = file.read(half * READ_FACTOR).decode("utf-8", "replace")
+    file.seek(max(size - half * READ_FACTOR, 0))
+    end = file.read(half * READ_FACTOR).decode("utf-8", "replace")
     cut = f"[cut here: the file has {size} bytes; read_file shows the rest]"
     return f"{start[:half]}\n{cut}\n{end[len(end) - half :]}"

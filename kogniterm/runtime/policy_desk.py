@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,12 +14,26 @@ from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
 from kogniterm.approval.leases import LeaseKind
 from kogniterm.approval.options import Rules, parse_options
+from kogniterm.approval.places import HOME
 from kogniterm.approval.programs.git import from_verb
+from kogniterm.approval.repository import (
+    HOOKS_RUN,
+    SETTINGS_RUN,
+    UNKNOWN_REPOSITORY,
+    VARIABLES_STEER,
+)
 from kogniterm.approval.scope import Argument
 from kogniterm.errors import UsageError, why
 from kogniterm.execution.effects import on_disk
-from kogniterm.execution.repository import hooks_that_run, remote_addresses, settings_that_run
+from kogniterm.execution.repository import (
+    GitRun,
+    hooks_that_run,
+    is_made_by,
+    remote_addresses,
+    settings_that_run,
+)
 from kogniterm.execution.sandbox import Sandbox, probe
+from kogniterm.paths import named
 from kogniterm.types import (
     ActionRequest,
     ApprovalMode,
@@ -34,6 +49,10 @@ from kogniterm.types import (
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
+
+
+_EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
+"""Builtins that make a variable one of the programs that later commands start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +79,8 @@ class PolicyDesk:
     stopped: dict[str, SandboxFailure] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
     """Variables of the shell that commands filled with data: they may turn out to be code."""
+    git_variable: str = ""
+    """A variable that git obeys and a command of the session exported."""
     _granted: int = 0
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
@@ -74,12 +95,21 @@ class PolicyDesk:
             reason = Text("It reaches into a command that is running.")
             effect = Effect("process", str(request.arguments.get("id", "")))
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
-        text = request.command
         if request.effect != "command":
-            path = shlex.quote(str(request.arguments.get("path", "")))
-            text = f"cat -- {path}" if request.effect == "read" else f"echo x > {path}"
-        report = approval.classify(text, cwd=cwd, workspace=self.workspace, filled=self.filled)
-        report = _with_repository(_with_remotes(on_disk(report, self.workspace), cwd), cwd)
+            return self._assess_path(request, cwd)
+        report = approval.classify(
+            request.command, cwd=cwd, workspace=self.workspace, filled=self.filled
+        )
+        report = _with_remotes(on_disk(report, self.workspace), cwd)
+        return _with_repository(report, self.git_variable)
+
+    def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
+        """Facts about an edit or a read, by where its path really leads."""
+        path = os.path.realpath(named(cwd, str(request.arguments.get("path", ""))))
+        quoted = shlex.quote(path)
+        text = f"cat -- {quoted}" if request.effect == "read" else f"echo x > {quoted}"
+        workspace = os.path.realpath(self.workspace)
+        report = on_disk(approval.classify(text, cwd=workspace, workspace=workspace), workspace)
         return replace(report, command=request.command)
 
     def judge(
@@ -140,6 +170,9 @@ class PolicyDesk:
     def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> str:
         """What the model must know when the sandbox was in the way; remembered for asking."""
         self.filled = approval.fills(command, cwd=self.workspace, filled=self.filled)
+        ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
+        if any(argv[0] in _EXPORTING for argv in ran.programs):
+            self.git_variable = next(_git_variables(ran), self.git_variable)
         if box is None:
             return ""
         failure = approval.sandbox_failure(result.text, result.exit_code)
@@ -253,22 +286,27 @@ def _project_rules(texts: Mapping[str, str]) -> RuleSet:
     return rules
 
 
-def _with_repository(report: RiskReport, cwd: str) -> RiskReport:
-    """`report`, asking where a repository's own settings or hooks make git run something."""
-    if report.label in ("needs_approval", "dangerous"):
+def _with_repository(report: RiskReport, steered: str) -> RiskReport:
+    """`report`, asking where a repository's own settings or hooks make git run something.
+
+    `steered` is a variable that an earlier command set for git to obey, or empty.
+    """
+    if not report.repositories or report.label == "dangerous":
         return report
-    folders = _repositories(report, Path(cwd))
+    runs = [GitRun(_folder(name), frozenset({verb})) for name, verb in report.repositories if name]
     reading = report.label == "safe_readonly"
-    settings, hooks = settings_that_run(folders), hooks_that_run(folders, reading=reading)
-    reasons: list[Text] = []
-    if settings:
-        named = {"name": approval.render(", ".join(settings[:5]))}
-        reasons.append(
-            Text("The repository's own settings make git run another program ({name}).", named)
-        )
-    if hooks:
-        named = {"name": approval.render(", ".join(hooks[:5]))}
-        reasons.append(Text("The repository's own hooks run with it ({name}).", named))
+    unknown = "…" if len(runs) < len(report.repositories) else _not_there(report, runs)
+    found = [
+        (SETTINGS_RUN, "name", ", ".join(settings_that_run(runs, reading=reading)[:5])),
+        (HOOKS_RUN, "name", ", ".join(hooks_that_run(runs, reading=reading)[:5])),
+        (UNKNOWN_REPOSITORY, "path", unknown),
+        (VARIABLES_STEER, "name", steered or next(iter(_git_variables(report)), "")),
+    ]
+    reasons = [
+        Text(reason.template, {name: approval.render(value)})
+        for reason, name, value in found
+        if value
+    ]
     if not reasons:
         return report
     return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
@@ -290,18 +328,13 @@ def _with_remotes(report: RiskReport, cwd: str) -> RiskReport:
         if verb not in _TO_REMOTES:
             continue
         operands = parse_options(map(Argument, rest), _REMOTE_OPTIONS).operands
-        named = operands[0].value if operands and verb != "remote" else None
-        addresses.update(dict.fromkeys(remote_addresses(folder, named)))
+        remote = operands[0].value if operands and verb != "remote" else None
+        addresses.update(dict.fromkeys(remote_addresses(folder, remote)))
     if not addresses:
         return report
     known = tuple(Effect("network", address) for address in addresses)
     others = tuple(effect for effect in report.effects if effect != Effect("network", "git"))
     return replace(report, effects=(*others, *known))
-
-
-def _repositories(report: RiskReport, folder: Path) -> list[Path]:
-    """The folders in which the command runs git, as far as its text tells."""
-    return [inner for inner, _ in _git_calls(report, folder)]
 
 
 def _git_calls(report: RiskReport, folder: Path) -> list[tuple[Path, tuple[str, ...]]]:
@@ -317,3 +350,28 @@ def _git_calls(report: RiskReport, folder: Path) -> list[tuple[Path, tuple[str, 
                     inner /= value
             found.append((inner, (program, *arguments)))
     return found
+
+
+def _folder(name: str) -> Path:
+    """A folder in a report; the home folder stands there by a name of its own."""
+    return named("/", f"~{name.removeprefix(HOME)}" if name.startswith(HOME) else name)
+
+
+_MAKE_NO_REPOSITORY = frozenset(
+    {"cd", "pushd", "mkdir", "git", "echo", "printf", "touch", "true", "ls", "cat", "pwd", "test"}
+)
+
+
+def _not_there(report: RiskReport, runs: Sequence[GitRun]) -> str:
+    """A folder that another program of the command would have to make, with whatever in it."""
+    if all(argv[0] in _MAKE_NO_REPOSITORY for argv in report.programs):
+        return ""
+    return next((str(run.folder) for run in runs if is_made_by(run)), "")
+
+
+def _git_variables(report: RiskReport) -> Iterator[str]:
+    """The variables that git obeys and the command sets."""
+    for argv in report.programs:
+        name, steers, _ = argv[0].partition("=…")
+        if steers and name.startswith("GIT_"):
+            yield name

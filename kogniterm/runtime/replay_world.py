@@ -234,8 +234,19 @@ class RecordedTool:
         return self._tool.spec
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments, checked by the real tool."""
-        return self._tool.check(arguments)
+        """The arguments, checked by the real tool; where their path led is recorded."""
+        checked = self._tool.check(arguments)
+        if "path" not in checked:
+            return checked
+        name = Path(checked["path"]).name
+        for request in self._player.turn.proposed[self.spec.name]:
+            recorded = dict(request.arguments)
+            if Path(str(recorded.get("path"))).name == name and checked == {
+                **recorded,
+                "path": checked["path"],
+            }:
+                return recorded
+        return checked
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
         """The effect of this call."""

@@ -18,6 +18,7 @@ from typing import Literal
 
 from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
 from kogniterm.paths import private_folder
+from kogniterm.safe_files import open_file, resolved
 from kogniterm.types import Text
 
 INSTRUCTION_FILES = ("KOGNITERM.md", "AGENTS.md")
@@ -65,13 +66,12 @@ def _commands(folder: Path) -> list[str]:
 
 
 def _read(folder: Path, name: str) -> bytes | None:
-    path = folder / name
     try:
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        path = resolved(folder / name)
+        if not path.is_relative_to(resolved(folder)):
             return None
-        # Opening a pipe for reading would wait for a writer for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        descriptor = open_file(path)
+    except (OSError, ValueError):
         return None
     info = os.fstat(descriptor)
     # Asked before Python makes a file of it: it would refuse a folder by an exception.

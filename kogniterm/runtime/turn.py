@@ -24,7 +24,7 @@ from kogniterm.agent.images import ImageBlock, observed_images
 from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import render
-from kogniterm.errors import KognitermError, ToolError
+from kogniterm.errors import KognitermError, PathChangedError, ToolError
 from kogniterm.runtime import events
 from kogniterm.runtime.asking import LEFT_OPEN
 from kogniterm.runtime.conclude import conclude, failed, interrupted, nothing_open, planned
@@ -358,6 +358,9 @@ async def _act_tool(
     try:
         found, failure = await session.tools[request.tool].run(request.arguments), False
         observation, images = observed_images(found, session.chat_model.info)
+    except PathChangedError as error:
+        _refuse_changed(session, request, error.text, front, count)
+        return
     except ToolError as error:
         observation, failure = str(error), True
         if request.effect == "person":
@@ -369,6 +372,16 @@ async def _act_tool(
     if request.effect == "network":
         given = session.redact(json.dumps(dict(request.arguments), ensure_ascii=False, default=str))
     front.sink(events.ActionEnded(request.id, request.tool, observation, failure, given))
+
+
+def _refuse_changed(
+    session: SessionPorts, request: ActionRequest, reason: Text, front: Front, count: TurnCount
+) -> None:
+    """What was approved is not what would happen now: refused, and the user is told."""
+    refusal = Decision("reject", request.command, "policy", str(reason), reasons=(reason,))
+    count.refused.append(reason)
+    front.sink(events.Notice(reason, "warning"))
+    _observe(session, request, "refused", messages.refusal_message(request, refusal))
 
 
 def _observe(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import UsageError
 from kogniterm.execution.effects import paths_changed
 from kogniterm.execution.preimages import Difference, Preimage, PreimageStore
-from kogniterm.paths import named
+from kogniterm.safe_files import resolved
 from kogniterm.types import CHANGING_KINDS, ActionRequest, RiskReport, Text
 
 
@@ -78,12 +78,16 @@ class UndoDesk:
 
     def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
         if request.effect == "edit" and "path" in request.arguments:
-            name = named(self.cwd(), str(request.arguments["path"]))
-            found: tuple[Path, ...] = (Path(os.path.realpath(name)),)
+            found: Iterable[Path] = (Path(str(request.arguments["path"])),)
         else:
-            found = paths_changed(report, str(self.workspace))
-        # An edit tells where links lead to, and they may lead to the workspace itself.
-        inside = (self.workspace, os.path.realpath(self.workspace))
-        return tuple(
-            path for path in found if any(path.absolute().is_relative_to(one) for one in inside)
-        )
+            found = map(_resolved, paths_changed(report, str(self.workspace)))
+        inside = os.path.realpath(self.workspace)
+        return tuple(path for path in found if path.is_relative_to(inside))
+
+
+def _resolved(path: Path) -> Path:
+    """`path` with the links above it followed: what a command of this text would change."""
+    try:
+        return resolved(path.parent) / path.name
+    except (OSError, ValueError):  # it is told of when it is looked at
+        return path

@@ -24,7 +24,8 @@ class SchemaTool(Generic[A]):
     """A tool made of an arguments model and plain functions.
 
     `describe` gives the line and the purpose for the approval screen; `effect_of` may raise the
-    effect of a call above the tool's own (a read of a secret file needs a person).
+    effect of a call above the tool's own (a read of a secret file needs a person). `settle` puts
+    what can change later, such as where a name leads, into the checked arguments.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class SchemaTool(Generic[A]):
         effect: EffectClass = "none",
         describe: Callable[[A], tuple[str, str]] | None = None,
         effect_of: Callable[[A], EffectClass] | None = None,
+        settle: Callable[[A], A] | None = None,
     ) -> None:
         self._model = arguments
         self._run = run
         self._describe = describe
         self._effect_of = effect_of
+        self._settle = settle
         self._spec = ToolSpec(name, description, compact_schema(arguments), effect)
 
     @property
@@ -50,8 +53,9 @@ class SchemaTool(Generic[A]):
         return self._spec
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments with defaults filled in; raises `ToolError` naming each problem."""
-        return self._parse(arguments).model_dump()
+        """The arguments, settled and with defaults; raises `ToolError` naming each problem."""
+        parsed = self._parse(arguments)
+        return (self._settle(parsed) if self._settle else parsed).model_dump()
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
         """The effect of this very call."""

@@ -6,38 +6,42 @@ the edit is refused when the file is no longer what it was then, or when the mod
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from kogniterm.errors import ToolError, why
-from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.places import mode_of, real_path, unreadable
+from kogniterm.errors import ToolError
+from kogniterm.safe_files import parent, read_regular, write_regular
+from kogniterm.tools.base import SchemaTool
+from kogniterm.tools.places import (
+    PathArguments,
+    judged_path,
+    mode_of,
+    unreadable,
+    unwritable,
+    with_real_path,
+)
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DIFF_LINES = 2_000
 
 
-class WriteArguments(Arguments):
+class WriteArguments(PathArguments):
     """The whole new content of a file."""
 
-    path: str
     content: str
     purpose: str = ""
 
 
-class EditArguments(Arguments):
+class EditArguments(PathArguments):
     """One piece of text and what takes its place."""
 
-    path: str
     old: str = Field(min_length=1, description="exact text, unique in the file")
     new: str
     every: bool = Field(default=False, description="replace every occurrence")
@@ -84,7 +88,12 @@ def write_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
         return path, before, arguments.content
 
     return _file_tool(
-        "write_file", "Create a file or replace its whole content.", WriteArguments, plan, versions
+        "write_file",
+        "Create a file or replace its whole content.",
+        WriteArguments,
+        plan,
+        cwd,
+        versions,
     )
 
 
@@ -100,15 +109,16 @@ def edit_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
         return path, before, _replaced(text, arguments, path)
 
     return _file_tool(
-        "edit_file", "Replace a piece of text in a file.", EditArguments, plan, versions
+        "edit_file", "Replace a piece of text in a file.", EditArguments, plan, cwd, versions
     )
 
 
 def _file_tool(
     name: str,
     description: str,
-    model: type[Arguments],
+    model: type[PathArguments],
     plan: Callable[[Any], tuple[Path, bytes | None, str]],
+    cwd: Callable[[], str],
     versions: FileVersions,
 ) -> FileTool:
     def describe(arguments: Any) -> tuple[str, str]:
@@ -124,32 +134,55 @@ def _file_tool(
 
     async def run(arguments: Any) -> str:
         path, before, after = plan(arguments)
-        write_whole(path, after.encode("utf-8"))
+        try:
+            write_regular(path, after.encode("utf-8"))
+        except OSError as error:
+            raise unwritable(path, error) from error
         versions.saw(path, after.encode("utf-8"))
         added, removed = _counts(_unified(path, before, after))
         return f"Wrote {path} (+{added} -{removed} lines)."
 
-    return FileTool(name, description, model, run, effect="edit", describe=describe, diff=diff)
+    return FileTool(
+        name,
+        description,
+        model,
+        run,
+        effect="edit",
+        describe=describe,
+        diff=diff,
+        settle=lambda arguments: with_real_path(cwd(), arguments),
+    )
 
 
 def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
-    """The real path and its content; None when there is no such file yet."""
-    path = real_path(cwd, name)
+    """The judged path and its content; None when there is no such file yet."""
+    path = judged_path(cwd, name)
     mode = mode_of(path)
     if mode is None:
         return path, None
     if not stat.S_ISREG(mode):
         raise ToolError("{path} is no regular file.", path=path)
-    if not os.access(path, os.W_OK, effective_ids=True):
+    if not _writable(path):
         # Renaming another over it would be possible, and not what its owner meant.
         raise ToolError(
             "{path} is write-protected; if it is to be changed, make it writable with a command.",
             path=path,
         )
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ToolError("{path} is too large to edit; use a command.", path=path)
-        return path, path.read_bytes()
+        data = read_regular(path, MAX_BYTES + 1)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if len(data) > MAX_BYTES:
+        raise ToolError("{path} is too large to edit; use a command.", path=path)
+    return path, data
+
+
+def _writable(path: Path) -> bool:
+    try:
+        with parent(path) as (folder, name):
+            return os.access(
+                name, os.W_OK, dir_fd=folder, effective_ids=True, follow_symlinks=False
+            )
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -215,57 +248,3 @@ def _shown(diff: list[str]) -> str:
 
 def _digest(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write `data` beside `path` and rename it over: never a half-written file.
-
-    Mode, owner and group are kept. Where only the file may be written, or its owner is another
-    one, it is written in place: it stays that owner's. Raises `ToolError`.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = path.stat() if path.exists() else None
-        try:
-            _write_beside(path, data, before)
-        except PermissionError:
-            if before is None:
-                raise
-            _write_in_place(path, data)
-    except OSError as error:
-        raise ToolError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
-
-
-def _write_beside(path: Path, data: bytes, before: os.stat_result | None) -> None:
-    # Not named after the file, whose name may be as long as names can be.
-    descriptor, name = tempfile.mkstemp(prefix=".kogniterm-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            made = os.fstat(descriptor)
-            if before and (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
-                os.fchown(descriptor, before.st_uid, before.st_gid)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        Path(name).chmod(stat.S_IMODE(before.st_mode) if before else 0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _write_in_place(path: Path, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.write(data)
-        file.truncate()
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    """The process's file mode mask, from where reading it does not change it."""
-    with contextlib.suppress(OSError):  # a system without /proc
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    return 0o022

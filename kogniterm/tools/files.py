@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import Field
 
 from kogniterm.errors import ToolError
-from kogniterm.paths import named
-from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.safe_files import open_file
+from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.edit import MAX_BYTES, FileVersions
 from kogniterm.tools.image_header import HEADER_BYTES, read_header
-from kogniterm.tools.places import mode_of, real_path, unreadable
+from kogniterm.tools.places import (
+    PathArguments,
+    judged_path,
+    mode_of,
+    unreadable,
+    with_real_path,
+)
 from kogniterm.types import EffectClass, Image, Observation
 
 MAX_LINES = 1_000
@@ -23,10 +31,9 @@ MAX_CHARS = 24_000
 SNIFF = 8_192
 
 
-class ReadArguments(Arguments):
+class ReadArguments(PathArguments):
     """Which lines of which file."""
 
-    path: str
     start: int = Field(default=1, ge=1, description="first line")
     lines: int = Field(default=250, ge=1, le=MAX_LINES)
 
@@ -40,23 +47,20 @@ def read_file(
     """The tool, reading below `workspace` freely; elsewhere and secrets only after approval."""
 
     def place(arguments: ReadArguments) -> Path:
-        return named(cwd(), arguments.path)
+        return judged_path(cwd(), arguments.path)
 
     def effect_of(arguments: ReadArguments) -> EffectClass:
-        real = real_path(cwd(), arguments.path)
+        real = place(arguments)
         inside = real.is_relative_to(os.path.realpath(workspace))
         return "none" if inside and not is_secret(str(real)) else "read"
 
     async def run(arguments: ReadArguments) -> str | Observation:
         path = place(arguments)
-        seen = read_image(path, arguments.path)
-        if seen is not None:
-            return seen
-        text = read_lines(path, arguments.start, arguments.lines)
-        real = real_path(cwd(), arguments.path)
-        if real.stat().st_size <= MAX_BYTES:
-            versions.saw(real, real.read_bytes())
-        return text
+        try:
+            with _opened(path) as file:
+                return read_image(file, path) or _text(file, path, arguments, versions)
+        except OSError as error:
+            raise unreadable(path, error) from error
 
     return SchemaTool(
         "read_file",
@@ -65,69 +69,86 @@ def read_file(
         run,
         effect_of=effect_of,
         describe=lambda arguments: (f"read {place(arguments)}", ""),
+        settle=lambda arguments: with_real_path(cwd(), arguments),
     )
 
 
-def read_image(path: Path, name: str) -> Observation | None:
-    """The image in the file `path`, asked for as `name`; None for anything that is none.
-
-    Raises `ToolError` for one that no provider would take.
-    """
-    try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as file:
-            header = read_header(file.read(HEADER_BYTES))
-        size = path.stat().st_size
-        if header is None:
-            return None
-        if not header.whole:
-            raise ToolError("{path} is a damaged {kind} image.", path=path, kind=header.kind)
-        what = header.described(size)
-        if not header.fits(size):
-            raise ToolError(
-                "{path} is too large to look at ({what}); make a smaller copy with a command.",
-                path=path,
-                what=what,
-            )
-        image = Image(path.read_bytes(), header.media_type, name, header.width, header.height)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    return Observation(f"[{what}]", (image,))
-
-
-def read_lines(path: Path, start: int, count: int) -> str:
-    """Numbered lines of `path`. Raises `ToolError` for what is missing or no text."""
+def _opened(path: Path) -> BinaryIO:
+    """The regular file at a judged path. Raises `ToolError` for what is missing or none."""
     mode = mode_of(path)
     if mode is None:
         raise ToolError("There is no file {path}.", path=path)
     if not stat.S_ISREG(mode):
         kind = "a folder; list it with a command" if stat.S_ISDIR(mode) else "no regular file"
         raise ToolError("{path} is {kind}.", path=path, kind=kind)
-    try:
-        with path.open("rb") as file:
-            head = file.read(SNIFF)
-        if b"\0" in head:
-            raise ToolError(
-                "{path} is binary ({size} bytes); use a command such as file or xxd.",
-                path=path,
-                size=path.stat().st_size,
-            )
-        return _numbered(path, start, count)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    file = os.fdopen(open_file(path), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise ToolError("{path} is {kind}.", path=path, kind="no regular file")
+    return file
 
 
-def _numbered(path: Path, start: int, count: int) -> str:
+def _text(
+    file: BinaryIO, path: Path, arguments: ReadArguments, versions: FileVersions
+) -> Observation:
+    text = read_lines(file, path, arguments.start, arguments.lines)
+    if _size(file) <= MAX_BYTES:
+        file.seek(0)
+        versions.saw(path, file.read())
+    return Observation(text)
+
+
+def read_image(file: BinaryIO, path: Path) -> Observation | None:
+    """The image in the open `file` at `path`; None for anything that is none.
+
+    Raises `ToolError` for one that no provider would take.
+    """
+    header, size = read_header(file.read(HEADER_BYTES)), _size(file)
+    file.seek(0)
+    if header is None:
+        return None
+    if not header.whole:
+        raise ToolError("{path} is a damaged {kind} image.", path=path, kind=header.kind)
+    what = header.described(size)
+    if not header.fits(size):
+        raise ToolError(
+            "{path} is too large to look at ({what}); make a smaller copy with a command.",
+            path=path,
+            what=what,
+        )
+    image = Image(file.read(), header.media_type, path.name, header.width, header.height)
+    return Observation(f"[{what}]", (image,))
+
+
+def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
+    """Numbered lines of the open `file` at `path`. Raises `ToolError` for what is no text."""
+    if b"\0" in file.read(SNIFF):
+        raise ToolError(
+            "{path} is binary ({size} bytes); use a command such as file or xxd.",
+            path=path,
+            size=_size(file),
+        )
+    file.seek(0)
+    return _numbered(file, start, count)
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _numbered(file: BinaryIO, start: int, count: int) -> str:
     shown: list[str] = []
     size = 0
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(islice(file, start - 1, None), start):
+    lines = io.TextIOWrapper(file, encoding="utf-8", errors="replace")
+    try:
+        for number, line in enumerate(islice(lines, start - 1, None), start):
             if len(shown) == count or size > MAX_CHARS:
                 return "\n".join([*shown, f"[more from line {number}]"])
             text = line.rstrip("\n")
             shown.append(f"{number}: {text[:2_000]}")
             size += len(text)
+    finally:
+        lines.detach()
     if not shown:
         return "[empty]" if start == 1 else f"[the file has fewer than {start} lines]"
     return "\n".join(shown)

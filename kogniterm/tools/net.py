@@ -1,21 +1,23 @@
-"""The one network client of the tools: bounded, and never a way into the person's own network.
+"""The one network client of the tools: bounded, and never a way into the user's own network.
 
-Names are resolved here and the connection goes to the very address that was checked, so that a
-name cannot mean something else a moment later. Every redirect is checked like a first request.
+Names are resolved here, all addresses of an answer are checked, and the connection goes to the very
+address that was checked, so that a name cannot mean something else a moment later. Every redirect
+is checked like a first request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import re
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from kogniterm import __version__
 from kogniterm.errors import ToolError
+from kogniterm.tools.addresses import canonical_host, is_public
 
 if TYPE_CHECKING:
     import httpx
@@ -28,7 +30,15 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 HARMLESS_HEADERS = frozenset({"accept", "user-agent"})
 
-Resolve = Callable[[str, int], Awaitable[list[str]]]
+_STRANGE = re.compile(r"[\x00-\x20\x7f\\]")
+"""What parsers of addresses read in different ways."""
+
+
+class Resolver(Protocol):
+    """Finds the addresses of a host."""
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """Return every address of `host`. Raises `OSError` for one that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +53,10 @@ class Page:
 
 
 class NetClient:
-    """Fetches over HTTP and HTTPS. `allowed` names private hosts a person has opened."""
+    """Fetches over HTTP and HTTPS. `allowed` names private hosts that the user has opened."""
 
     def __init__(
-        self, *, allowed: frozenset[str] = frozenset(), resolve: Resolve | None = None
+        self, *, allowed: frozenset[str] = frozenset(), resolve: Resolver | None = None
     ) -> None:
         self._allowed = allowed
         self._resolve = resolve or _resolve
@@ -61,15 +71,19 @@ class NetClient:
             ) from error
 
     async def _follow(self, url: str, headers: dict[str, str]) -> Page:
-        first_host = urlsplit(url).hostname
         for _ in range(MAX_REDIRECTS + 1):
             page = await self._once(url, headers)
             target = page.headers.get("location")
             if page.status not in REDIRECTS or not target:
                 return page
-            url = urljoin(url, target)
-            if urlsplit(url).hostname != first_host:
-                # Keys and tokens are for the host they were given for.
+            before = _origin(url)
+            try:
+                url = urljoin(url, target)
+                here = _origin(url)
+            except ValueError as error:
+                raise ToolError("{url} is no http or https address.", url=target) from error
+            if here != before:
+                # Keys and tokens are for the host they were given for, and not for plain HTTP.
                 headers = {k: v for k, v in headers.items() if k.lower() in HARMLESS_HEADERS}
         raise ToolError("{url} redirects more than {count} times.", url=url, count=MAX_REDIRECTS)
 
@@ -95,46 +109,56 @@ class NetClient:
 
     async def _request(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
         """The URL with the checked address in place of the name, and how to greet it."""
-        parts = urlsplit(url)
-        host = parts.hostname
-        if parts.scheme not in ("http", "https") or not host:
-            raise ToolError("{url} is no http or https address.", url=url)
-        if parts.username or parts.password:
-            raise ToolError("Addresses with a user name or password are refused.")
         try:
-            port = parts.port or (443 if parts.scheme == "https" else 80)
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
         except ValueError as error:
-            raise ToolError("{url} has no valid port.", url=url) from error
-        address = await self._checked(host, port)
+            raise ToolError("{url} is no http or https address.", url=url) from error
+        if parts.scheme not in ("http", "https") or not host or _STRANGE.search(url):
+            raise ToolError("{url} is no http or https address.", url=url)
+        if "@" in parts.netloc:
+            raise ToolError("Addresses with a user name or password are refused.")
+        name, address = await self._checked(host, port or (443 if parts.scheme == "https" else 80))
+        shown_port = f":{port}" if port else ""
         headers.setdefault("User-Agent", f"KogniTerm/{__version__}")
-        headers["Host"] = parts.netloc
+        headers["Host"] = (f"[{name}]" if ":" in name else name) + shown_port
         shown = f"[{address}]" if ":" in address else address
         path = parts.path or "/"
         query = f"?{parts.query}" if parts.query else ""
-        return f"{parts.scheme}://{shown}:{port}{path}{query}", {"sni_hostname": host}
+        return f"{parts.scheme}://{shown}{shown_port}{path}{query}", {"sni_hostname": name}
 
-    async def _checked(self, host: str, port: int) -> str:
+    async def _checked(self, host: str, port: int) -> tuple[str, str]:
+        """The host's name as it is looked up, and the address to connect to."""
         try:
-            addresses = [host] if _is_address(host) else await self._resolve(host, port)
+            name = canonical_host(host)
+        except ValueError as error:
+            raise ToolError(
+                "{host} is not written as a host's name or address usually is.", host=host
+            ) from error
+        try:
+            addresses = [name] if _is_address(name) else await self._resolve(name, port)
         except OSError as error:
-            raise ToolError("The host {host} is not known.", host=host) from error
-        if host not in self._allowed:
+            raise ToolError("The host {host} is not known.", host=name) from error
+        if not addresses:
+            raise ToolError("The host {host} is not known.", host=name)
+        if name not in self._allowed:
             for address in addresses:
-                if not ipaddress.ip_address(address.partition("%")[0]).is_global:
+                if not is_public(address):
                     raise ToolError(
                         "{host} is a private address ({address}); tools do not go there.",
-                        host=host,
+                        host=name,
                         address=address,
                     )
-        return addresses[0]
+        return name, addresses[0]
 
 
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.lower()
+
+
+def _is_address(name: str) -> bool:
+    return ":" in name or name.replace(".", "").isdigit()
 
 
 async def _resolve(host: str, port: int) -> list[str]:

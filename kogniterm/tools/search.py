@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -18,7 +17,11 @@ from pathlib import Path
 from pydantic import Field
 
 from kogniterm.errors import ToolError
+from kogniterm.host_git import GitTooSlowError, host_git
 from kogniterm.patterns import Pattern
+from kogniterm.safe_files import folder as open_folder
+from kogniterm.safe_files import open_file, read_regular, working_folder
+from kogniterm.system_programs import find_program, host_environment
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.places import mode_of, real_path, unreadable
 
@@ -26,6 +29,8 @@ MAX_RESULTS = 200
 MAX_LINE = 300
 MAX_FILE = 4 * 1024 * 1024
 MAX_FILES = 100_000
+MAX_SECRET_LINES = 2_000
+"""Found lines that may turn out to be in files with secrets, before a search gives up."""
 SECONDS = 20.0
 NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
 
@@ -103,9 +108,10 @@ def _inside(cwd: str, workspace: str, name: str) -> Path:
         raise ToolError("{path} is no regular file.", path=path)
     try:
         # A search below would come back with nothing, as if nothing were there.
-        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        os.close(open_file(path))
         if stat.S_ISDIR(mode):
-            os.stat(f"{path}/.")  # noqa: PTH116 - pathlib drops the dot
+            with open_folder(path) as descriptor:
+                os.stat(".", dir_fd=descriptor)
     except OSError as error:
         raise unreadable(path, error) from error
     return path
@@ -123,7 +129,7 @@ def _listing(found: list[str], nothing: str) -> str:
 async def _search(
     root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
 ) -> list[str]:
-    program = shutil.which("rg")
+    program = find_program("rg")
     if program is not None:
         return await _ripgrep(program, root, arguments, is_secret)
     return await asyncio.to_thread(
@@ -135,36 +141,66 @@ async def _ripgrep(
     program: str, root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
 ) -> list[str]:
     options = ["--no-config", "--line-number", "--no-heading", "--color=never", "--hidden"]
-    options += ["--with-filename", "--sort=path", "--max-columns", str(MAX_LINE)]
-    options += ["--max-columns-preview", "--glob=!.git", "--no-messages", "--null"]
+    options += ["--with-filename", "--sort=path", "--max-columns=1", "--max-columns-preview"]
+    options += ["--encoding=none", "--glob=!.git", "--no-messages", "--null"]
     options += ["--ignore-case"] if arguments.ignore_case else []
     options += ["--glob", arguments.glob] if arguments.glob else []
-    base, target = (root, ".") if root.is_dir() else (root.parent, root.name)
-    process = await asyncio.create_subprocess_exec(
-        program, *options, "--regexp", arguments.pattern, "--", target,
-        cwd=base, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    mode = mode_of(root)
+    is_folder = mode is not None and stat.S_ISDIR(mode)
+    base, target = (root, ".") if is_folder else (root.parent, root.name)
+    found = await _output(program, [*options, "--regexp", arguments.pattern, "--", target], base)
     lines: list[str] = []
+    for name, wanted in found.items():
+        path = base / os.path.normpath(name)
+        if not is_secret(str(path)):
+            lines += _lines_of(path, name.removeprefix("./"), wanted)
+    return lines[: MAX_RESULTS + 1]
+
+
+async def _output(program: str, words: list[str], base: Path) -> dict[str, list[int]]:
+    """Where ripgrep, standing in `base`, found something: line numbers by file."""
+    with open_folder(base) as descriptor:
+        process = await asyncio.create_subprocess_exec(
+            program, *words, cwd=working_folder(descriptor), env=host_environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+    found: dict[str, list[int]] = {}
+    count = 0
     try:
         assert process.stdout is not None
         async for raw in process.stdout:
-            name, found, line = raw.decode("utf-8", "replace").rstrip("\n").partition("\0")
-            if found and is_secret(os.path.normpath(base / name)):
-                continue
-            lines.append(f"{name.removeprefix('./')}:{line}" if found else name)
-            if len(lines) > MAX_RESULTS:
+            name, _, line = os.fsdecode(raw).partition("\0")
+            number = line.partition(":")[0]
+            if number.isdigit():
+                found.setdefault(name, []).append(int(number))
+                count += 1
+            if count > MAX_RESULTS + MAX_SECRET_LINES:
                 break
         else:
             _, complaint = await process.communicate()
-            if process.returncode == 2 and not lines:
+            if process.returncode == 2 and not count:
                 said = complaint.decode("utf-8", "replace").strip().splitlines()
                 raise ToolError("The search failed: {why}.", why=said[-1] if said else "rg")
     finally:
         if process.returncode is None:
             process.kill()
             await process.communicate()
-    return lines
+    return found
+
+
+def _lines_of(path: Path, name: str, wanted: list[int]) -> list[str]:
+    """The lines of these numbers, read by us: ripgrep may have been led through a link."""
+    try:
+        data = read_regular(path)
+    except OSError:
+        return []
+    lines = data.split(b"\n")
+    return [
+        f"{name}:{number}:{lines[number - 1].decode('utf-8', 'replace')[:MAX_LINE]}"
+        for number in wanted
+        if number <= len(lines)
+    ]
 
 
 def own_search(
@@ -172,23 +208,21 @@ def own_search(
 ) -> Iterator[str]:
     """The same lines without ripgrep: `path:line: text`, sorted by path."""
     pattern = Pattern(arguments.pattern, ignore_case=arguments.ignore_case)
-    base = root if root.is_dir() else root.parent
-    files = sorted(files_below(root)) if root.is_dir() else [Path(root.name)]
+    mode = mode_of(root)
+    is_folder = mode is not None and stat.S_ISDIR(mode)
+    base = root if is_folder else root.parent
+    files = sorted(files_below(root)) if is_folder else [Path(root.name)]
     for name in files:
         if arguments.glob and not fnmatch.fnmatch(name.name, arguments.glob):
             continue
         if is_secret(str(base / name)):
             continue
         try:
-            file = base / name
-            found = file.lstat()
             # No link is followed, as ripgrep follows none: it may lead out of the workspace.
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
-                continue
-            data = file.read_bytes()
+            data = read_regular(base / name, MAX_FILE + 1)
         except OSError:
             continue
-        if b"\0" in data[:8192]:
+        if len(data) > MAX_FILE or b"\0" in data[:8192]:
             continue
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
             if pattern.search(line):
@@ -211,18 +245,15 @@ def files_below(root: Path) -> Iterator[Path]:
 
 def _git_files(root: Path) -> list[Path] | None:
     """What git says is there; None outside a repository or without git."""
-    import subprocess
-
-    # A hostile repository's configuration must not run anything.
-    safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
-    command = ["git", *safe, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
-        done = subprocess.run(command, cwd=root, capture_output=True, timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        with open_folder(root) as descriptor:
+            listed = host_git(working_folder(descriptor), *listing, seconds=SECONDS)
+    except (OSError, GitTooSlowError):
         return None
-    if done.returncode != 0:
+    if listed is None:
         return None
-    names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
+    names = os.fsdecode(listed).split("\0")
     return [Path(name) for name in names if name and _is_file(root / name)]
 
 

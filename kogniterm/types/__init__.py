@@ -165,7 +165,8 @@ class RiskReport:
     """Facts about a command with reasons a person understands. Never a permission.
 
     `deciding` are the files (or patterns of files) whose content decides what the command runs,
-    also those that do not exist; like targets, they are relative to the workspace.
+    also those that do not exist; like targets, they are relative to the workspace. `repositories`
+    are the runs of git: (folder, verb), the folder empty where it is not known.
     """
 
     command: str
@@ -174,6 +175,7 @@ class RiskReport:
     effects: tuple[Effect, ...] = ()
     programs: tuple[tuple[str, ...], ...] = ()
     deciding: tuple[str, ...] = ()
+    repositories: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from kogniterm.errors import UsageError
+from kogniterm.system_programs import find_program, host_environment
 from kogniterm.tools.image_header import read_header
 
 HELPERS: tuple[tuple[str, ...], ...] = (
@@ -63,7 +63,8 @@ class ClipboardImages:
         self._files.clear()
 
     def _read(self) -> bytes:
-        there = [helper for helper in self._helpers if shutil.which(helper[0])]
+        found = [(find_program(helper[0]), helper[1:]) for helper in self._helpers]
+        there = [(program, *options) for program, options in found if program is not None]
         if not there:
             raise UsageError(
                 "Images are pasted with wl-paste or xclip, and neither is installed; name the "
@@ -82,6 +83,7 @@ def _output(command: Sequence[str]) -> bytes:
     try:
         done = subprocess.run(
             list(command),
+            env=host_environment("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -26,7 +26,16 @@ async def edited(text: str, editor: Sequence[str], run: Run, name: str = "plan.y
 
 
 async def run_program(command: Sequence[str], keyboard: int | None = None) -> int:
-    """Run a program on the terminal to its end; its exit status. Raises `UsageError`."""
+    """Run a program on the terminal to its end; its exit status. Raises `UsageError`.
+
+    It is named by its path: a bare name was found nowhere but perhaps in the workspace.
+    """
+    if not command[0].startswith("/"):
+        raise UsageError(
+            "{program} was not found outside the workspace; set VISUAL, EDITOR or PAGER to the "
+            "full path of a program.",
+            program=command[0],
+        )
     try:
         done = await asyncio.to_thread(subprocess.run, list(command), stdin=keyboard, check=False)
     except OSError as error:

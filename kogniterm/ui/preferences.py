@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from kogniterm.system_programs import find_user_program
 
 if TYPE_CHECKING:
     from kogniterm.settings import QuickSettings
@@ -59,8 +62,11 @@ class Preferences:
         return self.screen_reader or self.term in BARE_TERMINALS
 
 
-def from_quick(quick: QuickSettings, *, tty: bool = True) -> Preferences:
-    """Preferences for the first screen; `tty` says whether the output is a terminal."""
+def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Preferences:
+    """Preferences for the first screen; `tty` says whether the output is a terminal.
+
+    The editor and the pager are found here, before any command runs, and not in `workspace`.
+    """
     color = quick.color == "always" or (quick.color == "auto" and tty)
     return Preferences(
         language=quick.language,
@@ -73,11 +79,17 @@ def from_quick(quick: QuickSettings, *, tty: bool = True) -> Preferences:
         unicode=quick.unicode,
         narrowing=quick.narrowing,
         truecolor=quick.truecolor,
-        editor=_words(quick.editor) or ("vi",),
-        pager=_words(quick.pager) or ("less", "-R"),
+        editor=_found(_words(quick.editor) or ("vi",), workspace),
+        pager=_found(_words(quick.pager) or ("less", "-R"), workspace),
         notify=notify_name(quick.notify),
         history=quick.paths.history_file,
     )
+
+
+def _found(command: tuple[str, ...], workspace: str) -> tuple[str, ...]:
+    """`command` with the path of its program; its bare name, which is not run, without one."""
+    path = find_user_program(command[0], workspace, os.curdir)
+    return (path or command[0], *command[1:])
 
 
 def notify_name(value: str) -> NotifyName:

@@ -91,5 +91,3 @@ def test_the_sandbox_is_tried(shell: Shell) -> None:
     assert "sandbox: bubblewrap refused" in tried or "sandbox: Landlock refused" in tried
     off = shell.run("doctor", environ={"KOGNITERM_SANDBOX": "off"}).stdout
     assert "sandbox: switched off by environment KOGNITERM_SANDBOX" in off
-    missing = shell.run("doctor", environ={"KOGNITERM_SANDBOX": "bubblewrap", "PATH": "/nowhere"})
-    assert "no sandbox works here (bubblewrap: bwrap is not installed)" in missing.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -251,3 +252,114 @@ def test_what_root_brings_back_is_its_owners(work: Path, store: PreimageStore) -
     for name, was in before.items():
         now = (work / name).lstat()
         assert (now.st_uid, now.st_gid, now.st_mode) == (was.st_uid, was.st_gid, was.st_mode)
+
+
+# --- links that a command planted ---------------------------------------------------------------
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir(mode=0o755)
+    (folder / "a.txt").write_text("theirs\n")
+    (folder / "b.bin").write_text("theirs\n")
+    return folder
+
+
+def state_of(folder: Path) -> dict[str, object]:
+    return {**snapshot(folder), ".": folder.stat().st_mode}
+
+
+def swap(folder: Path, outside: Path) -> None:
+    """Put a link to `outside` where `folder` was."""
+    shutil.rmtree(folder)
+    folder.symlink_to(outside)
+
+
+def test_a_kept_folder_that_became_a_link_comes_back_as_a_folder(
+    work: Path, store: PreimageStore, outside: Path
+) -> None:
+    before, theirs = snapshot(work), state_of(outside)
+    image = kept(store, work / "sub")
+    swap(work / "sub", outside)
+    assert {d.path for d in store.differences(image)} >= {f"{work}/sub"}
+    store.restore(image)
+    assert snapshot(work) == before
+    assert state_of(outside) == theirs
+
+
+def test_what_was_kept_below_a_folder_that_became_a_link_is_not_put_through_it(
+    work: Path, store: PreimageStore, outside: Path
+) -> None:
+    theirs = state_of(outside)
+    image = kept(store, work / "sub" / "b.bin", work / "sub" / "new.txt")
+    swap(work / "sub", outside)
+    (outside / "new.txt").write_text("theirs\n")
+    theirs = state_of(outside)
+    assert all(difference.after is None for difference in store.differences(image))
+    with pytest.raises(StorageError, match="cannot be brought back"):
+        store.restore(image)
+    assert state_of(outside) == theirs
+
+
+def test_what_a_link_in_the_middle_leads_to_is_kept_under_its_own_path(
+    work: Path, store: PreimageStore
+) -> None:
+    (work / "also").symlink_to("sub")
+    image = kept(store, work / "also" / "b.bin")
+    assert [entry.path for entry in image.entries] == [f"{work}/sub/b.bin"]
+
+
+def test_a_link_in_place_of_a_file_is_replaced_and_not_followed(
+    work: Path, store: PreimageStore, outside: Path
+) -> None:
+    theirs = state_of(outside)
+    image = kept(store, work / "a.txt", work / "created")
+    (work / "a.txt").unlink()
+    for name in ("a.txt", "created"):
+        (work / name).symlink_to(outside / "a.txt")
+    store.restore(image)
+    assert (work / "a.txt").read_text() == "one\n"
+    assert not (work / "a.txt").is_symlink()
+    assert not (work / "created").is_symlink()
+    assert state_of(outside) == theirs
+
+
+@given(st.data())
+def test_whatever_was_planted_nothing_outside_changes(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    root = tmp_path_factory.mktemp("planted")
+    work, outside = root / "work", root / "outside"
+    names = ("a", "a/b", "a/b/c.txt", "d.txt")
+    for folder in (work / "a" / "b", outside / "b"):
+        folder.mkdir(parents=True)
+    for file in (work / "a/b/c.txt", work / "d.txt", outside / "c.txt", outside / "b/c.txt"):
+        file.write_text(f"of {file.parent.name}\n")
+    theirs = state_of(outside)
+    store = PreimageStore(root / "undo")
+    chosen = data.draw(st.lists(st.sampled_from(names), min_size=1))
+    image = kept(store, *(work / name for name in chosen))
+    for name in data.draw(st.permutations(names)):
+        path = work / name
+        if path.parent.resolve() != path.parent or not path.parent.is_dir():
+            continue  # the folder above is a link or gone already
+        match data.draw(st.sampled_from(["leave", "link", "delete", "write"])):
+            case "link":
+                _clear(path)
+                path.symlink_to(outside / data.draw(st.sampled_from([".", "b", "c.txt", "new"])))
+            case "delete":
+                _clear(path)
+            case "write" if path.is_file() and not path.is_symlink():
+                path.write_text("changed\n")
+    with suppress(StorageError):
+        store.restore(image)
+    assert state_of(outside) == theirs
+    shutil.rmtree(root)
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -7,13 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.approval import RuleSet
-from kogniterm.execution.repository import settings_that_run
+from kogniterm.approval import RuleSet, classify, load_rules
+from kogniterm.execution.effects import preview
+from kogniterm.execution.repository import GitRun, settings_that_run
+from kogniterm.execution.sandbox import Sandbox
 from kogniterm.runtime.policy_desk import PolicyDesk, PolicySettings
-from kogniterm.types import ActionRequest, RiskReport
+from kogniterm.tools.search import files_below, search_text
+from kogniterm.types import (
+    ActionRequest,
+    ApprovalMode,
+    CommandResult,
+    ModelInfo,
+    RiskReport,
+    Verdict,
+)
 from tests.support.programs import needs
 
 pytestmark = needs("git")
+
+
+def reading(*folders: Path) -> tuple[str, ...]:
+    return settings_that_run([GitRun(folder) for folder in folders], reading=True)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -42,7 +56,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_setting_that_names_a_program_is_found(repository: Path, name: str, value: str) -> None:
     git(repository, "config", name, value)
-    assert settings_that_run([repository]) == (name,)
+    assert reading(repository) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -56,25 +70,25 @@ def test_a_setting_that_names_a_program_is_found(repository: Path, name: str, va
 )
 def test_harmless_settings_are_not(repository: Path, name: str, value: str) -> None:
     git(repository, "config", name, value)
-    assert settings_that_run([repository]) == ()
+    assert reading(repository) == ()
 
 
 def test_the_settings_of_a_submodule_count(repository: Path) -> None:
     inner = repository / ".git" / "modules" / "lib"
     inner.mkdir(parents=True)
     (inner / "config").write_text("[core]\n\tfsmonitor = ./evil\n")
-    assert settings_that_run([repository]) == ("core.fsmonitor",)
+    assert reading(repository) == ("core.fsmonitor",)
 
 
 def test_a_repository_hidden_in_the_files_of_another(repository: Path) -> None:
     git(repository, "init", "-q", "--bare", "data")
     git(repository / "data", "config", "core.fsmonitor", "./evil")
-    assert settings_that_run([repository]) == ()
-    assert settings_that_run([repository / "data"]) == ("core.fsmonitor",)
+    assert reading(repository) == ()
+    assert reading(repository / "data") == ("core.fsmonitor",)
 
 
 def test_the_persons_own_settings_do_not_count(repository: Path, tmp_path: Path) -> None:
-    assert settings_that_run([repository, tmp_path / "nowhere", Path("/")]) == ()
+    assert reading(repository, tmp_path / "nowhere", Path("/")) == ()
 
 
 def assess(folder: Path, command: str) -> RiskReport:
@@ -136,3 +150,245 @@ def test_hooks_of_the_person_do_not_count(
     (home / "config").write_text(f"[core]\n\thooksPath = {home}/hooks\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "config"))
     assert assess(repository, "git commit -m x").label == "workspace_write"
+
+
+# --- programs of a repository, without a sandbox ------------------------------------------------
+
+
+def verdict(
+    folder: Path, command: str, *, boxed: bool = False, mode: ApprovalMode = "auto"
+) -> Verdict:
+    """What becomes of `command` in auto mode with `--no-sandbox`, or in a sandbox."""
+    box = Sandbox("bubblewrap", str(folder), str(folder)) if boxed else None
+    desk = PolicyDesk(str(folder), box, PolicySettings(unboxed_ok=True), RuleSet(()), lambda: 0.0)
+    request = ActionRequest("a1", "c1", "execute_command", command)
+    model = ModelInfo("scripted:x", "scripted", 32_000, 1_000)
+    return desk.judge(request, desk.assess(request, str(folder)), mode, model, str(folder))
+
+
+READERS = (
+    "git status",
+    "git diff",
+    "cd sub && git log -1",
+    "git -C sub status",
+    "(cd sub; git diff)",
+)
+RUNS = [
+    ("core.fsmonitor", READERS),
+    ("diff.external", READERS),
+    ("filter.ev.clean", READERS),
+    ("diff.ev.textconv", READERS),
+    ("gpg.program", READERS),
+    ("core.sshCommand", ("git status",)),
+    ("remote.x.uploadpack", ("git status",)),
+    ("core.editor", ("git commit", "git add . && git commit -m x")),
+    ("sequence.editor", ("git rebase -i HEAD~2",)),
+    ("merge.ev.driver", ("git merge b",)),
+    ("credential.helper", ("git push",)),
+    ("credential.https://x.helper", ("git fetch",)),
+    ("trailer.x.command", ("git commit -m x",)),
+    ("submodule.x.update", ("git submodule update",)),
+    ("alias.st", ("git st", "cd sub && git st")),
+    ("difftool.x.cmd", ("git difftool",)),
+    ("tar.x.command", ("git archive HEAD",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [(name, command) for name, commands in RUNS for command in commands]
+)
+def test_without_a_sandbox_a_repositorys_program_is_never_run_unasked(
+    repository: Path, name: str, command: str
+) -> None:
+    (repository / "sub").mkdir()
+    before = verdict(repository, command)
+    git(repository, "config", name, "!./evil" if name.startswith("alias") else "./evil")
+    found = verdict(repository, command)
+    assert (before.kind, found.kind) == ("allow", "ask"), command
+    assert name.lower() in str(found.reasons[0])
+    assert verdict(repository, command, boxed=True).kind == "allow"
+
+
+@pytest.mark.parametrize("where", ["include", "includeIf", "submodule", "nested", "worktree"])
+def test_the_programs_of_related_repositories_count(repository: Path, where: str) -> None:
+    evil = "[core]\n\tfsmonitor = ./evil\n"
+    if where in ("include", "includeIf"):
+        (repository / "more").write_text(evil)
+        name = "include.path" if where == "include" else f"includeIf.gitdir:{repository}/.path"
+        git(repository, "config", name, str(repository / "more"))
+    elif where == "submodule":
+        git(repository, "init", "-q", "lib")
+        git(repository / "lib", *COMMIT)
+        git(repository, "add", "lib")
+        (repository / "lib" / ".git" / "config").write_text(evil)
+    elif where == "nested":
+        git(repository, "init", "-q", "lib")
+        (repository / "lib" / ".git" / "config").write_text(evil)
+        assert verdict(repository, "cd lib && git status").kind == "ask"
+        assert verdict(repository, "git -C lib status; git log").kind == "ask"
+        return
+    else:
+        git(repository, *COMMIT)
+        git(repository, "worktree", "add", "-q", "other")
+        git(repository, "config", "core.fsmonitor", "./evil")
+        assert verdict(repository / "other", "git status").kind == "ask"
+        return
+    assert verdict(repository, "git status").kind == "ask"
+
+
+COMMIT = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "GIT_DIR=elsewhere git status",
+        "export GIT_DIR=elsewhere; git status",
+        "env GIT_WORK_TREE=/ git status",
+        "GIT_CONFIG_GLOBAL=x git status",
+        "git --git-dir=evil.git status",
+        "git --git-dir evil.git log",
+        "git --exec-path=bin status",
+        'cd "$(cat where)" && git status',
+        'git -C "$x" status',
+        "cd - && git status",
+        "tar xf a.tar && cd a && git status",
+    ],
+)
+def test_a_repository_that_is_not_known_is_asked_about(repository: Path, command: str) -> None:
+    git(repository, "init", "-q", "--bare", "evil.git")
+    git(repository / "evil.git", "config", "core.fsmonitor", "./evil")
+    assert verdict(repository, command).kind == "ask"
+
+
+def test_a_variable_that_an_earlier_command_exported_is_remembered(repository: Path) -> None:
+    desk = PolicyDesk(str(repository), None, PolicySettings(unboxed_ok=True), RuleSet(()), float)
+    command = "export GIT_DIR=elsewhere"
+    desk.after_run(command, CommandResult(command, "exited", 0, "", 0.0, str(repository)), None)
+    request = ActionRequest("a1", "c1", "execute_command", "git status")
+    report = desk.assess(request, str(repository))
+    assert "GIT_DIR" in str(report.reasons[0])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "git add . && git commit -m x",
+        "mkdir new && cd new && git init && git add .",
+        "git clone https://example.org/x && cd x && git log",
+        "npm test && git diff",
+        "git st",
+    ],
+)
+def test_harmless_repositories_are_left_alone(repository: Path, command: str) -> None:
+    git(repository, "config", "filter.lfs.process", "git-lfs filter-process")
+    git(repository, "config", "credential.helper", "store")
+    git(repository, "config", "alias.other", "!./evil")
+    assert verdict(repository, command).kind == "allow"
+
+
+def test_neither_a_rule_nor_a_lease_lets_a_repository_run_its_programs(repository: Path) -> None:
+    git(repository, "config", "core.fsmonitor", "./evil")
+    rules = load_rules('[[rule]]\ndecision = "allow"\nprogram = "git"\n', origin="policy.toml")
+    desk = PolicyDesk(str(repository), None, PolicySettings(unboxed_ok=True), rules, lambda: 0.0)
+    request = ActionRequest("a1", "c1", "execute_command", "git status")
+    model = ModelInfo("scripted:x", "scripted", 32_000, 1_000)
+    modes: tuple[ApprovalMode, ...] = ("manual", "auto")
+    for mode in modes:
+        report = desk.assess(request, str(repository))
+        assert desk.judge(request, report, mode, model, str(repository)).kind == "ask"
+
+
+# --- git as the host process runs it ------------------------------------------------------------
+
+HOSTILE = """[core]
+	fsmonitor = {evil}
+	hooksPath = hooks
+	pager = {evil}
+	editor = {evil}
+	askPass = {evil}
+	sshCommand = {evil}
+	gitProxy = {evil}
+	alternateRefsCommand = {evil}
+	repositoryformatversion = 1
+[extensions]
+	partialClone = far
+[remote "far"]
+	promisor = true
+	url = ext::{evil}
+	uploadpack = {evil}
+	vcs = evil
+[protocol]
+	allow = always
+[protocol "ext"]
+	allow = always
+[diff]
+	external = {evil}
+[diff "ev"]
+	textconv = {evil}
+	command = {evil}
+[filter "ev"]
+	clean = {evil}
+	smudge = {evil}
+	process = {evil}
+	required = true
+[credential]
+	helper = !{evil}
+[gpg]
+	program = {evil}
+[log]
+	showSignature = true
+[pager]
+	ls-files = {evil}
+	config = {evil}
+	rev-parse = {evil}
+[alias]
+	ls-files = !{evil}
+	config = !{evil}
+	rev-parse = !{evil}
+[include]
+	path = /dev/null
+"""
+
+
+def make_hostile(folder: Path) -> Path:
+    """Make a repository in which everything names a program that leaves the file `ran`."""
+    git(folder, "init", "-q")
+    for name in ("a.txt", "sub/b.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("one\n")
+    git(folder, "add", ".")
+    git(folder, *COMMIT)
+    evil = folder / "evil"
+    evil.write_text(f'#!/bin/sh\necho "$0 $*" >> {folder}/ran\nexit 1\n')
+    evil.chmod(0o755)
+    (folder / ".gitattributes").write_text("* diff=ev filter=ev merge=ev\n")
+    (folder / ".git" / "config").write_text(HOSTILE.format(evil=evil))
+    hooks = folder / "hooks"
+    for place in (hooks, folder / ".git" / "hooks"):
+        for name in ("post-index-change", "fsmonitor-watchman", "post-checkout", "pre-commit"):
+            add_hook(place, name)
+            (place / name).write_text(evil.read_text())
+    for name in ("a.txt", "sub/b.txt"):
+        (folder / name).write_text("two two\n")
+    return folder / "ran"
+
+
+def plain_git_runs(folder: Path, ran: Path) -> bool:
+    """Whether `git status`, as a user types it, runs the repository's programs."""
+    subprocess.run(["git", "status"], cwd=folder, check=False, capture_output=True)
+    return ran.exists()
+
+
+async def test_nothing_that_the_host_asks_git_runs_a_repositorys_program(repository: Path) -> None:
+    ran = make_hostile(repository)
+    assert "a.txt" in {str(path) for path in files_below(repository)}
+    report = classify("rm -r sub a.txt", cwd=str(repository), workspace=str(repository))
+    assert any("tracked by git" in str(line) for line in preview(report, str(repository)))
+    for command in ("git status", "git diff", "git commit -m x", "git st"):
+        assert assess(repository, command).label == "needs_approval"
+    tool = search_text(lambda: str(repository), str(repository), lambda path: False)
+    assert "a.txt:1:two two" in (await tool.run({"pattern": "two"})).text
+    assert not ran.exists(), ran.read_text()
+    assert plain_git_runs(repository, ran)

@@ -16,7 +16,18 @@ MAX_FUNCTION = 60
 MAX_COMPLEXITY = 15
 
 ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
-BASE = ("settings", "prompts", "patterns", "paths", "logs", "database", "system_programs")
+BASE = (
+    "settings",
+    "prompts",
+    "patterns",
+    "paths",
+    "logs",
+    "database",
+    "system_programs",
+    "safe_files",
+    "host_git",
+    "git_settings",
+)
 LAYERS = (
     ("__main__",),
     ("cli",),

@@ -6,11 +6,13 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from kogniterm.errors import ToolError
+from kogniterm.tools.addresses import is_public
 from kogniterm.tools.github import github
 from kogniterm.tools.net import MAX_BYTES, NetClient
 from kogniterm.tools.web import web_fetch, web_search
@@ -131,16 +133,123 @@ async def test_what_is_no_use_says_why(base: str, path: str, part: str) -> None:
     ],
 )
 async def test_private_addresses_are_refused_however_they_are_written(url: str) -> None:
-    with pytest.raises(ToolError, match=r"private address|not known"):
+    with pytest.raises(ToolError, match=r"private address|not known|not written"):
         await NetClient().get(url)
 
 
-async def test_a_name_that_means_a_private_address_is_refused() -> None:
-    async def rebound(host: str, port: int) -> list[str]:
-        return ["93.184.216.34", "127.0.0.1"]
+@dataclass
+class Answers:
+    """A resolver that gives these answers, one after the other, and remembers the questions."""
 
+    answers: list[list[str]]
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        return self.answers.pop(0)
+
+
+SPECIAL = [
+    "169.254.169.254", "168.63.129.16", "100.100.100.200", "192.0.0.192", "169.254.0.23",
+    "0.0.0.0", "0.1.2.3",
+    "10.1.2.3", "100.64.0.1", "127.0.0.1", "127.1.2.3", "172.16.0.1", "172.31.255.255",
+    "192.168.0.1", "192.0.2.1",
+    "192.88.99.1", "198.18.0.1", "198.19.255.255", "198.51.100.7", "203.0.113.9",
+    "224.0.0.1", "239.255.255.255",
+    "240.0.0.1", "255.255.255.255",
+    "::", "::1", "fd00:ec2::254", "fd20:ce::254", "fc00::1", "fe80::1", "fe80::1%eth0",
+    "fe80::a9fe:a9fe", "fec0::1", "ff02::1",
+    "::ffff:127.0.0.1", "::ffff:93.184.216.34", "::127.0.0.1", "::93.184.216.34",
+    "::ffff:0:127.0.0.1",
+    "64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b::168.63.129.16",
+    "64:ff9b:1::1", "64:ff9b:1:fffe::8.8.8.8", "100::1", "2001::1",
+    "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+    "2001:2::1", "2001:10::1", "2001:20::1", "2001:db8::1", "2002:7f00:1::1", "2002:a9fe:a9fe::1",
+    "2002:5db8:d822::1", "3fff::1", "5f00::1", "2606:2800::5efe:10.0.0.1",
+    "2606:2800::200:5efe:127.0.0.1",
+    "2606:2800:220:1::1%eth0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", SPECIAL)
+async def test_a_name_that_means_a_special_address_is_refused(address: str) -> None:
+    """Every address of the answer counts, and the first that is refused ends the request."""
+    for answer in ([address], ["93.184.216.34", address]):
+        resolve = Answers([answer])
+        with pytest.raises(ToolError, match="private address"):
+            await NetClient(resolve=resolve).get("http://example.org/")
+        assert resolve.asked == ["example.org"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "93.184.216.34", "8.8.8.8", "100.128.0.1", "172.32.0.1", "192.0.1.1", "168.63.129.17",
+        "2606:2800:220:1:248:1893:25c8:1946", "2a00:1450:4001::200e", "2001:4860:4860::8888",
+        "64:ff9b::8.8.8.8", "2620:fe::fe",
+    ],
+)  # fmt: skip
+def test_public_addresses_are_not(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001",
+        "127.0.0.1.", "1.2.3.4.5", "256.1.1.1", "0", "10.0.0.0x1", "\uff11\uff12\uff17.0.0.1",
+        "127\u30020\u30020\u30021", "169.254.169.254.", "[::ffff:a9fe:a9fe]", "[fe80::1%25eth0]",
+        "[::ffff:169.254.169.254]", "127.0.0.1\\@example.org", "example.org@127.0.0.1",
+        "@127.0.0.1", "127.0.0.1:80@example.org", "exa mple.org", "a..b", "exam\tple.org", "[::1",
+        "\u2488\u2488", "." * 3, "a" * 64 + ".org",
+    ],
+)  # fmt: skip
+async def test_no_spelling_of_an_address_reaches_the_resolver(host: str) -> None:
+    resolve = Answers([])
+    with pytest.raises(ToolError):
+        await NetClient(resolve=resolve).get(f"http://{host}/latest/meta-data/")
+    assert resolve.asked == []
+
+
+async def test_a_name_is_resolved_once_and_the_connection_goes_there(
+    server: ThreadingHTTPServer,
+) -> None:
+    resolve = Answers([["127.0.0.1"]])
+    client = NetClient(allowed=frozenset({"xn--bcher-kva.test"}), resolve=resolve)
+    page = await client.get(f"http://B\u00fccher.test.:{server.server_port}/page")
+    assert page.status == 200
+    assert resolve.asked == ["xn--bcher-kva.test"]
+    ((_, headers),) = server.seen  # type: ignore[attr-defined]
+    assert headers["Host"] == f"xn--bcher-kva.test:{server.server_port}"
+
+
+async def test_a_name_that_means_something_else_after_a_redirect_is_refused(
+    server: ThreadingHTTPServer,
+) -> None:
+    resolve = Answers([["127.0.0.1"], ["169.254.169.254"]])
+    client = NetClient(allowed=frozenset({"first.test"}), resolve=resolve)
+    url = f"http://first.test:{server.server_port}/to/http:||second.test|latest"
     with pytest.raises(ToolError, match="private address"):
-        await NetClient(resolve=rebound).get("http://example.org/")
+        await client.get(url)
+    assert resolve.asked == ["first.test", "second.test"]
+
+
+async def test_github_and_search_ask_the_same_client() -> None:
+    for answer in (["169.254.169.254"], ["64:ff9b::10.0.0.1"]):
+        with pytest.raises(ToolError, match="private address"):
+            await github(NetClient(resolve=Answers([answer]))).run(
+                {"action": "tree", "repo": "o/n"}
+            )
+        with pytest.raises(ToolError, match="private address"):
+            await web_search(NetClient(resolve=Answers([answer])), "key").run({"query": "a"})
+
+
+async def test_a_proxy_of_the_environment_is_not_asked(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert (await OPEN.get(f"{base}/page")).status == 200
 
 
 async def test_a_redirect_into_the_private_network_is_refused(base: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,7 +95,7 @@ async def test_the_image_on_the_clipboard_is_added_with_a_key(
 ) -> None:
     helper(tmp_path, "wl-paste", b"", kind="nothing")
     helper(tmp_path, "xclip", png())
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("kogniterm.system_programs.SYSTEM_FOLDERS", (str(tmp_path),))
     live, session = live_repl(keys, look)
     await live.until(lambda: live.repl.opened)
     live.press("compare\x16")
@@ -115,8 +114,10 @@ async def test_the_image_on_the_clipboard_is_added_with_a_key(
     assert not first.exists()
 
 
-async def test_an_empty_clipboard_is_said(tmp_path: Path) -> None:
-    images = ClipboardImages([[str(helper(tmp_path, "clip", b"words"))]])
+async def test_an_empty_clipboard_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    helper(tmp_path, "clip", b"words")
+    monkeypatch.setattr("kogniterm.system_programs.SYSTEM_FOLDERS", (str(tmp_path),))
+    images = ClipboardImages([["clip"]])
     with pytest.raises(UsageError, match="no image on the clipboard"):
         await images.take()
     assert images.named("@clipboard-1.png") == ()

@@ -22,6 +22,7 @@ from kogniterm.approval.programs.common import mentions
 from kogniterm.approval.programs.gitforms import DESTROYS, READING_FORMS
 from kogniterm.approval.programs.plain import apply_options
 from kogniterm.approval.scope import Argument
+from kogniterm.git_settings import names_program
 
 _DIFF = {
     **dict.fromkeys(("output",), "write"),
@@ -109,37 +110,31 @@ def from_verb(argv: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(rest)
 
 
+_ENDS = frozenset({"--version", "--help", "-v", "-h", "--html-path", "--man-path", "--info-path"})
+
+
 def git(call: Call, rules: Rules) -> None:
     """git: global options, then the verb."""
     args = list(call.args)
-    scope = call.scope
+    scope = call.scope.branch()
+    folders: list[str | None] = []
     while args and args[0].value.startswith("-"):
         word = args.pop(0).value
         if word == "-C" and args:
-            scope = scope.branch()
             scope.cwd = call.with_scope(scope).place(args.pop(0)).path
         elif word in {"-c", "--config-env"} or word.startswith("-c"):
             value = args.pop(0).value if word in {"-c", "--config-env"} and args else word[2:]
             if not _SAFE_CONFIG.match(value):
                 call.ask("Option -c of {program} can make it run other programs.")
                 _setting(call, value.partition("=")[2])
-        elif word in {
-            "--version",
-            "--help",
-            "-v",
-            "-h",
-            "--html-path",
-            "--man-path",
-            "--info-path",
-        }:
+        elif word in _ENDS:
             return
         elif word not in _HARMLESS_GLOBAL:
-            if (
-                "=" not in word
-                and args
-                and word in {"--git-dir", "--work-tree", "--namespace", "--exec-path"}
-            ):
-                args.pop(0)
+            name, attached, value = word.partition("=")
+            if name in {"--git-dir", "--work-tree", "--namespace", "--exec-path"}:
+                value = value if attached or not args else args.pop(0).value
+            # Where `-C` follows, a relative path still counts from where git then stands.
+            folders.append(_folder_named(call.with_scope(scope), name, value))
             call.ask(
                 "Option {option} of {program} can make it run other programs.",
                 option=word.replace(HOLE, "…"),
@@ -148,11 +143,20 @@ def git(call: Call, rules: Rules) -> None:
     if not args:
         return
     verb, *rest = args
+    for folder in (scope.cwd, *folders):
+        call.findings.repository(folder, verb.value)
     if not verb.known:
         call.ask("What {program} is to do is only known when it runs.")
         return
     _verb(call, verb.value, tuple(rest))
     del rules
+
+
+def _folder_named(call: Call, option: str, value: str) -> str | None:
+    """The folder that a global option sets; None for one that could steer git otherwise."""
+    if option not in {"--git-dir", "--work-tree"}:
+        return None
+    return call.place(Argument(value)).path
 
 
 _SHOWS_CONTENT = frozenset({"show", "diff", "blame", "annotate", "cat-file", "log", "grep"})
@@ -234,19 +238,9 @@ def _setting(call: Call, value: str) -> None:
         call.starts(value.removeprefix("!"))
 
 
-_NAMES_PROGRAM = re.compile(
-    r"(?i)core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile"
-    r"|alternaterefscommand)\Z|alias\.|pager\.|diff\.external\Z|diff\..*\.(?:textconv|command)\Z"
-    r"|(?:difftool|mergetool|browser|man)\..*\.(?:cmd|path)\Z|filter\.|merge\..*\.driver\Z"
-    r"|credential\.(?:.*\.)?helper\Z|gpg\.(?:.*\.)?program\Z|sequence\.editor\Z"
-    r"|interactive\.difffilter\Z|include(?:if)?\.|protocol\.|uploadpack\.|sendemail\."
-    r"|url\..*insteadof\Z|init\.templatedir\Z|safe\.|remote\..*\.(?:uploadpack|receivepack|vcs)\Z"
-)
-
-
 def _starts(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
     """Programs that the arguments of a verb make git run, now or later."""
-    if verb == "config" and any(_NAMES_PROGRAM.match(o.value) for o in parsed.operands):
+    if verb == "config" and any(names_program(o.value) for o in parsed.operands):
         call.danger("It makes git run a program later ({name}).", name=first)
     for value in parsed.values("exec", "x", "upload-pack", "receive-pack"):
         call.starts(value.value)

@@ -23,6 +23,8 @@ from kogniterm.errors import ModelUnavailableError, UsageError
 from kogniterm.models.local.catalogue import Weights
 from kogniterm.models.local.weights import PartialFile, Source, disk_errors
 from kogniterm.paths import named
+from kogniterm.settings import environment
+from kogniterm.system_programs import SYSTEM_PATH
 from kogniterm.types import Text
 
 if TYPE_CHECKING:
@@ -164,12 +166,17 @@ def _download(requirement: str, partial: PartialFile) -> Path:
         folder.mkdir(parents=True)
     # -P: the working folder must not be able to offer a `pip` of its own. TMPDIR: the archive
     # is written beside its target, not to a /tmp that may be small.
-    command = ["env", f"TMPDIR={folder}", sys.executable, "-P", "-m", "pip", "download"]
+    command = [sys.executable, "-P", "-m", "pip", "download"]
     command += ["--quiet", "--no-deps", "--no-cache-dir", "--only-binary", ":all:", "--no-input"]
     command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
     with disk_errors(folder), (folder / "pip.log").open("wb+") as log:
         pip = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command,
+            cwd=folder,
+            env={**environment(), "TMPDIR": str(folder), "PATH": SYSTEM_PATH},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
         try:
             _watch(pip, partial)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError, why
+from kogniterm.safe_files import read_regular, resolved, write_regular
 from kogniterm.types import Text
 from kogniterm.ui.choice import Option
 from kogniterm.ui.commands.registry import Command
@@ -27,7 +28,7 @@ async def init(context: ReplContext, argument: str) -> None:
     from kogniterm.memory.project import scan
 
     session = context.session
-    folder = Path(session.folder)
+    folder = resolved(Path(session.folder))
     path = folder / FILE
     if path.is_symlink():
         raise UsageError("{path} is a link; it is not written through.", path=path)
@@ -85,7 +86,7 @@ def _sections(profile: ProjectProfile) -> list[str]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular(path).decode("utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
@@ -106,14 +107,12 @@ def _show(context: ReplContext, before: str, after: str) -> None:
 
 
 def _write(context: ReplContext, path: Path, text: str) -> None:
-    from kogniterm.sessions.files import replaced
-
     session = context.session
     session.undo.store.keep(session.id, session.new_id(), f"/init {path.name}", [path])
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    with replaced(path) as file:
-        file.write(text)
-    path.chmod(mode)
+    try:
+        write_regular(path, text.encode("utf-8"))
+    except OSError as error:
+        raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
 
 
 PROJECT = (
