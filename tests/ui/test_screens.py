@@ -33,13 +33,13 @@ def as_captured(terminal: Tmux, name: str, words: str) -> None:
         (
             "es-60",
             60,
-            ("[y] seguirlo", "[y] aprobar", "tokens de entrada"),
+            ("[s] sí, seguirlo", "[s] sí, aprobar", "tokens de entrada"),
             {"LANG": "es_ES.UTF-8"},
         ),
         (
             "es-80",
             80,
-            ("[y] seguirlo", "[y] aprobar", "tokens de entrada"),
+            ("[s] sí, seguirlo", "[s] sí, aprobar", "tokens de entrada"),
             {"LANG": "es_ES.UTF-8"},
         ),
         ("en-80-no-color", 80, ("[y] work on it", "[y] approve", "tokens in"), {"NO_COLOR": "1"}),
