@@ -65,10 +65,8 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
         if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor(1)
             buffer.newline(copy_margin=False)
-        elif front.question_open:
-            front.send_words()
         else:
-            conversation.submit(front.take_line())
+            front.send()
 
     def interrupt(event: KeyPressEvent) -> None:
         if front.buffer.text:
@@ -80,10 +78,7 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
     def escape(event: KeyPressEvent) -> None:
         # On an empty line Esc does both: it stops what runs, and leaves vi's insert mode.
         event.app.vi_state.input_mode = InputMode.NAVIGATION if front.vi else InputMode.INSERT
-        if not front.question_open:
-            conversation.escape()
-        elif not front.back():
-            front.set_aside()
+        front.escape()
 
     def take_back(event: KeyPressEvent) -> None:
         text = conversation.take_back()

@@ -278,6 +278,20 @@ class PromptFront:
         self.keys.typed()
         self._wait_for_pause()
 
+    def send(self) -> None:
+        """Enter on the input line."""
+        if self.question_open:
+            self.send_words()
+        else:
+            self.conversation.submit(self.take_line())
+
+    def escape(self) -> None:
+        """Esc on the input line."""
+        if not self.question_open:
+            self.conversation.escape()
+        elif not self.back():
+            self.set_aside()
+
     def send_words(self) -> None:
         """Enter with words on the line while a question is open."""
         panel, text = self.panel, self.pastes.expand(self.buffer.text)

@@ -26,8 +26,14 @@ def script(project: Path, *replies: dict[str, object], at_end: str = "fail") -> 
     return file
 
 
-def prompt_at(open_terminal: OpenTerminal, place: Path, *replies: dict[str, object],
-              said: str = "go", user: User = "current", **more: object) -> RealTerminal:  # fmt: skip
+def prompt_at(
+    open_terminal: OpenTerminal,
+    place: Path,
+    *replies: dict[str, object],
+    said: str = "go",
+    user: User = "current",
+    **more: object,
+) -> RealTerminal:
     """A prompt in a real terminal whose model answers `said` with `replies`."""
     terminal = open_terminal(user=user, **more)
     file = script(place / "project", *replies)
@@ -124,12 +130,12 @@ def test_a_dangerous_command_wants_the_whole_word_on_an_empty_line(
     assert not victim.exists()
 
 
-def test_words_at_the_questions_of_trust_and_undo_never_answer_them(
+def test_words_and_commands_at_the_question_of_trust_never_answer_it(
     open_terminal: OpenTerminal, place: Path
 ) -> None:
     (place / "project").mkdir()
     (place / "project" / "KOGNITERM.md").write_text("Be brief.\n")
-    terminal = prompt_at(open_terminal, place, said="")
+    terminal = prompt_at(open_terminal, place, {"text": "Heard."}, said="")
     terminal.send("/trust\r")
     terminal.until("[y] trust")
     for every in RHYTHMS:
@@ -140,7 +146,7 @@ def test_words_at_the_questions_of_trust_and_undo_never_answer_them(
     terminal.type("/keys", every=0.06)
     terminal.until(lambda: "Enter: run the command" in seen(terminal))
     terminal.send("\r")
-    terminal.until("ALT-Enter" if "ALT-Enter" in terminal.text else "Alt-Enter")
+    terminal.until("Alt-Enter")
     terminal.until(lambda: "[y] trust" in seen(terminal))
     assert "Trusted" not in terminal.text
     terminal.type("n", every=1.5)

@@ -43,7 +43,7 @@ def as_captured(terminal: Tmux, name: str, words: str) -> None:
             {"LANG": "es_ES.UTF-8"},
         ),
         ("en-80-no-color", 80, ("[y] work on it", "[y] approve", "tokens in"), {"NO_COLOR": "1"}),
-        ("en-80-dumb", 80, ("Your decision", "[y = yes", "tokens in"), {"TERM": "dumb"}),
+        ("en-80-dumb", 80, ("Your decision", "[y = run it", "tokens in"), {"TERM": "dumb"}),
         ("en-80-light", 80, ("[y] work on it", "[y] approve", "tokens in"), {"COLORFGBG": "0;15"}),
     ],
 )
