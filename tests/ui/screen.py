@@ -21,7 +21,7 @@ from kogniterm.ui.terminal_io import HeldOutput
 from tests.support.picture import Picture
 from tests.ui.face import Play, PlayedSession
 
-PATIENCE_SECONDS = 5
+PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 ANSWER_PAUSE = 0.05
 """The quiet round a key that answers: keys sent together are never apart by as much."""
