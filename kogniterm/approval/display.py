@@ -72,6 +72,24 @@ def render(command: str) -> str:
     return _NEWLINES.sub(lambda run: f"\n{_escape(chr(10), len(run[0]))}\n", text)
 
 
+def render_line(text: str) -> str:
+    """`text` as `render` shows it, but on one row: a line break is an escape like the others.
+
+    For file names, addresses and lines of a diff, which must not forge a row of a panel.
+    """
+    shown = _visible(_LITERAL.sub(r"\\u{5C}", text)).replace("\n", _escape("\n"))
+    return _SPACES.sub(_shown_spaces, shown)
+
+
+def render_words(text: str) -> str:
+    """Foreign words inside a sentence, on one row: what deceives is escaped, emoji stay whole."""
+    if text.isascii() and text.isprintable():
+        return text
+    for char in ("\n", "\t", *hidden_characters(text)):
+        text = text.replace(char, _escape(char))
+    return text
+
+
 def unrender(shown: str) -> str:
     """The command whose rendering is `shown`."""
     shown = re.sub(r"\n(\\u\{A\*[0-9]+\})\n", r"\1", shown)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.cli import memory_shown as shown
 from kogniterm.cli import stores
+from kogniterm.cli.confirm import confirmed
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.paths import named
 from kogniterm.ui.locale import _, mark, plural, translate
@@ -311,9 +312,7 @@ def _ask(args: argparse.Namespace, facts: Sequence[Fact], phrases: Sequence[str]
     outside = person_files(stores.paths_in_use(), "").foreseen(terms_of(facts, phrases))
     for line in shown.outside(outside):
         sys.stderr.write(line + "\n")
-    sys.stderr.write(_("Forget this for good? [y/N] "))
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes", "s", "sí", "si"):
+    if not confirmed(_("Forget this for good? [y/N] ")):
         raise UsageError("Nothing was forgotten.")
 
 

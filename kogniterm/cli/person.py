@@ -18,7 +18,8 @@ from kogniterm.settings import QuickSettings
 from kogniterm.types import Answer
 from kogniterm.ui.ask import LineAsker
 from kogniterm.ui.attention import Attention
-from kogniterm.ui.choice import unknown_outcome
+from kogniterm.ui.choice import choose_in_lines, unknown_outcome
+from kogniterm.ui.clean import one_line
 from kogniterm.ui.editor import edited, run_program
 from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
@@ -27,8 +28,8 @@ from kogniterm.ui.paint import Painter
 from kogniterm.ui.question import AskHooks, Preview
 from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
-from kogniterm.ui.terminal_io import drop_typed_ahead
 from kogniterm.ui.theme import background_from_colorfgbg, choose
+from kogniterm.ui.typeahead import typed_before
 
 if TYPE_CHECKING:
     from kogniterm.runtime.front import Wish
@@ -98,7 +99,7 @@ class PersonSink:
             read_line=self._read_line,
             write=self._surface.commit,
             size=self._surface.size,
-            flush_input=lambda: drop_typed_ahead(self._keys),
+            pause=self._pause,
             painter=self._painter,
             folder=lambda request: self._sink.folders.get(request.id, folder),
             hooks=lambda: AskHooks(preview=preview),
@@ -111,23 +112,17 @@ class PersonSink:
         """Ask what becomes of a command whose outcome is unknown; no answer leaves it be."""
         title, body, options = unknown_outcome(intent.command, output)
         self._attention.call(_("KogniTerm: a question waits for you"))
-        drop_typed_ahead(self._keys)
-        menu = ", ".join(f"{option.key} = {option.words}" for option in options)
-        self._surface.commit("\n".join([title, *body, menu]) + "\n")
-        values: dict[str, Wish] = {"c": "check", "a": "again", "g": "skip"}
-        while True:
-            reply = await self._read_line(f"{_('Your decision')}: ", "")
-            if reply is None:
-                return "skip"
-            if reply.strip().lower() in values:
-                return values[reply.strip().lower()]
+        self._surface.commit("\n".join([title, *body]) + "\n")
+        await self._pause()
+        wish = await choose_in_lines(options, read_line=self._read_line, write=self._surface.commit)
+        return "check" if wish == "check" else "again" if wish == "again" else "skip"
 
     async def ask(self, question: str, answers: Sequence[str]) -> str | None:
         """Ask what the model wants to know."""
         self._attention.call(_("KogniTerm: a question waits for you"))
-        drop_typed_ahead(self._keys)
         return await ask_in_lines(
             asked(question, answers),
+            pause=self._pause,
             read_line=self._read_line,
             write=self._surface.commit,
             painter=self._painter,
@@ -143,6 +138,14 @@ class PersonSink:
             suspend=live.hide if live else None,
             resume=live.show if live else None,
         )
+
+    async def _pause(self) -> None:
+        """Wait until nobody is typing; what was typed is shown, and answers nothing."""
+        with self._still():
+            typed = await typed_before(self._keys, self._preferences.answer_pause)
+        for line in typed.split("\n"):
+            if line.strip():
+                self._surface.commit(_("Not an answer: {text}").format(text=one_line(line)) + "\n")
 
     async def _read_line(self, prompt: str, prefill: str) -> str | None:
         """A line from the person; the terminal itself edits it. None at the end of input."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.cli import stores
+from kogniterm.cli.confirm import confirmed
 from kogniterm.cli.options import here
 from kogniterm.errors import UsageError, why
 from kogniterm.ui.locale import _, plural, translate
@@ -188,9 +189,7 @@ def _ask(lines: list[str]) -> None:
         raise UsageError("Deleting needs a person to confirm it, or --yes.")
     for line in lines:
         sys.stderr.write(stores.visible(line) + "\n")
-    sys.stderr.write(_("Delete for good? [y/N] "))
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes", "s", "sí", "si"):
+    if not confirmed(_("Delete for good? [y/N] ")):
         raise UsageError("Nothing was deleted.")
 
 

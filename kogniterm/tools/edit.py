@@ -227,11 +227,11 @@ def _nearest(text: str, old: str) -> str:
 
 def _unified(path: Path, before: bytes | None, after: str) -> list[str]:
     old = before.decode("utf-8", "replace") if before is not None else ""
-    source = str(path) if before is not None else "/dev/null"
+    # A line break in the name would forge lines of the diff.
+    name = "".join(c if c.isprintable() else f"\\u{{{ord(c):X}}}" for c in str(path))
+    source = name if before is not None else "/dev/null"
     return list(
-        difflib.unified_diff(
-            old.splitlines(), after.splitlines(), source, str(path), lineterm="", n=3
-        )
+        difflib.unified_diff(old.splitlines(), after.splitlines(), source, name, lineterm="", n=3)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kogniterm.types import Effect
-from kogniterm.ui.clean import one_line
+from kogniterm.ui.clean import cut
 from kogniterm.ui.locale import _
 
 
@@ -65,7 +65,7 @@ def outcome_text(status: str) -> str:
 
 def effect_text(effect: Effect) -> str:
     """One effect in words."""
-    from kogniterm.approval.display import render
+    from kogniterm.approval.display import render_line
 
     verbs = {
         "read": _("reads {target}"),
@@ -79,5 +79,5 @@ def effect_text(effect: Effect) -> str:
         "secret": _("may reveal secrets: {target}"),
         "process": _("acts on processes: {target}"),
     }
-    text = verbs[effect.kind].format(target=one_line(render(effect.target), 120))
+    text = verbs[effect.kind].format(target=cut(render_line(effect.target), 120))
     return f"{text} {_('(outside the workspace)')}" if effect.outside else text

@@ -1,7 +1,9 @@
 """The approver that asks a person line by line: TERM=dumb, screen readers, one-shot runs.
 
-What was typed before the question was shown never answers it: the terminal's input queue is
-emptied first. Enter alone approves nothing; a dangerous command takes the whole word "yes".
+What was typed before the question was shown never answers it: the menu comes only after a pause
+in which nothing was typed. A line answers only if it is exactly a key or its word. Any other line
+is a reason to reject, which Enter on an empty line then sends. A dangerous command takes the
+whole word "yes".
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
+from kogniterm.ui.keys import ANSWER_WORDS, YES_WORDS, action_of, letter
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.plan_lines import Edit, PlanLines
@@ -23,7 +26,7 @@ class LineAsker:
     """An `Approver` over plain lines.
 
     `read_line(prompt, prefill)` gives a line without its newline, None at the end of input;
-    `write` shows text; `size` is (rows, columns); `flush_input` drops what was typed ahead;
+    `write` shows text; `size` is (rows, columns); `pause` waits until nobody is typing;
     `notify` calls the person. Of plans, `tools` are the names their steps may use, `edit_text`
     opens an editor, and `plan_shown` is told of the plan that stands on the screen now.
     """
@@ -34,7 +37,7 @@ class LineAsker:
         read_line: ReadLine,
         write: Callable[[str], None],
         size: Callable[[], tuple[int, int]],
-        flush_input: Callable[[], None],
+        pause: Callable[[], Awaitable[None]],
         painter: Painter,
         folder: Callable[[ActionRequest], str],
         hooks: Callable[[], AskHooks | None] = lambda: None,
@@ -46,7 +49,7 @@ class LineAsker:
         self._read = read_line
         self._write = write
         self._size = size
-        self._flush = flush_input
+        self._pause = pause
         self._painter = painter
         self._folder = folder
         self._hooks = hooks
@@ -55,6 +58,7 @@ class LineAsker:
         self._edit_text = edit_text
         self._plan_shown = plan_shown
         self._edited: dict[str, str] = {}
+        self._reason = ""
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
@@ -66,7 +70,7 @@ class LineAsker:
             request, report, verdict, self._folder(request), hooks, original=original
         )
         self._notify()
-        self._flush()
+        self._reason = ""
         await self._show(question)
         while True:
             decision = await self._answer(question)
@@ -76,13 +80,13 @@ class LineAsker:
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
         self._notify()
-        self._flush()
         lines = PlanLines(
             read=lambda prompt: self._read(prompt, ""),
             write=self._write,
             columns=self._size()[1],
             painter=self._painter,
             edit=self._edit_text,
+            pause=self._pause,
         )
         review = await lines.review(PlanDraft(plan, previous, self._tools()))
         self._plan_shown(review.plan)
@@ -92,38 +96,50 @@ class LineAsker:
         reply = await self._read(self._menu(question), "")
         if reply is None:
             return question.reject(_("nobody answered"))
-        match reply.strip().lower():
-            case "y" | "yes" | "si" | "sí" if self._approves(question, reply):
+        match action_of("question", reply):
+            case "approve" if not question.dangerous or reply.strip().lower() in YES_WORDS:
                 return question.approve()
-            case "n" | "no":
+            case "approve":
+                self._write(_("This is dangerous. Type the whole word yes to run it.") + "\n")
+            case "reject":
                 reason = await self._read(_("Reason for the model (Enter for none): "), "")
                 return question.reject(reason or "")
-            case "e" if question.editable:
+            case "edit" if question.editable:
                 return await self._edit(question)
-            case "x":
+            case "explain":
                 question.explained = True
                 await self._show(question)
-            case "l" if question.offers():
+            case "lease" if question.offers():
                 return await self._lease(question)
-            case "s" | "stop":
+            case "stop":
                 raise TurnInterruptedError("You stopped the turn.")
             case _:
-                self._write(_("Please answer with one of the letters shown.") + "\n")
+                return self._take_words(question, reply.strip())
         return None
 
-    def _approves(self, question: Question, reply: str) -> bool:
-        whole = reply.strip().lower() in ("yes", "si", "sí")
-        return whole or (reply.strip().lower() == "y" and not question.dangerous)
+    def _take_words(self, question: Question, words: str) -> Decision | None:
+        """A line that is no answer is a reason to reject, once Enter says so."""
+        if not words and self._reason:
+            return question.reject(self._reason)
+        self._reason = "" if words.lower() in ANSWER_WORDS else words
+        if self._reason:
+            how = _("Press Enter to reject with this reason, or answer with one of the letters.")
+        else:
+            how = _("Please answer with one of the letters shown.")
+        self._write(how + "\n")
+        return None
 
     def _menu(self, question: Question) -> str:
-        parts = [_("yes = run it") if question.dangerous else _("y = yes"), _("n = no")]
-        if question.editable:
-            parts.append(_("e = edit"))
-        parts.append(_("x = explain"))
-        if question.offers():
-            parts.append(_("l = lease"))
-        parts.append(_("s = stop the turn"))
-        return f"{_('Your decision')} [{', '.join(parts)}]: "
+        parts = [
+            (_("yes") if question.dangerous else letter("approve"), _("run it")),
+            (letter("reject"), _("no")),
+            (letter("edit"), _("edit") if question.editable else ""),
+            (letter("explain"), _("explain")),
+            (letter("lease"), _("lease") if question.offers() else ""),
+            (letter("stop"), _("stop the turn")),
+        ]
+        menu = ", ".join(f"{key} = {words}" for key, words in parts if words)
+        return f"{_('Your decision')} [{menu}]: "
 
     async def _show(self, question: Question) -> None:
         rows, columns = self._size()
@@ -131,6 +147,7 @@ class LineAsker:
         page = max(rows - 3, 4)
         while lines:
             self._write("\n".join(lines[:page]) + "\n")
+            await self._pause()
             lines = lines[page:]
             if lines:
                 await self._read(
@@ -156,6 +173,7 @@ class LineAsker:
         offers = question.offers()
         for number, offer in enumerate(offers, start=1):
             self._write(f"{number}. {translate(offer.label)}\n")
+        await self._pause()
         reply = await self._read(_("Number (Enter for none): "), "")
         if reply and reply.strip().isdigit() and 1 <= int(reply) <= len(offers):
             offers[int(reply) - 1].grant()

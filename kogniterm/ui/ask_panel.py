@@ -1,27 +1,26 @@
 """The approval panel inside the prompt: one question at a time, answered with single keys.
 
 The panel pages a question that is longer than the screen and approves nothing before the end
-of the command was shown. It is armed only after it was drawn and the terminal's input queue
-was emptied, and while a person is in the middle of typing it waits for them to pause, so that
-no key meant for something else can answer it.
+of the command was shown. When a key answers is decided by `answer_keys`; words written on the
+input line reject with these words as the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Literal
 
 from rich.text import Text
 
 from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
+from kogniterm.ui.keys import YES_WORDS, actions, letter
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.question import AskHooks, Document, Offer, Question
+from kogniterm.ui.question_keys import Line, Shown, key_row
 
 Mode = Literal["choose", "reason", "edit", "confirm", "lease"]
-CONFIRM_WORDS = ("yes", "sí", "si")
-
 
 Review = Callable[[Plan, Plan | None], Awaitable[PlanReview | None]]
 
@@ -51,7 +50,6 @@ class AskPanel:
         self.hooks = hooks or AskHooks()
         self.question: Question | None = None
         self.mode: Mode = "choose"
-        self.armed = False
         self.offset = 0
         self.seen_end = False
         self.note = ""
@@ -82,7 +80,6 @@ class AskPanel:
             self.mode, self.offset, self.seen_end, self.note = "choose", 0, False, ""
             # A question that cannot be drawn must fail here, not while the screen is drawn.
             self._document(self._columns)
-            self.armed = False
             self._answer = asyncio.get_running_loop().create_future()
             self._opened()
             try:
@@ -101,88 +98,124 @@ class AskPanel:
 
     # --- drawing -------------------------------------------------------------------------------
 
-    def lines(self, columns: int, rows: int) -> list[str]:
+    def lines(self, columns: int, rows: int, line: Line) -> list[str]:
         """The part of the question that fits into `rows` lines of `columns` cells."""
         if self.question is None:
             return []
         document = self._document(columns)
-        painter = self._painter()
-        keys = painter.keys(Text(self._keys_line(document), "key"), columns)
-        self._room, self._columns = max(rows - len(keys), 3), columns
+        foot = self._foot(document, columns, line)
+        self._room, self._columns = max(rows - len(foot), 3), columns
         self.offset = max(0, min(self.offset, len(document.lines) - self._room))
         shown = document.lines[self.offset : self.offset + self._room]
         if self.offset + len(shown) >= document.must_see:
             self.seen_end = True
-            keys = painter.keys(Text(self._keys_line(document), "key"), columns)
-        return [*shown, *keys]
+            foot = self._foot(document, columns, line)
+        return [*shown, *foot]
 
     def _document(self, columns: int) -> Document:
         assert self.question is not None
         return self.question.document(self._painter(), columns)
 
-    def _keys_line(self, document: Document) -> str:
-        below = len(document.lines) - self.offset - self._room
-        if self.note:
-            return self.note
+    def _foot(self, document: Document, columns: int, line: Line) -> list[str]:
+        """A sentence about the last key, if there is one, and the keys, which always stay."""
+        painter = self._painter()
+        note = painter.lines(Text(self.note, "warn"), columns) if self.note else []
+        said = self._said(line)
+        if said:
+            return [*note, *painter.lines(Text(said, "key"), columns)]
+        hint = _("Enter: reject with this reason · Esc: back to the question")
+        keys = key_row(self._keys(document), line, painter, columns, words=hint)
+        if self.mode == "choose" and not self.seen_end and not line.words:
+            below = len(document.lines) - self.offset - self._room
+            rest = plural(
+                "[space] shows the rest: {count} more line before you can approve",
+                "[space] shows the rest: {count} more lines before you can approve",
+                below,
+            )
+            keys = painter.lines(Text(rest, "key"), columns)
+        return [*note, *keys]
+
+    def _said(self, line: Line) -> str:
+        """What an entry line is for."""
         if self.mode == "reason":
             return _(
                 "Why not? The model reads it. Enter sends, empty for no reason, Esc goes back."
             )
         if self.mode == "edit":
             return _("Change the command. Enter has it judged and shown again, Esc goes back.")
-        if self.mode == "confirm":
+        if self.mode == "confirm" and not line.words:
+            if not line.armed:
+                return _("This is dangerous.")
             return _("This is dangerous. Type yes and press Enter to run it, Esc goes back.")
-        if self.mode == "lease":
-            return self._offer_line()
-        if not self.armed:
-            return _("You are typing: the question waits until you pause.")
-        if not self.seen_end:
-            return plural(
-                "[space] shows the rest: {count} more line before you can approve",
-                "[space] shows the rest: {count} more lines before you can approve",
-                below,
-            )
-        parts = [_("[y] approve"), _("[n] reject")]
-        question = self.question
-        if question is not None and question.editable:
-            parts.append(_("[e] edit"))
-        parts.append(_("[x] explain"))
-        if question is not None and question.offers():
-            parts.append(_("[l] lease"))
-        parts.append(_("[s] stop turn"))
-        if below > 0:
-            parts.append(_("[space] more"))
-        return "  ".join(parts)
+        return ""
 
-    def _offer_line(self) -> str:
-        parts = [f"[{n}] {translate(offer.label)}" for n, offer in enumerate(self._offers, 1)]
-        return "  ".join([*parts, _("[Esc] back")])
+    def _keys(self, document: Document) -> list[Shown]:
+        question = self.question
+        assert question is not None
+        if self.mode == "lease":
+            offers = [(str(n), translate(offer.label)) for n, offer in enumerate(self._offers, 1)]
+            return [*offers, ("Esc", _("back"))]
+        shown = [
+            ("approve", _("approve")),
+            ("reject", _("reject")),
+            ("edit", _("edit") if question.editable else ""),
+            ("explain", _("explain")),
+            ("lease", _("lease") if question.offers() else ""),
+            ("stop", _("stop turn")),
+        ]
+        keys = [(letter(action), words) for action, words in shown if words]
+        if len(document.lines) - self.offset - self._room > 0:
+            keys.append((_("space"), _("more")))
+        return keys
 
     # --- keys ----------------------------------------------------------------------------------
 
-    def key(self, key: str) -> None:
-        """A single key while choosing. Unknown keys do nothing; nothing happens unless armed."""
+    def options(self) -> Collection[str]:
+        """The keys that do something now."""
         question = self.question
-        if question is None or not self.armed or self.mode not in ("choose", "lease"):
+        if question is None or self.mode not in ("choose", "lease"):
+            return ()
+        if self.mode == "lease":
+            return [str(number) for number in range(1, len(self._offers) + 1)]
+        missing = {"edit"} if not question.editable else set()
+        missing |= set() if question.offers() else {"lease"}
+        return [key for key, action in actions("question").items() if action not in missing]
+
+    def key(self, key: str) -> None:
+        """Do what a single key stands for."""
+        question = self.question
+        if question is None or self.mode not in ("choose", "lease"):
             return
         self.note = ""
         if self.mode == "lease":
             self._take_offer(key)
-        elif key in ("space", "pagedown", "down", "pageup", "up"):
-            self._scroll(key)
-        elif key == "y":
-            self._approve(question)
-        elif key == "n":
-            self._enter("reason", "")
-        elif key == "e" and question.editable:
-            self._start_edit(question)
-        elif key == "x":
-            question.explained = not question.explained
-        elif key == "l" and question.offers():
-            self._offers, self.mode = tuple(question.offers()), "lease"
-        elif key == "s":
-            self._stop_turn()
+        else:
+            self._act(question, key)
         self._changed()
+
+    def _act(self, question: Question, key: str) -> None:
+        match actions("question").get(key):
+            case "page":
+                self._scroll(key)
+            case "approve":
+                self._approve(question)
+            case "reject":
+                self._enter("reason", "")
+            case "edit" if question.editable:
+                self._start_edit(question)
+            case "explain":
+                question.explained = not question.explained
+            case "lease" if question.offers():
+                self._offers, self.mode = tuple(question.offers()), "lease"
+            case "stop":
+                self._stop_turn()
+
+    def words(self, text: str) -> bool:
+        """Reject with what was written on the input line as the reason."""
+        if self.question is None:
+            return False
+        self._decide(self.question.reject(text))
+        return True
 
     def enter(self, text: str) -> None:
         """The entry line was finished."""
@@ -192,10 +225,13 @@ class AskPanel:
         if self.mode == "reason":
             self._decide(question.reject(text))
         elif self.mode == "confirm":
-            if text.strip().lower() in CONFIRM_WORDS:
+            if text.strip().lower() in YES_WORDS:
                 self._decide(question.approve())
             else:
-                self.mode, self.note = "choose", _("Not run: only the whole word yes runs it.")
+                self.mode = "choose"
+                self.note = _("Not run. To run it, press {key} again and type yes.").format(
+                    key=letter("approve")
+                )
         elif self.mode == "edit":
             self._finish_edit(question, text)
         self._changed()
@@ -211,8 +247,13 @@ class AskPanel:
 
     @property
     def typing(self) -> bool:
-        """Whether the entry line has the keyboard."""
+        """Whether the question wants its entry line."""
         return self.question is not None and self.mode in ("reason", "edit", "confirm")
+
+    @property
+    def careful(self) -> bool:
+        """The word that confirms is written only after the pause."""
+        return self.mode == "confirm"
 
     # --- pieces --------------------------------------------------------------------------------
 
@@ -224,7 +265,7 @@ class AskPanel:
         if not self.seen_end:
             self.note = _("Not yet: read the command to its end first, with [space].")
         elif question.dangerous:
-            self._enter("confirm", "y")
+            self._enter("confirm", "")
         else:
             self._decide(question.approve())
 
@@ -261,7 +302,6 @@ class AskPanel:
 
     def _close(self) -> None:
         question, self.question = self.question, None
-        self.armed = False
         self.mode = "choose"
         if question is not None:
             runs = self._answer is not None and self._answer.done() and not self._rejected()

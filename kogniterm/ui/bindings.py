@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kogniterm.ui.prompt import PromptFront
 
 Handler = Callable[[KeyPressEvent], None]
+NAVIGATION = ("up", "down", "left", "right", "pageup", "pagedown")
+"""Keys that move in a question; they answer nothing."""
 
 
 def prompt_bindings(front: PromptFront) -> KeyBindings:
@@ -39,6 +41,15 @@ def prompt_bindings(front: PromptFront) -> KeyBindings:
     bindings.add("enter", filter=at_line & searching & vi_mode)(_accept_search)
     _question_bindings(bindings, front, at_keys)
     _entry_bindings(bindings, front, at_entry)
+    _answer_bindings(bindings, front, at_line)
+    held_down = Condition(lambda: front.keys.repeating)
+
+    @bindings.add(Keys.Any, filter=~at_keys & held_down)
+    def _repeated(event: KeyPressEvent) -> None:
+        """The key that answered is still held down, with the keyboard at another line."""
+        if len(event.data) == 1 and event.data.isprintable():
+            front.press(event.data)
+
     for chord in sequences("suspend"):
         bindings.add(*chord, filter=at_keys | at_entry)(actions["suspend"])
     bindings.add(Keys.BracketedPaste, filter=at_line)(_paste(front))
@@ -54,20 +65,20 @@ def prompt_actions(front: PromptFront) -> dict[str, Handler]:
         if buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor(1)
             buffer.newline(copy_margin=False)
-            return
-        conversation.submit(front.take_line())
+        else:
+            front.send()
 
     def interrupt(event: KeyPressEvent) -> None:
         if front.buffer.text:
             front.buffer.reset()
-            front.typed()
+            front.focus()
         else:
             conversation.interrupt()
 
     def escape(event: KeyPressEvent) -> None:
         # On an empty line Esc does both: it stops what runs, and leaves vi's insert mode.
         event.app.vi_state.input_mode = InputMode.NAVIGATION if front.vi else InputMode.INSERT
-        conversation.escape()
+        front.escape()
 
     def take_back(event: KeyPressEvent) -> None:
         text = conversation.take_back()
@@ -126,30 +137,33 @@ def _filter(action: str, at_line: Filter, front: PromptFront) -> Filter:
 
 
 def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filter) -> None:
-    """Single keys answer; everything else is swallowed, so that nothing else can happen."""
+    """The empty line while a question is open: single keys answer, all others begin the line."""
 
     def give(name: str) -> Handler:
-        def handler(event: KeyPressEvent) -> None:
-            if front.panel is not None:
-                front.panel.key(name)
-                front.focus()
+        return lambda event: front.navigate(name)
 
-        return handler
-
-    for key in KEYS:
-        if key.where in ("question", "plan"):
-            for chord in key.sequences:
-                bindings.add(*chord, filter=at_keys, eager=True)(give(chord[0]))
+    for name in NAVIGATION:
+        bindings.add(name, filter=at_keys, eager=True)(give(name))
 
     # Not eager: Ctrl-C and Esc below are keys too.
     @bindings.add(Keys.Any, filter=at_keys)
-    def _other(event: KeyPressEvent) -> None:
-        if front.panel is not None:
-            front.panel.key(event.data.lower())
+    def _key(event: KeyPressEvent) -> None:
+        if len(event.data) == 1 and event.data.isprintable():
+            if event.data == " " and not front.keys.held:
+                front.read_on()
+            else:
+                front.press(event.data)
+
+    @bindings.add("enter", filter=at_keys, eager=True)
+    def _enter(event: KeyPressEvent) -> None:
+        front.press("enter")
 
     @bindings.add("escape", filter=at_keys)
     def _back(event: KeyPressEvent) -> None:
-        if front.panel is not None and not front.panel.back():
+        if front.keys.held:
+            front.keys.typed()
+            front.refresh()
+        elif not front.back():
             front.conversation.escape()
 
     @bindings.add("escape", "escape", filter=at_keys)
@@ -161,66 +175,50 @@ def _question_bindings(bindings: KeyBindings, front: PromptFront, at_keys: Filte
     @bindings.add("c-c", filter=at_keys)
     @bindings.add("c-d", filter=at_keys)
     def _stop(event: KeyPressEvent) -> None:
+        front.keys.typed()
         front.conversation.interrupt()
 
     @bindings.add(Keys.BracketedPaste, filter=at_keys, eager=True)
+    def _pasted(event: KeyPressEvent) -> None:
+        front.press("paste")
+        if event.data.strip():
+            _paste(front)(event)
+
     @bindings.add("c-j", filter=at_keys, eager=True)
     @bindings.add("escape", Keys.Any, filter=at_keys)
     def _nothing(event: KeyPressEvent) -> None:
-        """Neither a paste nor a letter with Alt answers a question."""
+        """A letter with Alt answers nothing."""
+        front.keys.typed()
 
 
 def _entry_bindings(bindings: KeyBindings, front: PromptFront, at_entry: Filter) -> None:
-    """The entry line of a question: words for an approval, or the answer the model wants."""
-    free = at_entry & Condition(lambda: front.panel is not None and front.panel.free)
+    """The entry line of a question: a reason, another command, the word that confirms."""
 
     @bindings.add("enter", filter=at_entry, eager=True)
     def _enter(event: KeyPressEvent) -> None:
-        if free() and front.entry.document.text_before_cursor.endswith("\\"):
-            front.entry.delete_before_cursor(1)
-            front.entry.newline(copy_margin=False)
-            return
         text = front.entry.text
         front.entry.reset()
         if front.panel is not None:
             front.panel.enter(text)
-        front.focus()
+        front.asked_again()
 
     @bindings.add("escape", filter=at_entry)
-    @bindings.add("c-c", filter=at_entry & ~free)
+    @bindings.add("c-c", filter=at_entry)
     def _back(event: KeyPressEvent) -> None:
         front.entry.reset()
         if front.panel is not None:
             front.panel.back()
-        front.focus()
-
-    _answer_bindings(bindings, front, free)
+        front.asked_again()
 
 
-def _answer_bindings(bindings: KeyBindings, front: PromptFront, free: Filter) -> None:
-    """What an answer in words takes besides: several lines, and arrows that choose."""
-
-    def stop(event: KeyPressEvent) -> None:
-        if front.entry.text:
-            front.entry.reset()
-        else:
-            front.conversation.interrupt()
-
-    def newline(event: KeyPressEvent) -> None:
-        front.entry.newline(copy_margin=False)
+def _answer_bindings(bindings: KeyBindings, front: PromptFront, at_line: Filter) -> None:
+    """An answer in words stands on the input line; arrows and page keys reach the question."""
 
     def give(name: str) -> Handler:
-        def handler(event: KeyPressEvent) -> None:
-            if front.panel is not None:
-                front.panel.key(name)
+        return lambda event: front.navigate(name)
 
-        return handler
-
-    for (key,) in sequences("answer_stop"):
-        bindings.add(key, filter=free)(stop)
-    for chord in sequences("answer_newline"):
-        bindings.add(*chord, filter=free)(newline)
-    one_line = Condition(lambda: "\n" not in front.entry.text)
+    free = at_line & Condition(lambda: front.question_open and front.panel_is_free)
+    one_line = Condition(lambda: "\n" not in front.buffer.text)
     for (key,) in sequences("answer_pick"):
         when = free & one_line if key in ("up", "down") else free
         bindings.add(key, filter=when, eager=True)(give(key))

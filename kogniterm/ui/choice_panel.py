@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rich.text import Text
 
-from kogniterm.ui.choice import Option
+from kogniterm.ui.choice import Option, by_key
 from kogniterm.ui.locale import _
 from kogniterm.ui.paint import Painter
+from kogniterm.ui.question_keys import Line, key_row
 
 
 class ChoicePanel:
     """Shows `title` and `body`, and waits for the key of one of `options`."""
 
     free = False
+    careful = False
+    typing = False
 
     def __init__(
         self,
@@ -28,9 +31,6 @@ class ChoicePanel:
     ) -> None:
         self.open = True
         self._title = title
-        self.armed = False
-        self.typing = False
-        self.offset = 0
         self._body = tuple(body)
         self._options = tuple(options)
         self._painter = painter
@@ -44,33 +44,37 @@ class ChoicePanel:
         finally:
             self.open = False
 
-    def lines(self, columns: int, rows: int) -> list[str]:
-        """The question in at most `rows` lines: title, the end of the body, the keys once they
-        are read: a key that is shown and does nothing would be worse than one that waits."""
+    def options(self) -> Collection[str]:
+        """The keys that answer."""
+        return by_key(self._options)
+
+    def lines(self, columns: int, rows: int, line: Line) -> list[str]:
+        """The question in at most `rows` lines: title, the end of the body, the keys."""
         painter = self._painter()
         head = painter.lines(Text(self._title, "heading"), columns)
-        foot = painter.keys(Text(self._keys(), "key"), columns)
+        hint = _("Your text stays on the line · Esc: back to the question")
+        shown = [(option.key, option.words) for option in self._options]
+        foot = key_row(shown, line, painter, columns, words=hint)
         body: list[str] = []
-        for line in self._body:
-            body += painter.lines(Text(line), columns)
+        for text in self._body:
+            body += painter.lines(Text(text), columns)
         room = max(rows - len(head) - len(foot), 0)
         return [*head, *(body[-room:] if room else []), *foot]
-
-    def _keys(self) -> str:
-        if not self.armed:
-            return _("You are typing: the question waits until you pause.")
-        return "  ".join(f"[{option.key}] {option.words}" for option in self._options)
 
     def transcript(self) -> str:
         """What stays in the scrollback."""
         return self._painter().paint(Text(self._title, "heading"), 80)
 
     def key(self, key: str) -> None:
-        """Answer with `key`, once armed."""
-        for option in self._options:
-            if self.armed and option.key == key and not self._answer.done():
-                self._answer.set_result(option.value)
+        """Answer with `key`."""
+        option = by_key(self._options).get(key)
+        if option is not None and not self._answer.done():
+            self._answer.set_result(option.value)
         self._changed()
+
+    def words(self, text: str) -> bool:
+        """Words are no answer here; they stay on the line."""
+        return False
 
     def enter(self, text: str) -> None:
         """There is no entry line."""

@@ -19,9 +19,18 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """`text` on one line, cleaned, cut with an ellipsis after `limit` characters."""
-    flat = " ".join(clean(text).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    """`text` on one line, cut with an ellipsis after `limit` characters.
+
+    Blanks and line breaks become single blanks, what else cannot be seen is made visible.
+    """
+    from kogniterm.approval.display import render_words
+
+    return cut(render_words(" ".join(text.split())), limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """`text` with an ellipsis in the place of what exceeds `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def without_style(text: str) -> str:

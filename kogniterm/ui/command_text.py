@@ -13,10 +13,12 @@ def command_lines(
 ) -> list[str]:
     """`command` in lines of at most `width` cells, with a gutter that tells a line that was
     wrapped from a line of the command. `top` draws the gutter's first sign as a corner."""
-    from kogniterm.approval.display import render
+    from kogniterm.approval.display import render, render_line
 
     lines = []
-    for number, line in enumerate(render(command).split("\n")):
+    # Only a command has lines: the name of a file or an address is one row.
+    shown = render(command).split("\n") if dollar else [render_line(command)]
+    for number, line in enumerate(shown):
         for part, piece in enumerate(chop_cells(line, max(width - 4, 8)) or [""]):
             first = number == 0 and part == 0
             text = Text()

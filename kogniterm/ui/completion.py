@@ -79,7 +79,8 @@ def _file_completions(typed: str, files: Iterable[str]) -> Iterable[Completion]:
     scored = ((score, path) for path in files if (score := fuzzy(typed, path)) is not None)
     for _score, path in sorted(scored)[:MOST]:
         shown = f"@{path}" if " " not in path else f'@"{path}"'
-        yield Completion(shown, start_position=-len(typed) - 1, display=path)
+        if path.isprintable():  # a mention ends with its line
+            yield Completion(shown, start_position=-len(typed) - 1, display=one_line(path))
 
 
 def fuzzy(typed: str, path: str) -> tuple[int, int, int, str] | None:

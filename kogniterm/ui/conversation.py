@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from kogniterm.ui.question_keys import Line
 from kogniterm.ui.toolbar import Facts
 
 
@@ -13,6 +14,9 @@ class Conversation(Protocol):
 
     def submit(self, text: str) -> None:
         """A line was sent."""
+
+    def knows(self, line: str) -> bool:
+        """Whether a line that looks like a slash command is one."""
 
     def interrupt(self) -> None:
         """Ctrl-C on an empty line."""
@@ -51,9 +55,8 @@ class Conversation(Protocol):
 class Panel(Protocol):
     """An open question as the prompt sees it: what it draws, and which keys it wants."""
 
-    armed: bool
     free: bool
-    """Whether the entry line is the answer: it takes several lines, and arrows reach the panel."""
+    """Whether words on the input line are the answer."""
 
     @property
     def open(self) -> bool:
@@ -61,13 +64,23 @@ class Panel(Protocol):
 
     @property
     def typing(self) -> bool:
-        """Whether the entry line has the keyboard."""
+        """Whether the question wants its entry line."""
 
-    def lines(self, columns: int, rows: int) -> list[str]:
-        """The question in at most `rows` lines."""
+    @property
+    def careful(self) -> bool:
+        """Whether the entry line opens only after the pause, because its words act."""
+
+    def options(self) -> Collection[str]:
+        """The single keys that do something now."""
+
+    def lines(self, columns: int, rows: int, line: Line) -> list[str]:
+        """The question in at most `rows` lines; `line` tells of the keyboard."""
 
     def key(self, key: str) -> None:
-        """A single key."""
+        """Do what a single key of `options`, an arrow or a page key stands for."""
+
+    def words(self, text: str) -> bool:
+        """Take what was written on the input line; False when the question has no use for it."""
 
     def enter(self, text: str) -> None:
         """The entry line was finished."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import UsageError
 from kogniterm.types import ActionRequest, ApprovalMode, Job, Plan, Text, UserInput
 from kogniterm.ui.choice import Option
+from kogniterm.ui.clean import one_line
 from kogniterm.ui.commands.basic import basic_registry
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
@@ -170,7 +171,7 @@ class Desk:
             mode=session.mode,
             plan_mode=session.plan_mode,
             session=session.id[:8],
-            folder=short_folder(session.cwd, self._home),
+            folder=short_folder(one_line(session.cwd), self._home),
             tokens=usage.input + usage.output,
             context=min(100 * session.context_tokens // session.model.context_window, 100),
             dollars=session.price(usage),
@@ -242,7 +243,7 @@ class Desk:
 
     def _show_last(self, said: str, answer: str) -> None:
         """Where a resumed session was: what was said last, and the end of its answer."""
-        from kogniterm.ui.clean import clean, one_line
+        from kogniterm.ui.clean import clean
         from kogniterm.ui.markdown import markdown
 
         if said:

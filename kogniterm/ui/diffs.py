@@ -10,16 +10,16 @@ import re
 
 from rich.text import Text
 
-from kogniterm.ui.clean import clean
 from kogniterm.ui.locale import _, plural
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.4
+_HEADS = ("++", "--")
 
 
 def diff(unified: str, *, limit: int | None = None) -> Text:
     """`unified` with colours; beyond `limit` lines only a count is shown."""
-    lines = clean(unified).rstrip("\n").split("\n")
+    lines = _visible(unified.rstrip("\n").split("\n"))
     hidden = 0
     if limit is not None and len(lines) > limit:
         hidden = len(lines) - limit
@@ -68,6 +68,19 @@ def words(old: str, new: str) -> tuple[Text, Text]:
         before.append("".join(left[a:b]), "removed" if same else "removed_word")
         after.append("".join(right[c:d]), "added" if same else "added_word")
     return before, after
+
+
+def _visible(lines: list[str]) -> list[str]:
+    """The lines with what cannot be seen made visible; tabs stay, as does what all lines end in.
+
+    Files of Windows end every line in a carriage return, which is no change.
+    """
+    from kogniterm.approval.display import render_line
+
+    body = [line for line in lines if line.startswith(("+", "-")) and line[1:3] not in _HEADS]
+    if body and all(line.endswith("\r") for line in body):
+        lines = [line.removesuffix("\r") for line in lines]
+    return ["\t".join(map(render_line, line.split("\t"))) for line in lines]
 
 
 def _run(lines: list[str], index: int) -> tuple[list[str], list[str], int]:

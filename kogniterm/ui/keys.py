@@ -6,19 +6,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kogniterm.types import Text
+from kogniterm.ui.locale import language
 
-Where = Literal["prompt", "question", "plan", "answer"]
+Where = Literal["prompt", "question", "plan", "choice", "answer"]
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`sequences` in prompt_toolkit's names, each a chord of one or more keys."""
+    """`sequences` in prompt_toolkit's names, each a chord of one or more keys.
+
+    `spanish` is the letter that matches the Spanish word. The English one goes on working there
+    unless it means something else at the same question.
+    """
 
     action: str
     sequences: tuple[tuple[str, ...], ...]
     shown: str
     help: Text
     where: Where = "prompt"
+    spanish: str = ""
 
 
 KEYS = (
@@ -67,7 +73,14 @@ KEYS = (
     Key("search", (("c-r",),), "Ctrl-R", Text("search the history")),
     Key("clear", (("c-l",),), "Ctrl-L", Text("clear the screen")),
     Key("suspend", (("c-z",),), "Ctrl-Z", Text("put KogniTerm in the background")),
-    Key("approve", (("y",),), "y", Text("approve: exactly what is shown runs"), "question"),
+    Key(
+        "approve",
+        (("y",),),
+        "y",
+        Text("approve: exactly what is shown runs"),
+        "question",
+        spanish="s",
+    ),
     Key(
         "reject",
         (("n",),),
@@ -83,8 +96,15 @@ KEYS = (
         "question",
     ),
     Key("explain", (("x",),), "x", Text("explain what the rules said"), "question"),
-    Key("lease", (("l",),), "l", Text("grant a lease, where one is offered"), "question"),
-    Key("stop", (("s",),), "s", Text("stop the turn"), "question"),
+    Key(
+        "lease",
+        (("l",),),
+        "l",
+        Text("grant a lease, where one is offered"),
+        "question",
+        spanish="p",
+    ),
+    Key("stop", (("s",),), "s", Text("stop the turn"), "question", spanish="d"),
     Key(
         "page",
         (("space",), ("pagedown",), ("pageup",), ("up",), ("down",)),
@@ -98,6 +118,7 @@ KEYS = (
         "y, Enter",
         Text("work on the plan as it is shown; its commands are still asked for"),
         "plan",
+        spanish="s",
     ),
     Key(
         "plan_reject",
@@ -115,9 +136,16 @@ KEYS = (
         Text("do the step sooner or later"),
         "plan",
     ),
-    Key("plan_drop", (("d",),), "d", Text("drop the step"), "plan"),
+    Key("plan_drop", (("d",),), "d", Text("drop the step"), "plan", spanish="q"),
     Key("plan_add", (("a",),), "a", Text("add a step after it"), "plan"),
-    Key("plan_stop", (("s",),), "s", Text("stop the turn"), "plan"),
+    Key("plan_stop", (("s",),), "s", Text("stop the turn"), "plan", spanish="d"),
+    Key("yes", (("y",),), "y", Text("yes: do what the question asks"), "choice", spanish="s"),
+    Key("no", (("n",),), "n", Text("no: leave everything as it is"), "choice"),
+    Key("check", (("c",),), "c", Text("let the model check what a command did"), "choice"),
+    Key("again", (("a",),), "a", Text("let the model propose it again"), "choice", spanish="p"),
+    Key("skip", (("g",),), "g", Text("go on without it"), "choice", spanish="o"),
+    Key("mend", (("e",),), "e", Text("open the editor again"), "choice"),
+    Key("give_up", (("g",),), "g", Text("give the change up"), "choice", spanish="d"),
     Key("answer", (("enter",),), "Enter", Text("send the answer"), "answer"),
     Key(
         "answer_newline",
@@ -137,17 +165,70 @@ KEYS = (
     Key("answer_stop", (("c-c",),), "Ctrl-C", Text("clear the line; else stop the turn"), "answer"),
 )
 
+_KEY_OF = {key.action: key for key in KEYS}
 BUILT_IN = frozenset({"search"})  # prompt_toolkit binds these itself
 
 
 def sequences(action: str) -> tuple[tuple[str, ...], ...]:
     """The chords of `action`. KeyError if the table has none."""
-    for key in KEYS:
-        if key.action == action:
-            return key.sequences
-    raise KeyError(action)
+    return _KEY_OF[action].sequences
+
+
+def letter(action: str, spoken: str = "") -> str:
+    """The key of `action` that is shown in the language in use, or in `spoken`."""
+    return _letter(_KEY_OF[action], spoken or language())
+
+
+def actions(where: Where) -> dict[str, str]:
+    """Every key that does something at a question, with its action: letters of the language in
+    use first, then the English ones that mean nothing else there."""
+    found: dict[str, str] = {}
+    for spoken in (language(), "en"):
+        for key in KEYS:
+            if key.where == where:
+                others = [chord[0] for chord in key.sequences[1:]]
+                for name in (_letter(key, spoken), *others):
+                    found.setdefault(name, key.action)
+    return found
+
+
+def _letter(key: Key, spoken: str) -> str:
+    return (key.spanish if spoken == "es" else "") or key.sequences[0][0]
+
+
+YES_WORDS = ("yes", "sí", "si")
+"""The whole words that confirm, in every language: nobody has to know which one is in use."""
+WORDS = {
+    "approve": YES_WORDS,
+    "plan_approve": YES_WORDS,
+    "yes": YES_WORDS,
+    "reject": ("no",),
+    "plan_reject": ("no",),
+    "no": ("no",),
+    "stop": ("stop", "detener"),
+    "plan_stop": ("stop", "detener"),
+}
+NO_WORDS = ("n", "no")
+"""Lines that reject without a reason: the only words that answer, because nothing runs then."""
+ANSWER_WORDS = frozenset(("y", "n", "s", "ok", "okay", "vale")) | {
+    word for words in WORDS.values() for word in words
+}
+"""Lines that look like an answer: neither one, nor a reason to reject something."""
+
+
+def action_of(where: Where, line: str) -> str:
+    """The action that a whole line stands for: exactly its key or its word; "" for any other."""
+    said = line.strip().lower()
+    found = actions(where)
+    if len(said) == 1 and said in found:
+        return found[said]
+    return next((action for action in found.values() if said in WORDS.get(action, ())), "")
 
 
 def table(where: Where) -> list[tuple[str, Text]]:
     """(keys as shown, what they do) in the table's order."""
-    return [(key.shown, key.help) for key in KEYS if key.where == where]
+    return [(_shown(key), key.help) for key in KEYS if key.where == where]
+
+
+def _shown(key: Key) -> str:
+    return f"{key.shown} ({key.spanish} in Spanish)" if key.spanish else key.shown

@@ -85,7 +85,7 @@ def prompt_layout(front: PromptFront) -> Parts:
             _shown(entry, lambda: front.question_entry),
             _shown(Window(FormattedTextControl(lambda: _queued(front)), dont_extend_height=True),
                    lambda: bool(front.conversation.queued())),
-            _shown(input_window, lambda: not (front.question_keys or front.question_entry)
+            _shown(input_window, lambda: not (front.question_open and not front.panel_is_free)
                    or bool(front.buffer.text)),
             menu,
             search,
@@ -136,7 +136,8 @@ def _question(front: PromptFront) -> StyleAndTextTuples:
     if front.panel is None:
         return []
     room = _room(front) - (1 if front.question_entry else 0)
-    return to_formatted_text(ANSI("\n".join(front.panel.lines(_columns() - 1, max(room, 4)))))
+    lines = front.panel.lines(_columns() - 1, max(room, 4), front.question_line)
+    return to_formatted_text(ANSI("\n".join(lines)))
 
 
 def _queued(front: PromptFront) -> StyleAndTextTuples:

@@ -67,7 +67,10 @@ class ModelQuestion:
         return "\n".join([*lines, *painter.lines(row, columns)]).rstrip() + "\n\n"
 
     def _question(self, painter: Painter, columns: int) -> list[str]:
-        lines = painter.lines(markdown(clean(self.question), painter.theme), columns)
+        from kogniterm.approval.display import render_words
+
+        words = "\n".join(map(render_words, self.question.replace("\t", "    ").split("\n")))
+        lines = painter.lines(markdown(words, painter.theme), columns)
         return [line for line in lines if line.strip()]
 
 
@@ -75,6 +78,7 @@ async def ask_in_lines(
     question: ModelQuestion,
     *,
     read_line: Callable[[str, str], Awaitable[str | None]],
+    pause: Callable[[], Awaitable[None]],
     write: Callable[[str], None],
     painter: Painter,
     columns: int,
@@ -88,6 +92,7 @@ async def ask_in_lines(
     )
     more = _("A backslash at the end of a line goes on with the next; an empty line is no answer.")
     write("\n".join(painter.lines(Text(f"{how} {more}"), columns)) + "\n")
+    await pause()
     said: list[str] = []
     prompt = f"{_('Your answer')}: "
     while (line := await read_line(prompt, "")) is not None:

@@ -1,22 +1,25 @@
-"""A question of the model's inside the prompt: an entry line for the answer, and answers to
-choose from by number or arrow. It gets the keyboard only once nobody is typing."""
+"""A question of the model's inside the prompt: the input line takes the answer, and answers to
+choose from are chosen by number or arrow. Nothing is sent before the question was seen."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from rich.text import Text
 
 from kogniterm.ui.locale import _
 from kogniterm.ui.model_question import ModelQuestion
 from kogniterm.ui.paint import Painter
+from kogniterm.ui.question_keys import Line, Shown, key_row
 
 
 class ModelQuestionPanel:
-    """Shows `question` until it is answered; `entered` is what stands on the entry line."""
+    """Shows `question` until it is answered; `entered` is what stands on the input line."""
 
     free = True
+    careful = False
+    typing = False
 
     def __init__(
         self,
@@ -27,7 +30,6 @@ class ModelQuestionPanel:
         entered: Callable[[], str],
     ) -> None:
         self.open = True
-        self.armed = False
         self._question = question
         self._painter = painter
         self._changed = changed
@@ -46,41 +48,42 @@ class ModelQuestionPanel:
         finally:
             self.open = False
 
-    @property
-    def typing(self) -> bool:
-        """The entry line has the keyboard from the moment the question may be answered."""
-        return self.open and self.armed
+    def options(self) -> Collection[str]:
+        """No single key answers: numbers are words, which Enter sends."""
+        return ()
 
-    def lines(self, columns: int, rows: int) -> list[str]:
+    def lines(self, columns: int, rows: int, line: Line) -> list[str]:
         """The question in at most `rows` lines; the answers stay in sight while one is chosen."""
         painter, self._columns = self._painter(), columns
-        foot = painter.keys(Text(self._keys(), "key"), columns)
         chosen = self._question.number(self._entered())
         if chosen is None and not self._entered().strip():
             chosen = self._picked
         body = [*self._question.lines(painter, columns, chosen), ""]
+        foot = self._foot(painter, columns, line)
         self._page = max(rows - len(foot), 1)
         hidden = max(len(body) - self._page, 0)
         self._offset = hidden if chosen is not None else min(self._offset, hidden)
         if hidden > self._offset and chosen is None:
-            foot = painter.keys(Text(_("[Page-Down] more") + "  " + self._keys(), "key"), columns)
+            foot = self._foot(painter, columns, line, more=[("Page-Down", _("more"))])
         return [*body[self._offset : self._offset + max(rows - len(foot), 1)], *foot]
 
-    def _keys(self) -> str:
-        if not self.armed:
-            return _("You are typing: the question waits until you pause.")
-        if self._note:
-            return self._note
-        how = [_("a number, the arrows, or your own words")] if self._question.answers else []
-        return "  ".join(
-            [
-                *how,
-                _("[Enter] sends"),
-                _("[Alt-Enter] new line"),
-                _("[Esc] no answer"),
-                _("[Ctrl-C] stop turn"),
-            ]
-        )
+    def _foot(
+        self, painter: Painter, columns: int, line: Line, more: Sequence[Shown] = ()
+    ) -> list[str]:
+        note = painter.lines(Text(self._note, "warn"), columns) if self._note else []
+        if line.words == "command" or (line.words and not line.armed):
+            return [*note, *key_row((), line, painter, columns)]
+        how = [("1-9, ↑↓" if painter.unicode else "1-9, up/down", _("choose"))]
+        keys = [
+            *more,
+            *(how if self._question.answers else []),
+            ("Enter", _("sends your words") if line.words else _("sends")),
+            ("Alt-Enter", _("new line")),
+            ("Esc", _("no answer")),
+            ("Ctrl-C", _("clear the line") if line.words else _("stop turn")),
+        ]
+        works = Line(line.armed, line.armed)
+        return [*note, *key_row(keys, works, painter, columns)]
 
     def transcript(self) -> str:
         """What stays in the scrollback; nothing of a question that a stopped turn took back."""
@@ -103,16 +106,21 @@ class ModelQuestionPanel:
         self._note = ""
         self._changed()
 
-    def enter(self, text: str) -> None:
-        """The entry line was finished."""
+    def words(self, text: str) -> bool:
+        """Take what was written as the answer; a number chooses one."""
         reply = self._question.answer(text)
         if reply is None and self._picked is not None:
             reply = self._question.answers[self._picked]
         if reply is None:
             self._note = _("Write an answer first; Esc gives none.")
             self._changed()
-        else:
-            self._settle(reply)
+            return False
+        self._settle(reply)
+        return True
+
+    def enter(self, text: str) -> None:
+        """Enter on the empty line: the answer that was picked."""
+        self.words(text)
 
     def back(self) -> bool:
         """Esc: no answer."""

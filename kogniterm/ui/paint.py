@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,15 +99,15 @@ class Painter:
         """The same, as lines without their newline."""
         return self.paint(renderable, width, end="").split("\n")
 
-    def keys(self, line: Text, width: int) -> list[str]:
+    def key_parts(self, parts: Sequence[Text], width: int) -> list[str]:
         """Keys with their words, two blanks apart, in lines that part no key from its words."""
-        rows: list[str] = []
-        for part in line.plain.split("  "):
-            if rows and cell_len(f"{rows[-1]}  {part}") <= width:
-                rows[-1] += f"  {part}"
+        rows: list[Text] = []
+        for part in parts:
+            if rows and cell_len(f"{rows[-1].plain}  {part.plain}") <= width:
+                rows[-1] = Text.assemble(rows[-1], "  ", part)
             else:
                 rows.append(part)
-        return [drawn for row in rows for drawn in self.lines(Text(row, line.style), width)]
+        return [drawn for row in rows for drawn in self.lines(row, width)]
 
     def symbol(self, name: str) -> str:
         """A sign by name, in ASCII where the terminal has no Unicode."""

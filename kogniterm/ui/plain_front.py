@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.errors import UsageError
 from kogniterm.ui.banner import banner
-from kogniterm.ui.choice import Option
+from kogniterm.ui.choice import Option, choose_in_lines
 from kogniterm.ui.editor import edited, run_program
+from kogniterm.ui.inputs import is_slash_command
 from kogniterm.ui.lending import Lending
 from kogniterm.ui.locale import _
 from kogniterm.ui.surface import LineSurface
 from kogniterm.ui.theme import Theme
-from kogniterm.ui.typeahead import drop_typed_ahead
+from kogniterm.ui.typeahead import typed_before
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
@@ -52,6 +53,7 @@ class PlainFront(LineSurface):
         self._done: asyncio.Future[int] | None = None
         self._hooks: AskHooks | None = None
         self._prompted = False
+        self._free = False
 
     @property
     def question_open(self) -> bool:
@@ -131,7 +133,7 @@ class PlainFront(LineSurface):
             read_line=self._ask,
             write=self.commit,
             size=self.size,
-            flush_input=self._drop_typed,
+            pause=self._pause,
             painter=repl.painter,
             folder=repl.folder_of,
             hooks=lambda: self._hooks,
@@ -143,26 +145,19 @@ class PlainFront(LineSurface):
 
     async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
         """Ask a question that is answered with one letter; the end of input takes the last."""
-        self._drop_typed()
         self.commit("\n".join([title, *body]) + "\n")
-        by_key = {option.key: option.value for option in options}
-        words = ", ".join(f"{option.key} = {option.words}" for option in options)
-        while True:
-            reply = await self._ask(f"{words}: ", "")
-            if reply is None:
-                return options[-1].value
-            if reply.strip().lower() in by_key:
-                return by_key[reply.strip().lower()]
+        await self._pause()
+        return await choose_in_lines(options, read_line=self._ask, write=self.commit)
 
     async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
         """Ask what the model wants to know, line by line."""
         from kogniterm.ui.model_question import ask_in_lines, asked
 
         self._repl.person_needed()
-        self._drop_typed()
         return await ask_in_lines(
             asked(question, answers),
-            read_line=self._ask,
+            read_line=self._ask_freely,
+            pause=self._pause,
             write=self.commit,
             painter=self._repl.painter,
             columns=self.size()[1],
@@ -257,7 +252,11 @@ class PlainFront(LineSurface):
 
     def _take(self, line: str) -> None:
         self._prompted = False
-        if self._wanted is not None and not self._wanted.done():
+        waiting = self._wanted is not None and not self._wanted.done()
+        if waiting and self._is_command(line.strip()):
+            # The question goes on waiting.
+            self._repl.submit(line)
+        elif self._wanted is not None and waiting:
             self._wanted.set_result(line)
         else:
             self._repl.submit(line)
@@ -267,6 +266,17 @@ class PlainFront(LineSurface):
         if self._wanted is not None and not self._wanted.done():
             self._wanted.set_result(None)
         self._repl.leave_when_done()
+
+    def _is_command(self, line: str) -> bool:
+        """Whether a line at a question is for KogniTerm; to the model's a path is an answer."""
+        return is_slash_command(line) and (not self._free or self._repl.knows(line))
+
+    async def _ask_freely(self, prompt: str, prefill: str) -> str | None:
+        self._free = True
+        try:
+            return await self._ask(prompt, prefill)
+        finally:
+            self._free = False
 
     async def _ask(self, prompt: str, prefill: str) -> str | None:
         if prefill:
@@ -280,9 +290,14 @@ class PlainFront(LineSurface):
         finally:
             self._wanted = None
 
-    def _drop_typed(self) -> None:
+    async def _pause(self) -> None:
+        """Wait until nobody is typing; an unfinished line is shown, whole ones were sent."""
+        typed = await typed_before(self._fd, self._repl.preferences.answer_pause)
+        *lines, rest = (self._buffer.decode("utf-8", "replace") + typed).split("\n")
         self._buffer = b""
-        drop_typed_ahead(self._fd)
+        for line in lines:
+            self._take(line)
+        self.restore(rest)
 
 
 def _end_of(path: str) -> bytes:

@@ -13,57 +13,78 @@ from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.types import PlanReview
 from kogniterm.ui import plan_panel
 from kogniterm.ui.clean import one_line
+from kogniterm.ui.keys import ANSWER_WORDS, action_of, letter
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import Painter
 
+MOVE = "m"
 Edit = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLines:
     """Asks about a plan with lines. `read(prompt)` is None at the end of input; `edit` opens
-    the person's editor, where there is one."""
+    the user's editor, where there is one; `pause` waits until nobody is typing."""
 
     read: Callable[[str], Awaitable[str | None]]
     write: Callable[[str], None]
     columns: int
     painter: Painter
     edit: Edit | None = None
+    pause: Callable[[], Awaitable[None]] | None = None
 
     async def review(self, draft: PlanDraft) -> PlanReview:
         """Ask until there is a decision. Raises `TurnInterruptedError` when asked to stop."""
         self._show(draft)
+        if self.pause is not None:
+            await self.pause()
+        said = ""
         while True:
             reply = await self.read(self._menu())
             if reply is None:
                 return draft.reject(_("nobody answered"))
             word, _space, rest = reply.strip().partition(" ")
-            match word.lower():
-                case "y" | "yes" | "si" | "sí":
+            match action_of("plan", word if rest.strip() else reply):
+                case "plan_drop" | "plan_add" as action:
+                    self._change(draft, action, rest.strip())
+                case "plan_approve" if not rest:
                     return draft.approve()
-                case "n" | "no":
+                case "plan_reject" if not rest:
                     reason = await self.read(_("Reason for the model (Enter for none): "))
                     return draft.reject(reason or "")
-                case "s" | "stop":
+                case "plan_stop" if not rest:
                     raise TurnInterruptedError("You stopped the turn.")
-                case "d" | "m" | "a":
-                    self._change(draft, word.lower(), rest.strip())
-                case "e" if self.edit is not None:
+                case "plan_edit" if self.edit is not None and not rest:
                     await self._in_editor(draft, self.edit)
+                case _ if word.lower() == MOVE:
+                    self._change(draft, MOVE, rest.strip())
+                case _ if said and not word:
+                    return draft.reject(said)
                 case _:
-                    self.write(_("Please answer with one of the letters shown.") + "\n")
+                    said = self._words(reply.strip())
+
+    def _words(self, words: str) -> str:
+        """A line that is no answer: a reason to reject, once Enter says so."""
+        reason = "" if words.lower() in ANSWER_WORDS else words
+        if reason:
+            how = _("Press Enter to reject with this reason, or answer with one of the letters.")
+        else:
+            how = _("Please answer with one of the letters shown.")
+        self.write(how + "\n")
+        return reason
 
     def _menu(self) -> str:
+        drop, add = letter("plan_drop"), letter("plan_add")
         parts = [
-            _("y = work on it"),
-            _("n = reject"),
-            _("d N = drop step N"),
-            _("m N PLACE = move it"),
-            _("a TEXT = add a step"),
+            f"{letter('plan_approve')} = {_('work on it')}",
+            f"{letter('plan_reject')} = {_('reject')}",
+            _("{key} N = drop step N").format(key=drop),
+            _("{key} N PLACE = move it").format(key=MOVE),
+            _("{key} TEXT = add a step").format(key=add),
         ]
         if self.edit is not None:
-            parts.append(_("e = edit"))
-        parts.append(_("s = stop the turn"))
+            parts.append(f"{letter('plan_edit')} = {_('edit')}")
+        parts.append(f"{letter('plan_stop')} = {_('stop the turn')}")
         return f"{_('Your decision')} [{', '.join(parts)}]: "
 
     def _show(self, draft: PlanDraft) -> None:
@@ -78,9 +99,9 @@ class PlanLines:
         from kogniterm.runtime.plan_edits import add, drop, move
 
         try:
-            if what == "d":
+            if what == "plan_drop":
                 draft.plan = drop(draft.plan, words)
-            elif what == "a":
+            elif what == "plan_add":
                 draft.plan = add(draft.plan, words)
             else:
                 name, place = _name_and_place(words)

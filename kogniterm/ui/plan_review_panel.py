@@ -6,7 +6,7 @@ Approving a plan runs nothing by itself, so Enter may do it; commands are asked 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from itertools import accumulate
 from typing import Literal
 
@@ -18,8 +18,10 @@ from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.types import PlanReview
 from kogniterm.ui import plan_panel
 from kogniterm.ui.clean import one_line
+from kogniterm.ui.keys import actions, letter
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.paint import Painter
+from kogniterm.ui.question_keys import Line, Shown, key_row
 
 Mode = Literal["choose", "reason", "add"]
 ROWS_TO_TELL = 5
@@ -34,6 +36,7 @@ class PlanReviewPanel:
     """
 
     free = False
+    careful = False
 
     def __init__(
         self,
@@ -46,7 +49,6 @@ class PlanReviewPanel:
         stop_turn: Callable[[], None],
     ) -> None:
         self.open = True
-        self.armed = False
         self.mode: Mode = "choose"
         self.note = ""
         self._draft = draft
@@ -75,11 +77,11 @@ class PlanReviewPanel:
 
     # --- drawing -------------------------------------------------------------------------------
 
-    def lines(self, columns: int, rows: int) -> list[str]:
+    def lines(self, columns: int, rows: int, line: Line) -> list[str]:
         """The plan in at most `rows` lines, the selected step always among them."""
         painter, self._columns = self._painter(), columns
         head = [line for text in self._head() for line in painter.lines(text, columns)]
-        foot = painter.keys(self._keys(painter), columns)
+        foot = self._foot(painter, columns, line)
         body = self._body(painter, columns, max(rows - len(head) - len(foot), 1))
         return [*head, *body, *foot]
 
@@ -138,29 +140,31 @@ class PlanReviewPanel:
         parts += plan_panel.dropped(draft.plan, before, painter)
         return [painter.paint(part, columns).rstrip("\n").split("\n") for part in parts]
 
-    def _keys(self, painter: Painter) -> Text:
-        if self.note:
-            return Text(self.note, "warn")
+    def _foot(self, painter: Painter, columns: int, line: Line) -> list[str]:
+        note = painter.lines(Text(self.note, "warn"), columns) if self.note else []
         if self.mode == "reason":
-            return Text(_("What is wrong with it? The model plans anew. Esc goes back."), "key")
-        if self.mode == "add":
-            return Text(_("What should be done after the selected step? Esc goes back."), "key")
-        if not self.armed:
-            return Text(_("You are typing: the question waits until you pause."), "key")
+            said = _("What is wrong with it? The model plans anew. Esc goes back.")
+        elif self.mode == "add":
+            said = _("What should be done after the selected step? Esc goes back.")
+        else:
+            hint = _("Enter: reject the plan with this reason · Esc: back to the question")
+            return [*note, *key_row(self._keys(painter), line, painter, columns, words=hint)]
+        return [*note, *painter.lines(Text(said, "key"), columns)]
+
+    def _keys(self, painter: Painter) -> list[Shown]:
         if self._draft.rejected:
-            return Text("  ".join([_("[e] mend it in the editor"), _("[Esc] forget it")]), "key")
+            return [(letter("plan_edit"), _("mend it in the editor")), ("Esc", _("forget it"))]
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
-        keys = (
-            _("[y] work on it"),
-            _("[n] reject"),
-            _("[e] edit"),
-            f"[{up_down}] " + _("choose"),
-            f"[{sideways}] " + _("move"),
-            _("[d] drop"),
-            _("[a] add"),
-            _("[s] stop turn"),
-        )
-        return Text("  ".join(keys), "key")
+        return [
+            (letter("plan_approve"), _("work on it")),
+            (letter("plan_reject"), _("reject")),
+            (letter("plan_edit"), _("edit")),
+            (up_down, _("choose")),
+            (sideways, _("move")),
+            (letter("plan_drop"), _("drop")),
+            (letter("plan_add"), _("add")),
+            (letter("plan_stop"), _("stop turn")),
+        ]
 
     def transcript(self) -> str:
         """What stays in the scrollback: a plan that is worked on is written by who works on it."""
@@ -177,23 +181,34 @@ class PlanReviewPanel:
 
     # --- keys ----------------------------------------------------------------------------------
 
+    def options(self) -> Collection[str]:
+        """The keys that do something now."""
+        if self.mode != "choose" or self._editing is not None:
+            return ()
+        return [letter("plan_edit")] if self._draft.rejected else actions("plan")
+
     def key(self, key: str) -> None:
-        """A single key. Unknown keys do nothing; nothing happens unless armed."""
-        if not self.armed or self.mode != "choose" or self._editing is not None:
+        """Do what a single key stands for. Unknown keys do nothing."""
+        if key not in self.options():
             return
         self.note = ""
-        if self._draft.rejected:
-            if key == "e":
-                self._start_editing()
-        elif key in ("y", "enter"):
-            self._settle(self._draft.approve())
-        elif key == "n":
-            self._enter("reason")
-        elif key == "s":
-            self._stop_turn()
-        else:
-            self._change(key)
+        match actions("plan")[key]:
+            case "plan_approve":
+                self._settle(self._draft.approve())
+            case "plan_reject":
+                self._enter("reason")
+            case "plan_stop":
+                self._stop_turn()
+            case _:
+                self._change(key)
         self._changed()
+
+    def words(self, text: str) -> bool:
+        """Reject the plan with what was written on the input line as the reason."""
+        if self._editing is not None:
+            return False
+        self._settle(self._draft.reject(text))
+        return True
 
     def enter(self, text: str) -> None:
         """The entry line was finished."""
@@ -218,17 +233,17 @@ class PlanReviewPanel:
 
     def _change(self, key: str) -> None:
         draft = self._draft
-        actions: dict[str, Callable[[], None]] = {
+        changes: dict[str, Callable[[], None]] = {
             "up": lambda: draft.choose(-1),
             "down": lambda: draft.choose(1),
             "left": lambda: draft.shift(-1),
             "right": lambda: draft.shift(1),
-            "d": draft.drop,
-            "a": lambda: self._enter("add"),
-            "e": self._start_editing,
+            letter("plan_drop"): draft.drop,
+            letter("plan_add"): lambda: self._enter("add"),
+            letter("plan_edit"): self._start_editing,
         }
-        if key in actions:
-            self._try(actions[key])
+        if key in changes:
+            self._try(changes[key])
 
     def _try(self, change: Callable[[], None]) -> None:
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.system_programs import find_user_program
+from kogniterm.ui.answer_keys import PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from kogniterm.settings import QuickSettings
@@ -34,6 +35,7 @@ class Preferences:
 
     `color` False is NO_COLOR: bold and underline stay, colours go. `screen_reader` and bare
     terminals get plain lines in order: no redraws, no spinner, no keys that need a raw terminal.
+    `answer_pause` is the quiet, in seconds, before and after a key that answers a question;
     `narrowing` is what the terminal does to rows that no longer fit a window made narrower.
     """
 
@@ -55,6 +57,7 @@ class Preferences:
     title: bool = True
     progress: bool = True
     fold: int = 16
+    answer_pause: float = PAUSE_SECONDS
 
     @property
     def bare(self) -> bool:

@@ -8,6 +8,7 @@ own scrollback. Only prompt_toolkit and the standard library are needed for the 
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections.abc import Callable
 
@@ -27,19 +28,24 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import DynamicStyle, Style
 
+from kogniterm.ui.answer_keys import AnswerKeys
 from kogniterm.ui.bindings import prompt_bindings
 from kogniterm.ui.conversation import Conversation, Panel
 from kogniterm.ui.history import PrivateHistory
+from kogniterm.ui.inputs import is_slash_command
+from kogniterm.ui.keys import ANSWER_WORDS, NO_WORDS
 from kogniterm.ui.layout import prompt_layout
+from kogniterm.ui.locale import _
 from kogniterm.ui.paste import Pastes
 from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.question_keys import Line
 from kogniterm.ui.resizing import ResizableApplication
 from kogniterm.ui.surface import FRAME_SECONDS, TICK_SECONDS, LiveRegion
-from kogniterm.ui.terminal_io import HeldOutput, drop_typed_ahead
+from kogniterm.ui.terminal_io import HeldOutput
 from kogniterm.ui.theme import Theme, prompt_style
 
-PAUSE_SECONDS = 1.0
-"""How long a person must have stopped typing before a question takes the keyboard."""
+UNREAD_SECONDS = 0.02
+"""When to look again while keys wait to be read: they come before any pause."""
 
 
 class PromptFront:
@@ -70,11 +76,11 @@ class PromptFront:
         self._pending: list[str] = []
         self._live: LiveRegion | None = None
         self._ticker: asyncio.TimerHandle | None = None
-        self._arming: asyncio.TimerHandle | None = None
+        self.keys = AnswerKeys(_loop_time, preferences.answer_pause)
+        self._settling: asyncio.TimerHandle | None = None
+        self._set_aside: list[str] = []
         self._redraw: asyncio.TimerHandle | None = None
         self._drawn = 0.0
-        self._arm_after_render = False
-        self._last_change = float("-inf")
         self._style = Style.from_dict(prompt_style(theme))
         self.buffer = self._input_buffer()
         self.entry = Buffer(name="entry", multiline=False)
@@ -159,8 +165,8 @@ class PromptFront:
             self.refresh()
 
     def draft(self) -> str:
-        """What stands on the input line."""
-        return self.buffer.text
+        """What stands on the input line, or was set aside from it, and was not sent."""
+        return "\n".join(text for text in (*self._set_aside, self.buffer.text) if text)
 
     def take_line(self) -> str:
         """What stands on the line, pastes and all, which is empty and in the history then."""
@@ -168,8 +174,9 @@ class PromptFront:
         text = self.pastes.expand(self.buffer.text)
         self.buffer.append_to_history()
         self.buffer.reset()
-        self.pastes.clear()
-        self.typed()
+        if not self._set_aside:
+            self.pastes.clear()
+        self.focus()
         return text
 
     def say_below(self, note: str) -> None:
@@ -192,27 +199,47 @@ class PromptFront:
 
     @property
     def question_keys(self) -> bool:
-        """Whether single keys answer the question now."""
-        panel = self.panel
-        return panel is not None and panel.open and panel.armed and not panel.typing
+        """Whether a key goes to the question: the line is empty, nothing else has the keyboard."""
+        if not self.question_open or self.question_entry:
+            return False
+        return not self.buffer.text and not self.app.layout.is_searching
 
     @property
     def question_entry(self) -> bool:
-        """Whether the question's entry line has the keyboard."""
-        return self.panel is not None and self.panel.typing
+        """Whether the question's entry line has the keyboard.
+
+        The line that confirms something dangerous opens like a question: after the pause.
+        """
+        panel = self.panel
+        if panel is None or not panel.open or not panel.typing:
+            return False
+        return not panel.careful or (self.keys.armed and not self.buffer.text)
+
+    @property
+    def question_line(self) -> Line:
+        """What the question tells of the keyboard."""
+        text = self.buffer.text
+        return Line(
+            self.keys.armed,
+            self.keys.ready,
+            self.keys.held.lower(),
+            "command" if self._is_command(text) else "words" if text else "",
+        )
 
     def question_opened(self) -> None:
-        """A question was asked: give it the keyboard as soon as nobody is typing."""
-        self._try_arming()
-        self.refresh()
+        """A question was asked: it takes keys once it was seen and nobody is typing."""
+        self.keys.ask()
+        self.focus()
 
     def question_closed(self, transcript: str) -> None:
         """The question was answered; keep what it showed and give the line the keyboard back."""
-        if self._arming is not None:
-            self._arming.cancel()
-            self._arming = None
-        self._arm_after_render = False
         self.commit(transcript)
+        if self.question_open:
+            self.question_opened()
+            return
+        self.keys.close()
+        aside, self._set_aside = self._set_aside, []
+        self.restore("\n".join(aside))
         self.focus()
 
     def question_entry_opened(self, text: str) -> None:
@@ -220,37 +247,147 @@ class PromptFront:
         self.entry.document = Document(text, len(text))
         self.focus()
 
+    def press(self, key: str) -> None:
+        """A key on the empty line while a question is open."""
+        panel = self.panel
+        if key == "enter" and panel is not None and panel.free and self.keys.armed:
+            panel.enter("")
+            self.refresh()
+            return
+        answers = panel is not None and panel.open and key.lower() in panel.options()
+        text = self.keys.press(key, option=answers)
+        if text:
+            self._insert(text)
+            if key == "enter":
+                self.send_words()
+        self._wait_for_pause()
+        self.focus()
+
+    def navigate(self, key: str) -> None:
+        """A key that reads a question and answers nothing: it needs no pause."""
+        self.keys.moved()
+        if self.panel is not None and self.keys.armed:
+            self.panel.key(key)
+        self._wait_for_pause()
+        self.refresh()
+
+    def read_on(self) -> None:
+        """The space bar on the empty line reads on, where there is more; it begins no text."""
+        if self.panel is not None and "space" in self.panel.options():
+            self.navigate("space")
+        self.keys.typed()
+        self._wait_for_pause()
+
+    def send(self) -> None:
+        """Enter on the input line."""
+        if self.question_open:
+            self.send_words()
+        else:
+            self.conversation.submit(self.take_line())
+
+    def escape(self) -> None:
+        """Esc on the input line."""
+        if not self.question_open:
+            self.conversation.escape()
+        elif not self.back():
+            self.set_aside()
+
+    def send_words(self) -> None:
+        """Enter with words on the line while a question is open."""
+        panel, text = self.panel, self.pastes.expand(self.buffer.text)
+        if panel is None or self._is_command(text) or not self.keys.armed:
+            self.conversation.submit(self.take_line())
+        elif text.strip().lower() in NO_WORDS and not panel.free and panel.words(""):
+            self.take_line()
+        elif text.strip().lower() in ANSWER_WORDS and not panel.free:
+            self.say_below(_("Words answer nothing: empty the line with Esc, then press the key."))
+        elif panel.words(text):
+            self.take_line()
+        else:
+            self.say_below(_("Your text stays here. Esc goes back to the question."))
+
+    def back(self) -> bool:
+        """Esc at a question that was seen: what the question makes of it."""
+        panel = self.panel
+        if panel is None or not self.keys.armed or (self.buffer.text and not panel.free):
+            return False
+        if not panel.back():
+            return False
+        self.asked_again()
+        return True
+
+    def asked_again(self) -> None:
+        """The question shows something else now, which has to be seen before a key answers it."""
+        if self.question_open:
+            self.keys.ask()
+        self.focus()
+
+    @property
+    def panel_is_free(self) -> bool:
+        """Whether words on the line answer the open question."""
+        return self.panel is not None and self.panel.free
+
+    def set_aside(self) -> None:
+        """Esc with words on the line: the question gets the keys, the words come back later."""
+        self._set_aside.append(self.buffer.text)
+        self.buffer.reset()
+        self.focus()
+
     def focus(self) -> None:
         """Give the keyboard to what should have it now."""
         target = self.parts.input
         if self.question_entry:
             target = self.parts.entry
-        elif self.question_keys:
+        elif self.question_keys and not self.panel_is_free:
             target = self.parts.question
         if self.app.layout.current_window is not target:
             self.app.layout.focus(target)
         self.refresh()
 
-    def typed(self) -> None:
-        """Whatever was typed last was sent or taken back: nobody is in the middle of it."""
-        self._last_change = float("-inf")
-        if self.question_open:
-            self._try_arming()
+    def _is_command(self, text: str) -> bool:
+        """Whether `text` is for KogniTerm; to the model's question a path is an answer."""
+        line = text.strip()
+        if is_slash_command(line):
+            return not self.panel_is_free or self.conversation.knows(line)
+        return line.startswith("!") and not self.panel_is_free
 
-    def _try_arming(self) -> None:
-        if self._arming is not None:
-            self._arming.cancel()
-            self._arming = None
-        panel = self.panel
-        if panel is None or not panel.open or panel.armed:
-            return
-        quiet = self._clock() - self._last_change
-        if self.buffer.text and quiet < PAUSE_SECONDS:
+    def _insert(self, text: str) -> None:
+        """Write `text` on the line that has the keyboard."""
+        self.app.vi_state.input_mode = InputMode.INSERT
+        (self.entry if self.question_entry else self.buffer).insert_text(text)
+
+    def _key_pressed(self, _processor: object) -> None:
+        """Any key that does not go to the question is somebody typing."""
+        if self.keys.open and not self.question_keys:
+            self.keys.typed()
+            self._wait_for_pause()
+
+    def _wait_for_pause(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+        due = self.keys.due()
+        if due is not None:
+            self._settling = asyncio.get_running_loop().call_later(due, self._settle)
+
+    def _settle(self) -> None:
+        """The pause is over, unless keys are there that nobody has read yet."""
+        self._settling = None
+        if self._unread():
             loop = asyncio.get_running_loop()
-            self._arming = loop.call_later(PAUSE_SECONDS - quiet, self._try_arming)
+            self._settling = loop.call_later(UNREAD_SECONDS, self._settle)
             return
-        self._arm_after_render = True
-        self.refresh()
+        key = self.keys.settle()
+        if key and self.panel is not None and self.panel.open:
+            self.panel.key(key.lower())
+        self._wait_for_pause()
+        self.focus()
+
+    def _unread(self) -> bool:
+        """Whether keys wait in the terminal, or the beginning of a sequence for its end."""
+        if self.app.key_processor.key_buffer or self.app.key_processor.input_queue:
+            return True
+        return bool(select.select([self.app.input.fileno()], [], [], 0)[0])
 
     # --- drawing -------------------------------------------------------------------------------
 
@@ -277,12 +414,10 @@ class PromptFront:
         if self._on_ready is not None:
             ready, self._on_ready = self._on_ready, None
             ready()
-        panel = self.panel
-        if self._arm_after_render and panel is not None and panel.open:
-            self._arm_after_render = False
-            drop_typed_ahead(self.app.input.fileno())
-            panel.armed = True
-            self.focus()
+        if self.question_open:
+            self.keys.drawn()
+            if self._settling is None:
+                self._wait_for_pause()
 
     def _draw(self) -> None:
         self._redraw = None
@@ -296,8 +431,11 @@ class PromptFront:
 
     def _input_buffer(self) -> Buffer:
         def changed(_buffer: Buffer) -> None:
-            self._last_change = self._clock()
             self.note = ""
+            if self.keys.open:
+                self.keys.typed()
+                self._wait_for_pause()
+                self.focus()
 
         buffer = Buffer(
             name="input",
@@ -335,9 +473,15 @@ class PromptFront:
             input=input_,
             output=output,
         )
+        app.key_processor.before_key_press += self._key_pressed
         app.ttimeoutlen = 0.05
         app.timeoutlen = 0.3
         return app
+
+
+def _loop_time() -> float:
+    """The clock by which the loop calls back."""
+    return asyncio.get_running_loop().time()
 
 
 class _Late(Completer):

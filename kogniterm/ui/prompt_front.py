@@ -177,7 +177,7 @@ class TerminalFront(PromptFront):
             asked(question, answers),
             painter=lambda: self._repl.painter,
             changed=self.refresh,
-            entered=lambda: self.entry.text,
+            entered=lambda: self.buffer.text,
         )
         with self._in_front(panel):
             return await panel.answer()
@@ -195,8 +195,6 @@ class TerminalFront(PromptFront):
             self.entry.reset()
             self.panel = before
             self.question_closed(panel.transcript())
-            if self.question_open:
-                self.question_opened()
 
     async def edit_text(self, text: str) -> str | None:
         """`text` as it was saved in the person's editor; None when nothing was changed."""

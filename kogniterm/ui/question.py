@@ -183,15 +183,17 @@ class Question:
         return facts
 
     def _table(self) -> RenderableType:
-        """What a person decides by, one fact a row."""
+        """What a user decides by, one fact a row."""
         from rich.table import Table
+
+        from kogniterm.approval.display import render_line
 
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="muted", no_wrap=True)
         table.add_column(overflow="fold")
         if self.request.purpose:
             table.add_row(_("Purpose"), Text(one_line(self.request.purpose, 400)))
-        table.add_row(_("Folder"), Text(self.cwd))
+        table.add_row(_("Folder"), Text(render_line(self.cwd)))
         effects = self._effects()
         if effects:
             table.add_row(_("Effects"), Text("\n".join(effects)))
@@ -223,9 +225,9 @@ class Question:
         return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
 
     def _changes(self) -> list[Text]:
-        from kogniterm.approval.display import render
+        from kogniterm.approval.display import render_line
 
-        old, new = words(render(self.original or ""), render(self.request.command))
+        old, new = words(render_line(self.original or ""), render_line(self.request.command))
         return [Text.assemble("- ", old), Text.assemble("+ ", new)]
 
     def _explanation(self, painter: Painter) -> list[Text]:
@@ -233,7 +235,7 @@ class Question:
         for trace in self.verdict.trace:
             sign = painter.symbol("done" if trace.matched else "pending")
             origin, arrow = origin_text(trace.origin), painter.symbol("arrow")
-            words = f"{sign} {origin} {arrow} {decision_text(trace.decision)}"
+            words = f"{sign} {one_line(origin)} {arrow} {decision_text(trace.decision)}"
             lines.append(
                 Text(f"  {words}: {translate(trace.reason)}", "" if trace.matched else "muted")
             )
@@ -241,9 +243,9 @@ class Question:
             lines.append(Text("  " + _("No rule spoke; asking is the default."), "muted"))
         if self.report.programs:
             lines.append(Text(_("Programs it starts:"), "heading"))
-            from kogniterm.approval.display import render
+            from kogniterm.approval.display import render_line
 
-            lines += [Text("  " + render(" ".join(argv))) for argv in self.report.programs]
+            lines += [Text("  " + render_line(" ".join(argv))) for argv in self.report.programs]
         return lines
 
 

@@ -24,21 +24,30 @@ def reference() -> str:
     """The whole page."""
     parts = [HEAD, "## At the prompt\n", _keys("prompt"), "## At a question of approval\n"]
     parts.append(
-        "Enter never approves. A command longer than the screen has to be read to its end "
-        "first, and a dangerous one takes the whole word `yes`. With `TERM=dumb` or in "
-        "screen-reader mode the same letters are typed on a line of their own.\n"
+        "A key answers only when it is pressed alone: half a second after the question was drawn "
+        "and after the last key, and followed by half a second in which no other key comes. Until "
+        "then it is marked in the row of keys; the row has brackets while keys work. Every other "
+        "key begins a text on the input line: Enter rejects with this text as the reason, Esc "
+        "puts it aside until the question is answered, and a slash command runs. Words never "
+        "approve; only `n` or `no` with Enter rejects. The same holds at every question of "
+        "KogniTerm. A command longer than the screen has to be read to its end first, and a "
+        "dangerous one takes the whole word (`yes` or `sí`, in every language) on an empty line. "
+        "With `TERM=dumb`, in screen-reader mode and in `kogniterm run` the same letters, or "
+        "their whole words, are typed on a line of their own.\n"
     )
     parts += [_keys("question"), "## At a plan\n"]
     parts.append(
         "Approving a plan runs nothing by itself: its commands are asked for one by one. See "
         "[plans](plans.md).\n"
     )
-    parts += [_keys("plan"), "## At a question of the model's\n"]
+    parts += [_keys("plan"), "## At other questions\n"]
+    parts.append("Trust, undo, what to forget, and commands whose outcome is unknown.\n")
+    parts += [_keys("choice"), "## At a question of the model's\n"]
     parts.append(
         "What only you can decide, the model may ask: answer with a number, with the arrows or in "
-        "your own words. The question waits while you are typing something else, and is asked "
-        "again when KogniTerm was killed while it stood there. Where nobody can be asked, the "
-        "model is told so, and `kogniterm run` ends with status 3.\n"
+        "your own words on the input line. Nothing is sent before you could see the question; it "
+        "is asked again when KogniTerm was killed while it stood there. Where nobody can be "
+        "asked, the model is told so, and `kogniterm run` ends with status 3.\n"
     )
     parts += [_keys("answer"), "## Slash commands\n", _commands()]
     parts.append("`!COMMAND` runs a command of your own; the model sees it at its next turn.\n")

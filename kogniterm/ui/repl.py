@@ -172,6 +172,10 @@ class Repl(Desk):
         else:
             self.ask_model(UserInput(line, attachments=self._attachments(line)))
 
+    def knows(self, line: str) -> bool:
+        """Whether a line that looks like a slash command is one."""
+        return self.registry.knows(split_line(line)[0])
+
     def say_now(self, text: str) -> None:
         """Say a line, or what is queued when it is empty, to the running turn."""
         line = text.strip()

@@ -18,9 +18,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from kogniterm.ui.background import AnswerFilter
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.surface import discard_output, stream_size
-from kogniterm.ui.typeahead import drop_typed_ahead
 
-__all__ = ["FilteredInput", "HeldOutput", "discard_output", "drop_typed_ahead", "make_output"]
+__all__ = ["FilteredInput", "HeldOutput", "discard_output", "make_output"]
 
 
 class HeldOutput(Vt100_Output):

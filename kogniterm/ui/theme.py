@@ -15,28 +15,29 @@ Background = Literal["dark", "light"]
 
 ROLES = (
     "accent", "muted", "good", "warn", "bad", "command", "heading", "code", "link",
-    "added", "removed", "added_word", "removed_word", "frame", "prompt", "key", "bar", "bar_on",
+    "added", "removed", "added_word", "removed_word", "frame", "prompt", "key", "held",
+    "bar", "bar_on",
 )  # fmt: skip
 
 _DARK = (
     "cyan", "bright_black", "green", "yellow", "red", "bold", "bold cyan", "cyan", "underline",
     "green", "red", "bold reverse green", "bold reverse red", "bright_black", "bold cyan",
-    "bold", "bright_black", "cyan",
+    "bold", "bold reverse", "bright_black", "cyan",
 )  # fmt: skip
 _LIGHT = (
     "blue", "bright_black", "green", "magenta", "red", "bold", "bold blue", "blue", "underline",
     "green", "red", "bold reverse green", "bold reverse red", "bright_black", "bold blue",
-    "bold", "bright_black", "blue",
+    "bold", "bold reverse", "bright_black", "blue",
 )  # fmt: skip
 _EITHER = (
     "cyan", "dim", "green", "yellow", "red", "bold", "bold", "cyan", "underline",
     "green", "red", "bold reverse green", "bold reverse red", "dim", "bold cyan",
-    "bold", "dim", "cyan",
+    "bold", "bold reverse", "dim", "cyan",
 )  # fmt: skip
 _PLAIN = (
     "none", "none", "none", "none", "bold", "bold", "bold", "none", "underline",
     "none", "none", "reverse", "reverse", "none", "bold",
-    "bold", "none", "bold",
+    "bold", "bold reverse", "none", "bold",
 )  # fmt: skip
 
 

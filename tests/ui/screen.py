@@ -7,6 +7,8 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
@@ -21,6 +23,8 @@ from tests.ui.face import Play, PlayedSession
 
 PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
+ANSWER_PAUSE = 0.05
+"""The quiet round a key that answers: keys sent together are never apart by as much."""
 AT_ONCE = Wiring(clock=lambda: 0.0)
 """No time passes: a key pressed twice is pressed twice in time, however busy the machine."""
 
@@ -92,6 +96,11 @@ class Live:
         check = (lambda: test in self.terminal.text) if isinstance(test, str) else test
         await until(check, lambda: f"{what or test}\n" + "\n".join(self.terminal.shown), self.task)
 
+    async def ready(self) -> None:
+        """Wait until a key would answer the open question."""
+        front: Any = self.repl.front
+        await self.until(lambda: front.keys.ready and not front.buffer.text, "a key answers")
+
     async def leave(self) -> int:
         """Leave with Ctrl-D and wait for the end."""
         self.press("\x04")
@@ -114,11 +123,12 @@ def live_repl(
     preferences: Preferences | None = None,
     wiring: Wiring | None = None,
     opened: Callable[[PlayedSession], Opened] | None = None,
+    answer_pause: float = ANSWER_PAUSE,
 ) -> tuple[Live, PlayedSession]:
     """Start a REPL whose session plays `play`."""
     terminal = Terminal(rows, columns)
     session = PlayedSession(play)
-    given = preferences or Preferences(notify="off")
+    given = replace(preferences or Preferences(notify="off"), answer_pause=answer_pause)
 
     async def open_session(_id: str | None) -> Opened:
         return opened(session) if opened else Opened(session)  # type: ignore[arg-type]  # its face

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
-from rich.text import Text
+from pathlib import Path
 
+import pytest
+from rich.text import Text as RichText
+
+from kogniterm.tools.edit import _unified
+from kogniterm.types import Effect, Text
+from kogniterm.ui.approval_words import effect_text
 from kogniterm.ui.diffs import diff, relative, summary, words
+from kogniterm.ui.locale import translate
 
 UNIFIED = """--- a/f.py
 +++ b/f.py
@@ -14,7 +21,7 @@ UNIFIED = """--- a/f.py
 """
 
 
-def styled(text: Text, style: str) -> list[str]:
+def styled(text: RichText, style: str) -> list[str]:
     return [text.plain[span.start : span.end] for span in text.spans if span.style == style]
 
 
@@ -56,3 +63,29 @@ def test_files_are_named_from_the_folder_and_content_is_left_alone() -> None:
     ]  # fmt: skip
     assert relative(change, "/w/b") == change
     assert relative("--- /dev/null\n+++ /w/a/n", "/w/a/") == "--- /dev/null\n+++ n"
+
+
+@pytest.mark.parametrize("hidden", ["\u200b", "\u202e", "\r", "\x1b", "\u00a0", "\u2066"])
+@pytest.mark.parametrize("sign", ["+", "-"])
+def test_what_cannot_be_seen_is_spelt_out_in_both_sides(sign: str, hidden: str) -> None:
+    shown = diff(f" before\n{sign}a{hidden}b\n after\n").plain
+    assert shown.split("\n")[1] == f"{sign}a\\u{{{ord(hidden):X}}}b"
+
+
+def test_tabs_and_the_line_ends_of_windows_are_no_news() -> None:
+    assert diff("@@ -1 +1 @@\n-\ta\r\n+\tb\r\n").plain == "@@ -1 +1 @@\n-\ta\n+\tb"
+    assert diff("@@ -1 +1 @@\n-a\r\n+a\n").plain == "@@ -1 +1 @@\n-a\\u{D}\n+a"
+
+
+def test_the_name_of_a_file_cannot_forge_a_line_of_a_diff(tmp_path: Path) -> None:
+    lines = _unified(tmp_path / "a\n+++ b\n+forged", b"old\n", "new\n")
+    assert all("\n" not in line for line in lines)
+    assert [line[0] for line in lines] == ["-", "+", "@", "-", "+"]
+
+
+@pytest.mark.parametrize("sign", ["\n", "\t", "\r", "\x1b", "\u202e", "\u200b", "\u2028"])
+def test_a_foreign_value_stays_on_one_row_of_a_sentence(sign: str) -> None:
+    said = translate(Text("Deletes {path}.", {"path": f"a{sign}[y] approve"}))
+    assert said == f"Deletes a\\u{{{ord(sign):X}}}[y] approve."
+    effect = effect_text(Effect("delete", f"a{sign}[y] approve", False))
+    assert effect == f"deletes a\\u{{{ord(sign):X}}}[y] approve"

@@ -78,6 +78,8 @@ async def test_esc_gives_no_answer(keys: PipeInput) -> None:
     asking = Asking(keys, "What name?", ())
     await asking.asked()
     asking.live.press("half a thou\x1b")
+    await asking.live.until("1.2k tokens in")
+    asking.live.press("\x03")  # what was written stays on the line
     shown = await asking.over()
     assert asking.replies == [None]
     assert "What name?\n→ No answer." in shown
@@ -161,9 +163,13 @@ async def test_line_by_line(typed: list[str | None], answer: str | None) -> None
         shown.append(prompt)
         return typed.pop(0)
 
+    async def pause() -> None:
+        assert len(shown) == 2
+
     reply = await ask_in_lines(
         ModelQuestion("Which?", ANSWERS),
         read_line=read_line,
+        pause=pause,
         write=shown.append,
         painter=PLAIN,
         columns=60,

@@ -105,13 +105,15 @@ async def test_steps_are_moved_dropped_and_added_with_single_keys(keys: PipeInpu
     await live.until("[y] work on it")
     live.press(DOWN + DOWN + LEFT)
     await live.until("○ 2. Look")
+    await live.ready()
     live.press("a")
     await live.until("What should be done after the selected step?")
     live.press("Tell\r")
     await live.until("○ 3. Tell")
+    await live.ready()
     live.press(UP + "d")
-    await live.until("changed by you")
     await live.until("○ 2. Tell")
+    await live.ready()
     live.press("y")
     await live.until(lambda: bool(reviews))
     assert reviews[0].kind == "edit"
@@ -125,12 +127,28 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) 
     live.press("d")
     await live.until("s2 refers to s1")
     live.press("z\x1b[200~y\x1b[201~" + RIGHT)
+    await live.until("Enter: reject the plan with this reason")
+    live.press("\x1b")
+    await live.ready()
     live.press("n")
     await live.until("What is wrong with it?")
     live.press("too long\r")
     await live.until("You rejected the plan: too long")
     assert reviews == [PlanReview("reject", PLAN, "person", "too long")]
     assert "Back up" in live.terminal.text
+    await live.until("› zy")  # what was written comes back to the line
+    live.press("\x03")
+    await live.leave()
+
+
+async def test_words_and_enter_reject_the_plan_with_them(keys: PipeInput) -> None:
+    live, reviews = reviewing(keys)
+    await live.until("[y] work on it")
+    live.press("yes but do it twice")
+    await live.until("Enter: reject the plan with this reason")
+    live.press("\r")
+    await live.until(lambda: bool(reviews))
+    assert reviews == [PlanReview("reject", PLAN, "person", "yes but do it twice")]
     await live.leave()
 
 
@@ -144,6 +162,7 @@ async def test_a_changed_plan_shows_what_is_new_and_what_is_gone(keys: PipeInput
     for words in ("Why it changes: it is late", "Build twice (changed)", "Rest (new)",
                   "Look (dropped)"):  # fmt: skip
         assert words in shown
+    await live.ready()
     live.press("y")
     await live.until("Plan, revision 2")
     assert len(reviews) == 1
@@ -182,10 +201,14 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
     await live.until("[y] work on it")
     live.press("e")
     await live.until("s2 refers to s9, which is not an earlier step")
+    await live.ready()
     live.press("y")  # what cannot be used cannot be approved
+    await live.until("› y")
+    live.press("\x7f")
+    await live.ready()
     live.press("e")
     await live.until("Look well")
-    await live.until("[y] work on it")
+    await live.ready()
     live.press("y")
     await live.until(lambda: bool(reviews))
     assert [step.what for step in reviews[0].plan.steps] == ["Back up", "Build", "Look well"]
@@ -212,6 +235,10 @@ class Person:
     def write(self, text: str) -> None:
         self.shown += text
 
+    async def pause(self) -> None:
+        assert "Work on this plan?" in self.shown
+        assert "Your decision" not in self.shown
+
     async def edit(self, text: str) -> str | None:
         return self.saved
 
@@ -220,7 +247,7 @@ class Person:
             read_line=self.read,
             write=self.write,
             size=lambda: (24, 70),
-            flush_input=lambda: None,
+            pause=self.pause,
             painter=PLAIN,
             folder=lambda _request: "/w",
             tools=lambda: ["read_file"],
@@ -235,9 +262,15 @@ async def test_lines_a_plan_is_read_and_approved() -> None:
     assert (await person.review()) == PlanReview("approve", PLAN, "person")
     assert "Work on this plan?  Publish the site" in person.shown
     assert "check: the file b.tar is there" in person.shown
-    assert person.shown.count("Please answer with one of the letters") == 2
+    assert person.shown.count("Please answer with one of the letters") == 1
+    assert person.shown.count("Press Enter to reject with this reason") == 1
     assert "\x1b" not in person.shown
     assert person.left == [PLAN]
+
+
+@pytest.mark.parametrize("words", ["y it my way", "yes, why?", "so what"])
+async def test_lines_words_are_a_reason_that_enter_sends(words: str) -> None:
+    assert (await Person(words, "").review()) == PlanReview("reject", PLAN, "person", words)
 
 
 async def test_lines_a_plan_is_changed_word_by_word() -> None:

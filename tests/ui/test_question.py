@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from prompt_toolkit.input.base import PipeInput
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.types import ActionRequest, Decision, RiskReport, RuleTrace, Text, Verdict
 from kogniterm.ui.ask import LineAsker
+from kogniterm.ui.locale import use_language
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.question import AskHooks, Offer, Question
 from kogniterm.ui.repl import Opened
@@ -47,7 +48,7 @@ def test_a_sub_agent_is_named_by_its_task_before_what_it_wants() -> None:
     lines = Question(asked, report("ls"), ASK, "/work/project").document(PLAIN, 80).lines
     assert lines[:3] == [
         "Run this command?  needs approval",
-        "▸ A sub-agent asks: Look at [2Jeverything there is",
+        "▸ A sub-agent asks: Look at \\u{1B}[2Jeverything there is",
         "│ $ ls",
     ]
 
@@ -83,7 +84,7 @@ def test_nothing_hides(hidden: str, visible: str) -> None:
 def test_what_the_model_says_cannot_draw_another_question() -> None:
     spoof = request("true", purpose="x\n[y] approve\x1b[2J\u202e")
     lines = Question(spoof, report("true"), ASK, "/w").document(PLAIN, 80).lines
-    assert "Purpose    x [y] approve[2J" in lines
+    assert "Purpose    x [y] approve\\u{1B}[2J\\u{202E}" in lines
 
 
 def test_previews_rules_and_changes_are_told() -> None:
@@ -131,16 +132,17 @@ class Person:
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
         self.shown = ""
-        self.flushed = 0
+        self.pauses = 0
         self.offered: tuple[Offer, ...] = ()
 
     async def read(self, prompt: str, prefill: str) -> str | None:
         self.shown += f"{prompt}<{prefill}>\n"
         return self.answers.pop(0)
 
-    def flush(self) -> None:
-        assert self.shown == ""
-        self.flushed += 1
+    async def pause(self) -> None:
+        assert "│ $ " in self.shown
+        assert self.pauses or "Your decision" not in self.shown
+        self.pauses += 1
 
     def show(self, text: str) -> None:
         self.shown += text
@@ -150,7 +152,7 @@ class Person:
             read_line=self.read,
             write=self.show,
             size=lambda: (rows, 60),
-            flush_input=self.flush,
+            pause=self.pause,
             painter=PLAIN,
             folder=lambda _request: "/w",
             hooks=lambda: AskHooks(offers=lambda _q, _r: self.offered),
@@ -161,23 +163,44 @@ class Person:
 async def test_lines_yes_and_no_with_a_reason() -> None:
     person = Person("y")
     assert (await person.decide("make")).kind == "approve"
-    assert person.flushed == 1
+    assert person.pauses == 1
     assert await Person("n", "too early").decide("make") == Decision(
         "reject", "make", "person", "too early"
     )
 
 
 async def test_lines_enter_and_nonsense_decide_nothing() -> None:
-    person = Person("", "maybe", "Y")
+    person = Person("", "ok", "Y")
     assert (await person.decide("make")).kind == "approve"
     assert person.shown.count("Please answer with one of the letters") == 2
+
+
+@pytest.mark.parametrize("words", ["yes but it my way", "y it", "why?", "yy", "s y", "no way"])
+async def test_lines_words_are_a_reason_that_enter_sends(words: str) -> None:
+    person = Person(words, "")
+    decision = await person.decide("make")
+    assert decision == Decision("reject", "make", "person", words)
+    assert person.shown.count("Press Enter to reject with this reason") == 1
+    assert (await Person(words, "y").decide("make")).kind == "approve"
+    assert (await Person("why?", "ok", "", "y").decide("make")).kind == "approve"
+
+
+async def test_lines_in_spanish_the_letters_are_those_of_the_words() -> None:
+    use_language("es")
+    try:
+        for word in ("s", "sí", "si", "y", "yes"):
+            assert (await Person(word).decide("make")).kind == "approve"
+        with pytest.raises(TurnInterruptedError):
+            await Person("d").decide("make")
+    finally:
+        use_language("en")
 
 
 async def test_lines_a_dangerous_command_takes_the_whole_word() -> None:
     person = Person("y", "yes")
     assert (await person.decide("rm -rf /x", "dangerous")).kind == "approve"
     assert "yes = run it" in person.shown
-    assert person.shown.count("Please answer") == 1
+    assert person.shown.count("Type the whole word yes") == 1
 
 
 async def test_lines_the_end_of_input_is_a_no() -> None:
@@ -221,6 +244,11 @@ def keys() -> Iterator[PipeInput]:
         yield pipe
 
 
+def on_screen(live: Live, words: str) -> Callable[[], bool]:
+    """Whether `words` stand on the screen now, not only above it."""
+    return lambda: words in "\n".join(live.terminal.shown)
+
+
 def asking(
     keys: PipeInput, command: str, label: str = "needs_approval", **given: Any
 ) -> tuple[Live, PlayedSession]:
@@ -236,6 +264,10 @@ async def test_enter_alone_approves_nothing(keys: PipeInput) -> None:
     live, session = asking(keys, "make")
     await live.until("[y] approve")
     live.press("\r\r\r\x1b[200~y\x1b[201~zq1")
+    await live.until("Enter: reject with this reason · Esc: back to the question")
+    await live.until("› yzq1")
+    live.press("\x03")
+    await live.until(on_screen(live, "[n] reject"))
     live.press("n")
     await live.until("Why not?")
     live.press("use ninja\r")
@@ -248,9 +280,15 @@ async def test_enter_alone_approves_nothing(keys: PipeInput) -> None:
 async def test_a_dangerous_command_takes_the_word_yes(keys: PipeInput) -> None:
     live, session = asking(keys, "rm -rf /", "dangerous")
     await live.until("[y] approve")
-    live.press("y\r")
-    await live.until("Not run: only the whole word yes runs it.")
+    live.press("y")
+    await live.until("Type yes and press Enter")
+    assert live.repl.front.entry.text == ""  # type: ignore[attr-defined]  # of the terminal's front
+    live.press("yyes\r")
+    await live.until("Not run. To run it, press y again and type yes.")
+    await live.until(on_screen(live, "[y] approve"))
     assert session.decisions == []
+    live.press("y")
+    await live.until(on_screen(live, "Type yes and press Enter"))
     live.press("yes\r")
     await live.until(lambda: bool(session.decisions))
     assert session.decisions[0].kind == "approve"
@@ -261,13 +299,16 @@ async def test_nothing_is_approved_before_its_end_was_shown(keys: PipeInput) -> 
     command = "\n".join(f"echo {n}" for n in range(60)) + "\nrm -rf ~"
     live, session = asking(keys, command, rows=20)
     await live.until("more lines before you can approve")
+    await live.ready()
     assert "rm -rf ~" not in "\n".join(live.terminal.shown)
     live.press("y")
     await live.until("Not yet: read the command to its end first")
+    await live.ready()
     assert session.decisions == []
     for _ in range(5):
         live.press(" ")
-    await live.until("rm -rf ~")
+    await live.until(on_screen(live, "[y] approve"))
+    assert "rm -rf ~" in "\n".join(live.terminal.shown)
     live.press("y")
     await live.until(lambda: bool(session.decisions))
     assert session.decisions[0].command == command
@@ -285,13 +326,17 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
     command = "\n".join(f"echo {n}" for n in range(60))
     live, session = asking(keys, command, rows=20, opened=opened)
     await live.until("more lines before you can approve")
+    await live.ready()
     live.press("l")
     await live.until("[1] for this session")
     live.press("1")
     await live.until("Not yet: read the command")
     assert granted == []
-    live.press("    l")
-    await live.until("[1] for this session")
+    await live.ready()
+    live.press("    ")
+    await live.until(on_screen(live, "[l] lease"))
+    live.press("l")
+    await live.until(on_screen(live, "[1] for this session"))
     live.press("1")
     await live.until(lambda: bool(session.decisions))
     assert granted == [1]
@@ -306,7 +351,7 @@ async def test_an_edited_command_is_asked_again_with_what_changed(keys: PipeInpu
     live.press("s\r")
     await live.until("changed by you")
     await live.until("+ rm -r builds")
-    await live.until("[y] approve")
+    await live.until(on_screen(live, "[y] approve"))
     live.press("y")
     await live.until(lambda: len(session.decisions) == 2)
     assert [d.kind for d in session.decisions] == ["edit", "approve"]
@@ -317,8 +362,11 @@ async def test_an_edited_command_is_asked_again_with_what_changed(keys: PipeInpu
 async def test_an_edit_keeps_the_invisible_characters_it_does_not_touch(keys: PipeInput) -> None:
     live, session = asking(keys, "echo a\u200bb")
     await live.until("[y] approve")
-    live.press("ec\r")
+    live.press("e")
+    await live.until("Change the command.")
+    live.press("c\r")
     await live.until("+ echo a\\u{200B}bc")
+    await live.until(on_screen(live, "[y] approve"))
     live.press("y")
     await live.until(lambda: len(session.decisions) == 2)
     assert session.decisions[1].command == "echo a\u200bbc"
@@ -331,9 +379,10 @@ async def test_escape_leaves_the_entry_line_and_x_explains(keys: PipeInput) -> N
     live.press("n")
     await live.until("Why not?")
     live.press("\x1b")
-    await live.until(lambda: "Why not?" not in "\n".join(live.terminal.shown))
+    await live.until(on_screen(live, "[x] explain"))
     live.press("x")
     await live.until("What the rules said:")
+    await live.until(on_screen(live, "[y] approve"))
     live.press("y")
     await live.until(lambda: bool(session.decisions))
     await live.leave()
@@ -372,7 +421,6 @@ async def test_the_keys_that_stop_a_turn_do_so_at_a_question(
 async def test_what_is_being_typed_when_a_question_appears_does_not_answer_it(
     keys: PipeInput,
 ) -> None:
-    now = [0.0]
     go = asyncio.Event()
 
     async def play(session: PlayedSession, _input: Any, approver: Any, sink: Any) -> None:
@@ -381,7 +429,6 @@ async def test_what_is_being_typed_when_a_question_appears_does_not_answer_it(
 
     live, session = live_repl(keys, play)
     front: Any = live.repl.front
-    front._clock = lambda: now[0]
     live.press("go\r")
     await live.until(lambda: len(session.inputs) == 1)
     live.press("why do yo")
@@ -390,14 +437,104 @@ async def test_what_is_being_typed_when_a_question_appears_does_not_answer_it(
     await live.until("You are typing: the question waits until you pause.")
     live.press("u say y")
     await live.until("› why do you say y")
+    await live.until("Enter: reject with this reason · Esc: back to the question")
+    live.press("\x1b")
+    await live.until(on_screen(live, "[y] approve"))
     assert session.decisions == []
-    now[0] += 60
-    await live.until("[y] approve")
-    assert front.buffer.text == "why do you say y"
     live.press("y")
     await live.until(lambda: bool(session.decisions))
-    assert front.buffer.text == "why do you say y"
+    assert session.decisions[0].kind == "approve"
+    await live.until(lambda: front.buffer.text == "why do you say y", "the words are back")
     live.press("\x03\x03")
+    await live.leave()
+
+
+async def test_words_and_enter_reject_with_them_as_the_reason(keys: PipeInput) -> None:
+    live, session = asking(keys, "make")
+    await live.until("[y] approve")
+    live.press("y it my way")
+    await live.until("› y it my way")
+    await live.until("Enter: reject with this reason")
+    live.press("\r")
+    await live.until("You rejected it: y it my way")
+    assert session.decisions == [Decision("reject", "make", "person", "y it my way")]
+    await live.leave()
+
+
+@pytest.mark.parametrize("word", ["n", "no"])
+async def test_no_and_enter_rejects_without_a_reason(keys: PipeInput, word: str) -> None:
+    live, session = asking(keys, "make")
+    await live.until("[y] approve")
+    live.press(f"{word}\r")
+    await live.until(lambda: bool(session.decisions))
+    assert session.decisions == [Decision("reject", "make", "person", "")]
+    await live.leave()
+
+
+@pytest.mark.parametrize("word", ["yes", "ok", "y"])
+async def test_words_that_look_like_an_answer_are_none(keys: PipeInput, word: str) -> None:
+    live, session = asking(keys, "make")
+    await live.until("[y] approve")
+    live.press(word + "\r")
+    await live.until("Words answer nothing")
+    assert session.decisions == []
+    live.press("\x03")
+    await live.until(on_screen(live, "[y] approve"))
+    live.press("y")
+    await live.until(lambda: bool(session.decisions))
+    assert session.decisions[0].kind == "approve"
+    await live.leave()
+
+
+async def test_a_slash_command_at_a_question_runs_and_the_question_stays(keys: PipeInput) -> None:
+    live, session = asking(keys, "make")
+    await live.until("[y] approve")
+    live.press("/help stop")
+    await live.until("Enter: run the command · Esc: back to the question")
+    live.press("\r")
+    await live.until("There is no command /stop")
+    live.press("/compact\r")
+    await live.until("/compact has to wait until the turn is over.")
+    await live.until(on_screen(live, "[y] approve"))
+    assert session.decisions == []
+    live.press("y")
+    await live.until(lambda: bool(session.decisions))
+    await live.leave()
+
+
+async def test_a_key_held_down_answers_one_question_of_several(keys: PipeInput) -> None:
+    async def play(session: PlayedSession, _input: Any, approver: Any, sink: Any) -> None:
+        await ask(session, approver, sink, "make one")
+        await ask(session, approver, sink, "make two")
+
+    live, session = live_repl(keys, play, answer_pause=1.0)
+    live.press("go\r")
+    await live.until("[y] approve")
+    live.press("y")
+    await live.until(lambda: bool(session.decisions))
+    live.press("yyyyyyyyyy")
+    await live.until("make two")
+    await live.until(on_screen(live, "[y] approve"))
+    assert len(session.decisions) == 1
+    assert live.repl.front.draft() == ""
+    live.press("y")
+    await live.until(lambda: len(session.decisions) == 2)
+    await live.leave()
+
+
+async def test_the_key_that_was_pressed_is_marked_at_once(keys: PipeInput) -> None:
+    live, session = asking(keys, "make", answer_pause=600)
+    front: Any = live.repl.front
+    await live.until("Run this command?")
+    front.keys.armed = front.keys.ready = True
+    live.press("y")
+    await live.until(lambda: "\x1b[0;1;7m[y] approve" in live.terminal.raw)
+    live.press("es")
+    await live.until("› yes")
+    assert session.decisions == []
+    live.press("\x03\x03")
+    await live.until("The turn was stopped.")
+    live.press("\x03")
     await live.leave()
 
 

@@ -389,7 +389,6 @@ async def test_approving_runs_what_was_shown(keys: PipeInput) -> None:
     live.press("go\r")
     await live.until("[y] approve")
     assert "│ $ rm -r build" in live.terminal.text
-    live.press("\r")
     live.press("y")
     await live.until(lambda: bool(session.decisions))
     assert session.decisions[0].kind == "approve"
@@ -453,7 +452,7 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     await live.until("Nothing was changed.")
     assert file.read_text() == "new words\n"
     live.press("/undo\r")
-    await live.until(lambda: live.repl.front.question_keys)
+    await live.ready()
     live.press("y")
     await live.until("Brought back:")
     assert file.read_text() == "old words\n"

@@ -31,17 +31,17 @@ def as_captured(terminal: Window, name: str, words: str) -> None:
         (
             "es-60",
             60,
-            ("[y] seguirlo", "[y] aprobar", "tokens de entrada"),
+            ("[s] sí, seguirlo", "[s] sí, aprobar", "tokens de entrada"),
             {"LANG": "es_ES.UTF-8"},
         ),
         (
             "es-80",
             80,
-            ("[y] seguirlo", "[y] aprobar", "tokens de entrada"),
+            ("[s] sí, seguirlo", "[s] sí, aprobar", "tokens de entrada"),
             {"LANG": "es_ES.UTF-8"},
         ),
         ("en-80-no-color", 80, ("[y] work on it", "[y] approve", "tokens in"), {"NO_COLOR": "1"}),
-        ("en-80-dumb", 80, ("Your decision", "[y = yes", "tokens in"), {"TERM": "dumb"}),
+        ("en-80-dumb", 80, ("Your decision", "[y = run it", "tokens in"), {"TERM": "dumb"}),
         ("en-80-light", 80, ("[y] work on it", "[y] approve", "tokens in"), {"COLORFGBG": "0;15"}),
     ],
 )

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from prompt_toolkit.utils import get_cwidth
-from rich.text import Text
 
 from kogniterm.ui.attention import Attention
 from kogniterm.ui.banner import banner
@@ -19,9 +18,11 @@ from kogniterm.ui.clean import clean, one_line, without_style
 from kogniterm.ui.explained import Explained
 from kogniterm.ui.format import duration, size, tokens
 from kogniterm.ui.history import KEPT, PrivateHistory
+from kogniterm.ui.locale import use_language
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.paste import Pastes
 from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.question_keys import READY, Line, key_row
 from kogniterm.ui.sent import CHARACTERS, LINES, sent
 from kogniterm.ui.theme import (
     ROLES,
@@ -137,7 +138,8 @@ def test_the_banner_without_colour_or_attributes() -> None:
 
 def test_words_of_a_model_are_shown_not_obeyed() -> None:
     assert clean("a\x1b[2Jb\r\nc\td\u202e") == "a[2Jb\nc\td"
-    assert one_line("a\n  b\x07", 10) == "a b"
+    assert one_line("a\n  b\x07", 10) == "a b\\u{7}"
+    assert one_line("a\u200bb \u26a0\ufe0f", 20) == "a\\u{200B}b \u26a0\ufe0f"
     assert one_line("abcdefgh", 5) == "abcd…"
 
 
@@ -163,12 +165,13 @@ def test_history_goes_on_without_a_file_it_may_write(tmp_path: Path) -> None:
 
 def test_no_line_parts_a_key_from_its_words() -> None:
     painter = Painter(choose("plain", color=False, background=None), attributes=False)
-    keys = Text("[y] aprobar  [n] rechazar  [l] permiso  [s] detener el turno", "key")
-    assert painter.keys(keys, 34) == [
-        "[y] aprobar  [n] rechazar",
-        "[l] permiso  [s] detener el turno",
+    keys = [("s", "aprobar"), ("n", "rechazar"), ("p", "permiso"), ("d", "detener el turno")]
+    assert key_row(keys, READY, painter, 34) == [
+        "[s] aprobar  [n] rechazar",
+        "[p] permiso  [d] detener el turno",
     ]
-    assert painter.keys(keys, 80) == [keys.plain]
+    whole = "[s] aprobar  [n] rechazar  [p] permiso  [d] detener el turno"
+    assert key_row(keys, READY, painter, 80) == [whole]
 
 
 def test_small_pastes_stay_and_large_ones_become_markers() -> None:
@@ -192,7 +195,7 @@ def test_signals_follow_the_preferences() -> None:
     loud.call("come")
     loud.close()
     assert sent == [
-        "\x1b]2;hi there\a",
+        "\x1b]2;hi\\u{1B}\\u{7} there\a",
         "\x1b]9;4;3;0\a",
         "\x1b]9;come\a",
         "\x1b]9;4;0;0\a",
@@ -207,20 +210,24 @@ def test_signals_follow_the_preferences() -> None:
     assert sent == []
 
 
-async def test_a_choice_shows_its_keys_from_when_they_are_read() -> None:
+async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
     painter = Painter(choose("plain", color=False, background=None), attributes=False)
     panel = ChoicePanel(
         "Bring it back?",
         ["$ rm a"],
-        [Option("y", "bring it back", "yes"), Option("n", "leave it", "no")],
+        [Option("yes", "bring it back", "yes"), Option("no", "leave it", "no")],
         painter=lambda: painter,
         changed=lambda: None,
     )
     answer = asyncio.ensure_future(panel.answer())
-    assert "[y]" not in "".join(panel.lines(80, 10))
-    panel.key("y")  # typed before the question could be read
-    panel.armed = True
-    assert panel.lines(80, 10)[-1] == "[y] bring it back  [n] leave it"
+    assert panel.lines(80, 10, Line())[-1] == " y  bring it back   n  leave it"
+    assert panel.lines(80, 10, READY)[-1] == "[y] bring it back  [n] leave it"
+    assert panel.lines(80, 10, Line(words="words"))[-1].startswith("You are typing")
+    assert "Esc: back" in panel.lines(80, 10, Line(armed=True, words="words"))[-1]
+    use_language("es")
+    assert panel.lines(80, 10, READY)[-1] == "[s] bring it back  [n] leave it"
+    assert set(panel.options()) == {"s", "n", "y"}
+    use_language("en")
     panel.key("n")
     assert await answer == "no"
 

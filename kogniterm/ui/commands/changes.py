@@ -36,14 +36,14 @@ def show_changes(context: ReplContext, argument: str) -> None:
 
 async def undo(context: ReplContext, argument: str) -> None:
     """/undo."""
-    from kogniterm.approval.display import render
+    from kogniterm.approval.display import render_line
 
     image, differences = context.session.undo.latest()
     _show(context, differences)
     answer = await context.choose(
         _("Bring back how it was before this?"),
-        [f"$ {render(image.what)}"],
-        [Option("y", _("bring it back"), "yes"), Option("n", _("leave it as it is"), "no")],
+        [f"$ {render_line(image.what)}"],
+        [Option("yes", _("bring it back"), "yes"), Option("no", _("leave it as it is"), "no")],
     )
     if answer != "yes":
         context.say(Text("Nothing was changed."))
@@ -54,14 +54,17 @@ async def undo(context: ReplContext, argument: str) -> None:
 
 def unified(difference: Difference) -> str:
     """A difference as a unified diff, or as one line where there is no text to compare."""
+    from kogniterm.approval.display import render_line
+
+    path = render_line(difference.path)
     if difference.before is None and difference.after is None:
         words = {"deleted": _("deleted"), "created": _("created"), "modified": _("changed")}
-        return f"{words.get(difference.change, difference.change)}: {difference.path}"
+        return f"{words.get(difference.change, difference.change)}: {path}"
     lines = difflib.unified_diff(
         (difference.before or "").splitlines(),
         (difference.after or "").splitlines(),
-        fromfile=NOTHING if difference.change == "created" else difference.path,
-        tofile=NOTHING if difference.change == "deleted" else difference.path,
+        fromfile=NOTHING if difference.change == "created" else path,
+        tofile=NOTHING if difference.change == "deleted" else path,
         lineterm="",
     )
     return "\n".join(lines)

@@ -240,7 +240,7 @@ async def _agrees(
     answer = await context.choose(
         title,
         lines,
-        [Option("y", _("forget it"), "yes"), Option("n", _("keep it"), "no")],
+        [Option("yes", _("forget it"), "yes"), Option("no", _("keep it"), "no")],
     )
     if answer != "yes":
         context.say(Text("Nothing was forgotten."))

@@ -128,7 +128,10 @@ async def _edit(context: ReplContext) -> None:
         if draft.take(text):
             _put(context, draft.plan)
             return
-        again = [Option("e", _("mend it in the editor"), "e"), Option("g", _("give it up"), "")]
+        again = [
+            Option("mend", _("mend it in the editor"), "e"),
+            Option("give_up", _("give it up"), ""),
+        ]
         mistakes = [translate(mistake) for mistake in draft.mistakes]
         if not await context.choose(_("The plan cannot be used like this:"), mistakes, again):
             return

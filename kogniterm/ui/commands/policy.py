@@ -112,7 +112,7 @@ async def trust(context: ReplContext, argument: str) -> None:
     answer = await context.choose(
         _("Trust this folder?"),
         [_("Instructions are shown to the model, rules may only tighten what is asked.")],
-        [Option("y", _("trust what is there now"), "yes"), Option("n", _("do not"), "no")],
+        [Option("yes", _("trust what is there now"), "yes"), Option("no", _("do not"), "no")],
     )
     if answer == "yes":
         give_trust(context.session, files)

@@ -43,7 +43,7 @@ async def init(context: ReplContext, argument: str) -> None:
     answer = await context.choose(
         _("Write KOGNITERM.md like this?"),
         [],
-        [Option("y", _("write it"), "yes"), Option("n", _("do not"), "no")],
+        [Option("yes", _("write it"), "yes"), Option("no", _("do not"), "no")],
     )
     if answer != "yes":
         context.say(Text("Nothing was changed."))

@@ -117,7 +117,7 @@ async def _pick(context: ReplContext, infos: Sequence[SessionInfo]) -> str:
     return await context.choose(
         _("Which session?"),
         [more] if left else [],
-        [*options, Option("n", _("none of them"), NONE)],
+        [*options, Option("no", _("none of them"), NONE)],
     )
 
 

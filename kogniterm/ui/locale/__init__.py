@@ -7,8 +7,9 @@ state here; `use_language` sets it and the prompt, the screens and the errors fo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from kogniterm.ui.locale.po import Catalogue, read_po
@@ -67,10 +68,21 @@ def plural(one: str, many: str, count: int) -> str:
 def translate(text: Text) -> str:
     """A lower room's sentence in the language in use, with its values filled in.
 
-    A value that is itself a `Text` is translated too. A translation that names a value the
+    A value that is itself a `Text` is translated too; any other text among the values comes from
+    elsewhere (a file name, an address, a model), so it stays on one row with nothing hidden. A
+    translation that names a value the
     template does not have falls back to English: a wrong catalogue never hides a message.
     """
+    shown = replace(text, values={name: _shown(value) for name, value in text.values.items()})
     try:
-        return text.said(_, translate)
+        return shown.said(_, translate)
     except (KeyError, IndexError, ValueError):
-        return text.said(str, translate)
+        return shown.said(str, translate)
+
+
+def _shown(value: object) -> object:
+    if not isinstance(value, str | PurePath) or (str(value).isascii() and str(value).isprintable()):
+        return value
+    from kogniterm.approval.display import render_words
+
+    return render_words(str(value))
