@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from kogniterm.cli.prompt import preferences_of
+from kogniterm.cli.prompt import preferences_of, question_hooks
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.types import Answer
@@ -31,6 +31,7 @@ from kogniterm.ui.theme import background_from_colorfgbg, choose
 
 if TYPE_CHECKING:
     from kogniterm.runtime.front import Wish
+    from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.records import Intent
 
 
@@ -84,15 +85,17 @@ class PersonSink:
             self._out.write(answer.text.rstrip("\n") + "\n")
             self._out.flush()
 
-    def approver(self, folder: str) -> Approver:
-        """Asks the person, a line at a time."""
+    def approver(self, session: LiveSession) -> Approver:
+        """Return the approver that asks the user, a line at a time."""
+        hooks = question_hooks(session)
         return LineAsker(
             read_line=self._read_line,
             write=self._surface.commit,
             size=self._surface.size,
             flush_input=lambda: drop_typed_ahead(self._keys),
             painter=self._painter,
-            folder=lambda request: self._sink.folders.get(request.id, folder),
+            folder=lambda request: self._sink.folders.get(request.id, session.folder),
+            hooks=lambda: hooks,
             notify=lambda: self._attention.call(_("KogniTerm: a question waits for you")),
             edit_text=self._edit_text,
             plan_shown=self._sink.plan_was_shown,
