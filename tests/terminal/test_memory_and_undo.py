@@ -19,9 +19,7 @@ SCRIPT = """replies:
 """
 
 
-def test_a_fact_is_used_shown_and_really_forgotten(
-    open_terminal: OpenTerminal, user: User
-) -> None:
+def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, user: User) -> None:
     word = "quetzal" + "coatl"
     terminal = open_terminal(user=user, columns=120)
     data = terminal.home / ".local/share/kogniterm"

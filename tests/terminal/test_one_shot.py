@@ -120,9 +120,7 @@ def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
     assert holding(terminal.home.parent, key.encode()) == []
 
 
-def test_each_exit_status_means_what_the_page_says(
-    open_terminal: OpenTerminal, user: User
-) -> None:
+def test_each_exit_status_means_what_the_page_says(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     run = "kogniterm run --output json --model "
     said = scripted(terminal, "replies: [{text: Done.}]")

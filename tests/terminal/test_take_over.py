@@ -31,7 +31,7 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
         "read -rp 'Your name? ' n; echo \"hello $n\"",
         "stty size; read -r go; stty size",
         "trap 'echo caught' INT; echo ready; read -r go; read -r go; echo over",
-        "echo up; read -r go; echo \"went on with $go\"",
+        'echo up; read -r go; echo "went on with $go"',
     )
     terminal = open_terminal(user=user, rows=40, columns=120)
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, programs)}")

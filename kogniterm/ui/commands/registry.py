@@ -51,6 +51,10 @@ class Registry:
         if len(self._by_name) != sum(1 + len(command.aliases) for command in commands):
             raise ValueError("two slash commands have the same name")
 
+    def has(self, name: str) -> bool:
+        """Tell whether `name` is a command, or the beginning of one."""
+        return any(known.startswith(name) for known in self._by_name)
+
     def find(self, name: str) -> Command:
         """The command called `name`, or the only one that begins so. Raises `UsageError`."""
         if name in self._by_name:
