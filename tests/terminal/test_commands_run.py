@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -57,9 +58,7 @@ def test_what_a_command_leaves_is_there_for_the_next_one(
 ) -> None:
     terminal = open_terminal(user=user, columns=120)
     found = [(c["output"], c["exit_code"]) for c in done(terminal, CARRIED)["commands"]]
-    assert found[2][0].splitlines() == ["b one two 2 f:hi", "0027", "extglob        \ton"] + [
-        "noclobber      \ton"
-    ]
+    assert found[2][0].split() == "b one two 2 f:hi 0027 extglob on noclobber on".split()
     assert found[4][0].splitlines() == ["status 1", "0 1 0"]
     assert found[6] == ("written\nagain", 0)
     assert found[8][0].splitlines()[0] == "sleep 300 / 1"
@@ -86,8 +85,7 @@ def test_a_command_has_a_terminal_of_its_own_and_nothing_is_left_behind(
     assert flood["output_path"] in flood["output"]
     assert flood["output"].startswith("1\n2\n")
     assert flood["output"].endswith("\n200000")
-    with open(flood["output_path"]) as whole:
-        assert sum(1 for _ in whole) == 200000
+    assert Path(flood["output_path"]).read_bytes().count(b"\n") == 200000
     assert found[6] == "nano cat"
     _, processes = terminal.run("ps -u $(id -u) -o args")
     assert "sleep 290" not in processes

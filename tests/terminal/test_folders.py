@@ -64,7 +64,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     assert terminal.status() == 0
     assert "deny" in terminal.run("kogniterm policy check ls")[1]
     put(terminal.folder, "AGENTS.md", "Now use spaces.\n")
-    assert "changed" in terminal.run("kogniterm trust --show")[1]
+    assert "Changed" in terminal.run("kogniterm trust --show")[1]
     wrong = put(terminal.home, ".config/kogniterm/policy.toml", "[[rule]]\ndecision = 'alow'\n")
     status, shown = terminal.run("kogniterm policy check ls")
     assert status == 2

@@ -63,7 +63,7 @@ def test_a_postgresql_server_keeps_the_same(
     postgres_url: str,  # noqa: F811
 ) -> None:
     terminal = open_terminal(user=user, columns=160)
-    model = scripted(terminal, "replies: [{run: echo kept}, {text: Kept., repeat: forever}]")
+    model = scripted(terminal, "replies: [{text: Kept., repeat: forever}]")
     run = f"kogniterm run --allow-reads --model {model}"
     assert terminal.run(f"{run} 'in the file'")[0] == 0
     terminal.run(f"export KOGNITERM_DATABASE_URL='{postgres_url}'")

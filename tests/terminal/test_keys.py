@@ -135,7 +135,7 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     assert "│ four came" not in terminal.text
     terminal.send("\x04")
     assert terminal.status() == 0
-    status, processes = terminal.run("ps -u $(id -u) -o args")
+    _status, processes = terminal.run("ps -u $(id -u) -o args")
     assert "sleep 0.05" not in processes
 
 

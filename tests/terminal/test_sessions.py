@@ -52,7 +52,7 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
     assert "The run is the same as the record." in shown
     assert "They speak of a pelícan." in (terminal.folder / "one.md").read_text()
     stamp = (terminal.folder / "stamp.txt").read_text()
-    _, shown = terminal.run(f"kogniterm replay 'The notes' --live; kogniterm storage check")
+    _, shown = terminal.run("kogniterm replay 'The notes' --live; kogniterm storage check")
     assert (terminal.folder / "stamp.txt").read_text() == stamp
     assert "5 sessions" in shown
     # Deleting asks; nothing of it is left in the database.

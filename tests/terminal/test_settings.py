@@ -37,7 +37,7 @@ def test_the_stronger_place_wins_and_the_project_has_no_say(
     assert value("KOGNITERM_MAX_STEPS= SHOW")[0] == 70
     assert value("SHOW", "approval_mode")[0] == "manual"
     # Keys are not printed.
-    status, shown = terminal.run("kogniterm config show --changed")
+    _status, shown = terminal.run("kogniterm config show --changed")
     assert "AIzaX" not in shown
     assert "KOGNITERM_MAX_STEPS" in shown
     # The flag is stronger than all of them.

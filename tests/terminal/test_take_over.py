@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, anew, holding, open_prompt, put, say, scripted
+from tests.support.typing_user import anew, answer, holding, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SECRET = "correct-horse-" + "battery-staple"
