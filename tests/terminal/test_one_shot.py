@@ -112,6 +112,13 @@ def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
     assert (result["type"], result["answer"], result["stop"]) == ("result", "One line.", "done")
     assert result["commands"][0]["output"] == "1 notes.txt"
     assert result["usage"]["calls"] == 2
+    # A file as standard input is data too, and does not take the terminal away.
+    fake_gemini.call(("execute_command", {"command": "head -1 notes.txt", "purpose": "Look."}))
+    fake_gemini.say("It says beta.")
+    terminal.start("kogniterm run 'and this?' < notes.txt > said.txt")
+    answer(terminal, "head -1 notes.txt", "y")
+    assert terminal.status() == 0
+    assert (terminal.folder / "said.txt").read_text() == "It says beta.\n"
     # The key is in no file, and no command sees it.
     fake_gemini.call(("execute_command", {"command": "env", "purpose": "Look."}))
     fake_gemini.say("Seen.")
