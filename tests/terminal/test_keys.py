@@ -16,6 +16,7 @@ replies:
   - {{when: {{last_contains: go three}}, run: "{WAITS.format("three")}"}}
   - {{when: {{last_contains: go four}}, run: "{WAITS.format("four")}"}}
   - {{when: {{last_contains: mind the gap}}, text: "The steering was heard."}}
+  - {{when: {{last_contains: mind the door}}, text: "All right. The door."}}
   - {{when: {{last_contains: later}}, text: "The queue was sent.", repeat: 3}}
   - {{when: {{last_contains: at once}}, text: "It was sent at once."}}
   - {{when: {{last_contains: "first line\\nsecond line"}}, text: "Both lines came.", repeat: 2}}
@@ -119,7 +120,9 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     terminal.until("The queue was sent.")
     # Ctrl-C stops the command and the model is told; the turn goes on.
     start("two")
-    with anew(terminal, "All right."):
+    say(terminal, "/steer mind the door")
+    terminal.pause(0.3)
+    with anew(terminal, "All right. The door."):
         terminal.send("\x03")
     assert "✗ stopped" in terminal.text
     # Esc does the same.

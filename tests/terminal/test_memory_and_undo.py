@@ -44,11 +44,13 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     assert holding(data, word.encode()) == []
     assert holding(data, word.upper().encode()) == []
     say(terminal, "/incognito", "memory neither")
+    say(terminal, "remember that the zebra is striped", "All right.")
     terminal.send("\x04")
     assert terminal.status() == 0
     _, shown = terminal.run("kogniterm memory list --json")
     assert "crane" in shown
     assert word not in shown
+    assert "zebra" not in shown
     # The journal lost words, and its chain still holds.
     status, shown = terminal.run("kogniterm audit verify")
     assert status == 0, shown

@@ -108,6 +108,7 @@ def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
     assert {"command_output", "action_decided", "turn_ended"} <= {e["type"] for e in events}
     assert all(event["version"] == 1 for event in events)
     assert all(line.isascii() for line in lines)
+    assert events[-2]["type"] == "turn_ended"
     result = events[-1]
     assert (result["type"], result["answer"], result["stop"]) == ("result", "One line.", "done")
     assert result["commands"][0]["output"] == "1 notes.txt"

@@ -92,6 +92,8 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     terminal.send("\x04")
     assert terminal.status() == 0
     assert terminal.run("kogniterm sessions import mine.jsonl --as-new")[0] == 0
+    # What was compacted is still in the journal.
+    assert "> the first thing" in terminal.run("kogniterm sessions show 'The copy'")[1]
     # Pick one from the list, by words.
     terminal.start(f"kogniterm resume --model {model}")
     terminal.until("something else")

@@ -151,11 +151,12 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
         ("/budget session dollars 5", "$5"),
         ("/cost", "model calls"),
         ("/plan never", "never"),
-        ("!echo a command of mine", "╰ ✓ exit 0"),
+        ("!seq -f 'row %g' 1000 1039", "╰ ✓ exit 0"),
         ("/output 1", ""),
     ):
         say(terminal, command, then)
     terminal.until("(END)")
+    assert "row 1020" in terminal.text
     terminal.send("q")
     say(terminal, "hello", "Fine.")
     say(terminal, "/init", "KOGNITERM.md")
