@@ -59,17 +59,6 @@ def test_what_a_command_leaves_is_there_for_the_next_one(
     terminal = open_terminal(user=user, columns=120)
     found = [(c["output"], c["exit_code"]) for c in done(terminal, CARRIED)["commands"]]
     assert " ".join(found[2][0].split()) == "b one two 2 f:hi 0027 extglob on noclobber on"
-        "b",
-        "one",
-        "two",
-        "2",
-        "f:hi",
-        "0027",
-        "extglob",
-        "on",
-        "noclobber",
-        "on",
-    ]
     assert found[4][0].splitlines() == ["status 1", "0 1 0"]
     assert found[6] == ("written\nagain", 0)
     assert found[8][0].splitlines()[0] == "sleep 300 / 1"
