@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support.real_terminal import RealTerminal
 
-ARMED_SECONDS = 1.2
+ARMED_SECONDS = 1.0
 """How long a user looks at a question before a key is meant for it."""
 _QUESTION = re.compile(r"\[(y|s|yes)(\]| = )")
 _NUMBERS = itertools.count(1)

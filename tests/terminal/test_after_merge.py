@@ -5,7 +5,16 @@ from __future__ import annotations
 import yaml
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, asked, open_prompt, put, result_of, say, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    answer,
+    asked,
+    open_prompt,
+    put,
+    result_of,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 
@@ -66,7 +75,7 @@ def test_what_is_dangerous_takes_the_whole_word(open_terminal: OpenTerminal, use
     shown = asked(terminal, dangerous)
     assert "dangerous" in shown
     terminal.send("y")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     assert "yyes" not in terminal.text
     terminal.send("yes\r")
     terminal.until("╭ $ chmod")

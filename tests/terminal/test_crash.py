@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, asked, put, result_of, say, scripted
+from tests.support.typing_user import ARMED_SECONDS, answer, asked, put, result_of, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SCRIPT = """replies:
@@ -56,7 +56,7 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     terminal.until("unknown")
     terminal.until("[c]")
     assert "begun" in terminal.text.rsplit("unknown", 1)[1]
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("c")
     terminal.until("I checked: it had begun.")
     assert begun.read_text() == "x\n"

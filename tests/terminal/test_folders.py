@@ -7,7 +7,7 @@ import json
 
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, open_prompt, put, say, scripted
+from tests.support.typing_user import ARMED_SECONDS, answer, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 PIXEL = base64.b64decode(
@@ -46,7 +46,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     say(terminal, "/trust")
     terminal.until("AGENTS.md")
     terminal.until("[y]")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.pause(1)
     say(terminal, "and the rules now?", "I know the house rules.")
@@ -59,7 +59,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     assert "AGENTS.md" in shown
     terminal.start("kogniterm trust")
     terminal.until("AGENTS.md")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y\r")
     assert terminal.status() == 0
     assert "deny" in terminal.run("kogniterm policy check ls")[1]

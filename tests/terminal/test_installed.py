@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.databases import postgres_server, postgres_url  # noqa: F401 (fixtures)
 from tests.support.real_terminal import User
-from tests.support.typing_user import open_prompt, put, say, scripted
+from tests.support.typing_user import ARMED_SECONDS, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +77,7 @@ def test_a_postgresql_server_keeps_the_same(
     say(terminal, "/memory list", "heron")
     say(terminal, "/forget heron")
     terminal.until("[y]")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until("Proof:")
     terminal.send("\x04")

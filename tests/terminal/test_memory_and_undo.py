@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import anew, answer, asked, holding, open_prompt, put, say, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    anew,
+    answer,
+    asked,
+    holding,
+    open_prompt,
+    put,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 SCRIPT = """replies:
@@ -37,7 +47,7 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     assert holding(data, word.encode())
     with anew(terminal, "[y]"):
         say(terminal, f"/forget {word}")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until("Proof:")
     assert "Out of reach from here" in terminal.text
@@ -108,7 +118,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     open_prompt(terminal, f"kogniterm -c --model {model}")
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "-alpha")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until("Brought back")
     assert notes.read_text() == "alpha\n"
@@ -119,7 +129,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     terminal.until("✓ exit 0")
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "+two")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until(lambda: terminal.text.count("Brought back") == 2)
     assert (terminal.folder / "other.txt").read_text() == "one\n"

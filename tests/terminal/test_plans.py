@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import anew, answer, open_prompt, put, result_of, say, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    anew,
+    answer,
+    open_prompt,
+    put,
+    result_of,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 PLANNED = """replies:
@@ -41,7 +50,7 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     terminal.until("[d] drop")
     assert "1. Write the greeting" in terminal.text
     assert not (terminal.folder / "greeting.txt").exists()
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("\x1b[B\x1b[B")
     terminal.pause(0.3)
     terminal.send("d")
@@ -50,13 +59,13 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     terminal.pause(0.5)
     terminal.send("Tell Bob\r")
     terminal.until(lambda: "Tell Bob" in "\n".join(terminal.shown[-8:]))
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("n")
     terminal.pause(0.5)
     terminal.send("it is too long\r")
     terminal.until("You wanted it shorter.")
     terminal.until(lambda: "[d] drop" in "\n".join(terminal.shown[-3:]))
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     answer(terminal, "echo 'hello Ann'", "y")
     answer(terminal, "grep -q Ann", "y")
@@ -106,12 +115,12 @@ def test_a_plan_is_made_edited_and_given_back(open_terminal: OpenTerminal, user:
     # Line by line the same is said in words.
     terminal.start(f"kogniterm run --model {scripted(terminal, PLANNED)} 'greet Ann'")
     terminal.until(lambda: terminal.shown[-1].endswith(":"))
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("d 3\r")
     terminal.until(lambda: terminal.text.count("Read it") >= 2)
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("m 2 1\r")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("s\r")
     assert terminal.status() == 130
 
@@ -191,7 +200,7 @@ def test_budgets_end_a_turn_and_it_goes_on_with_more(
     terminal.until("status 4")
 
 
-def test_a_sub_agent_and_a_judge_take_part(open_terminal: OpenTerminal, user: User) -> None:
+def test_a_sub_agent_asks_like_the_main_agent(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     model = scripted(
         terminal,

@@ -6,7 +6,7 @@ import json
 import stat
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import holding, open_prompt, put, say, scripted
+from tests.support.typing_user import ARMED_SECONDS, holding, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 
@@ -102,7 +102,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             terminal.pause(1)
             terminal.send("do it\r")
             terminal.until("[y = ")
-            terminal.pause(1.2)
+            terminal.pause(ARMED_SECONDS)
             terminal.send("y\r")
             terminal.until("tokens in")
             terminal.until(lambda t=terminal: t.shown[-1].startswith(">"))
@@ -114,7 +114,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             terminal.until("[y]")
             assert all(len(line) <= columns for line in terminal.shown)
             assert "echo hi" in terminal.text
-            terminal.pause(1.2)
+            terminal.pause(ARMED_SECONDS)
             terminal.send("y")
             terminal.until("Well done.")
             assert b"\x1b[3" not in terminal.raw[start:].replace(b"\x1b[3J", b"")
@@ -161,7 +161,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     say(terminal, "hello", "Fine.")
     say(terminal, "/init", "KOGNITERM.md")
     terminal.until("[y]")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until("Written")
     assert (terminal.folder / "KOGNITERM.md").exists()

@@ -5,7 +5,15 @@ from __future__ import annotations
 import yaml
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, asked, open_prompt, put, result_of, say, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    answer,
+    asked,
+    open_prompt,
+    result_of,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 
@@ -47,17 +55,22 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     terminal = open_terminal(user=user, columns=120)
-    put(terminal.folder, "tool", "#!/bin/sh\necho ran\n").chmod(0o755)
     touch = "touch made.txt"
-    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script(*[touch] * 4))}")
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script(*[touch] * 5))}")
     say(terminal, "go")
+    answer(terminal, touch, "e")
+    terminal.until(lambda: f"› {touch}" in terminal.shown)
+    terminal.send(".bak\r")
+    shown = answer(terminal, f"{touch}.bak", "y")
+    assert f"- {touch}" in shown
+    terminal.until(f"╭ $ {touch}.bak")
     answer(terminal, touch, "l")
     terminal.until("[1]")
     assert "in this session" in terminal.text
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("1")
     terminal.until("Done.")
-    assert terminal.text.count("╭ $ touch made.txt") == 4
+    assert terminal.text.count("╭ $ touch made.txt\n") == 4
     say(terminal, "/leases", touch)
     say(terminal, "/leases revoke all")
     terminal.pause(0.5)
@@ -72,7 +85,7 @@ def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: Use
     terminal.start(f"kogniterm run --model {scripted(terminal, script(touch, touch, touch))} go")
     answer(terminal, touch, "l")
     terminal.until("in this session")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("1\r")
     assert terminal.status() == 0
     assert terminal.text.count("╭ $ touch made.txt") == 3
@@ -90,7 +103,7 @@ def test_the_model_asks_what_only_the_user_can_decide(
     model = scripted(terminal, replies)
     open_prompt(terminal, f"kogniterm --model {model}")
     say(terminal, "paint it", "Which colour?")
-    terminal.pause(1.2)
+    terminal.pause(ARMED_SECONDS)
     terminal.send("2")
     terminal.pause(0.3)
     terminal.send("\r")
