@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import randrange
 from typing import Any
 
 from tests.support.real_terminal import RealTerminal
@@ -17,6 +18,11 @@ ARMED_SECONDS = 1.0
 """How long a user looks at a question before a key is meant for it."""
 _QUESTION = re.compile(r"\[(y|s|yes)(\]| = )")
 _NUMBERS = itertools.count(1)
+
+
+def nap() -> str:
+    """Return a command that sleeps for days, unlike any other on this machine."""
+    return f"sleep {randrange(10**6, 10**7)}"
 
 
 def put(folder: Path, name: str, text: str | bytes) -> Path:

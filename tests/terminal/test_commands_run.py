@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import answer, open_prompt, put, result_of, say, scripted
+from tests.support.typing_user import answer, nap, open_prompt, put, result_of, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 CARRIED = [
@@ -28,12 +28,13 @@ CARRIED = [
     "set -e; false; echo not reached",
     "echo the session goes on; set +e",
 ]
+DAEMON, JOB = nap(), nap()
 TERMINAL = [
     "test -t 0 && test -t 1 && test -t 2 && stty size; echo $TERM $PAGER $GIT_PAGER $GIT_EDITOR",
     "env | grep -c -e KOGNITERM -e API_KEY; echo ${BASH_ENV-none} ${PROMPT_COMMAND-none}",
     "printf 'working 1\\rworking 2\\rdone     \\n'; printf '\\033[31mred\\033[0m\\n'",
     "seq 1 200000",
-    "(setsid sleep 290 &) ; sleep 280 & echo left",
+    f"(setsid {DAEMON} &) ; {JOB} & echo left",
     "export GIT_EDITOR=nano PAGER=less",
     "echo $GIT_EDITOR $PAGER",
 ]
@@ -88,8 +89,8 @@ def test_a_command_has_a_terminal_of_its_own_and_nothing_is_left_behind(
     assert Path(flood["output_path"]).read_bytes().count(b"\n") == 200000
     assert found[6] == "nano cat"
     _, processes = terminal.run("ps -u $(id -u) -o args")
-    assert "sleep 290" not in processes
-    assert "sleep 280" not in processes
+    assert DAEMON not in processes
+    assert JOB not in processes
 
 
 def test_ends_by_timeout_and_by_a_wait_for_keys_that_nobody_sends(
@@ -103,29 +104,31 @@ def test_ends_by_timeout_and_by_a_wait_for_keys_that_nobody_sends(
 
 
 def test_jobs_are_listed_read_kept_and_stopped(open_terminal: OpenTerminal, user: User) -> None:
-    script = """replies:
-  - run: "echo serving; exec sleep 271 & sleep 0.1"
+    kept, mine = nap(), nap()
+    script = f"""replies:
+  - run: "echo serving; exec {kept} & sleep 0.1"
   - text: It serves.
-  - when: {any_contains: serving}
+  - when: {{any_contains: serving}}
     text: It printed that it serves.
-  - {text: I do not know., repeat: forever}
+  - text: I do not know.
+    repeat: forever
 """
     terminal = open_terminal(user=user, columns=120)
     put(terminal.home, ".config/kogniterm/config.toml", "allow_reads = true\n")
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, script)}")
     say(terminal, "serve")
-    answer(terminal, "sleep 271", "y")
+    answer(terminal, kept, "y")
     terminal.until("It serves.")
-    say(terminal, "/jobs", "sleep 271")
+    say(terminal, "/jobs", kept)
     say(terminal, "/jobs output j1")
     terminal.until("(END)")
     terminal.send("q")
     say(terminal, "what does @jobs say?", "It printed that it serves.")
     say(terminal, "/jobs keep j1", "j1")
-    say(terminal, "!sleep 272 &", "exit 0")
+    say(terminal, f"!{mine} &", "exit 0")
     terminal.send("\x04")
     assert terminal.status() == 0
     _, processes = terminal.run("ps -u $(id -u) -o args")
-    assert "sleep 271" in processes
-    assert "sleep 272" not in processes
-    terminal.run("pkill -u $(id -u) -x -f 'sleep 271'")
+    assert kept in processes
+    assert mine not in processes
+    terminal.run(f"pkill -u $(id -u) -x -f '{kept}'")

@@ -5,16 +5,26 @@ from __future__ import annotations
 import sqlite3
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import ARMED_SECONDS, answer, asked, put, result_of, say, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    answer,
+    asked,
+    nap,
+    put,
+    result_of,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
+NAP = nap()
 SCRIPT = """replies:
-  - {when: {last_contains: start}, run: "echo x >> begun; echo begun; sleep 1000"}
+  - {when: {last_contains: start}, run: "echo x >> begun; echo begun; NAP"}
   - {when: {tool: execute_command, last_contains: unknown}, text: "I checked: it had begun."}
   - {when: {last_contains: ask me}, run: "echo asked >> asked"}
   - {when: {tool: execute_command, last_contains: exit}, text: "It was asked again."}
   - {text: "All right.", repeat: forever}
-"""
+""".replace("NAP", NAP)
 
 
 def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
@@ -28,7 +38,7 @@ def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
     put(terminal.folder, "die.sh", script)
     status, shown = terminal.run("bash die.sh")
     assert status == 137, shown
-    left = "until ! pgrep -u $(id -u) -f 'sleep 1000' > list; do sleep 0.1; done"
+    left = f"until ! pgrep -x -f '{NAP}' > list; do sleep 0.1; done"
     assert terminal.run(left)[0] == 0
     # With nobody there it stays unknown, and the status says that a person is needed.
     unattended = f"kogniterm run --resume last --model {model} --output json"
@@ -45,7 +55,7 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     terminal.start(f"bash -c 'echo $$ > pid; exec kogniterm --model {model}'")
     terminal.until("manual")
     say(terminal, "start")
-    answer(terminal, "sleep 1000", "y")
+    answer(terminal, NAP, "y")
     terminal.until(lambda: begun.exists() and "│ begun" in terminal.text)
     other = open_terminal(user=user)
     other.run("kill -9 $(cat pid)")
@@ -63,7 +73,7 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     # A question that stood open is asked again, and a draft stands on the line again.
     say(terminal, "ask me")
     asked(terminal, "echo asked")
-    other.run("kill -9 $(pgrep -u $(id -u) -f '[k]ogniterm resume')")
+    other.run(f"kill -9 $(pgrep -s {terminal.pid} -f '[k]ogniterm resume')")
     terminal.until(lambda: terminal.text.count("Killed") == 2)
     terminal.send("stty sane\r")
     terminal.start(f"kogniterm resume last --model {model}")
@@ -73,7 +83,7 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     terminal.send("half a thought")
     terminal.until("half a thought")
     terminal.pause(1.5)
-    other.run("kill -9 $(pgrep -u $(id -u) -f '[k]ogniterm resume')")
+    other.run(f"kill -9 $(pgrep -s {terminal.pid} -f '[k]ogniterm resume')")
     terminal.until(lambda: terminal.text.count("Killed") == 3)
     terminal.send("stty sane\r")
     terminal.start(f"kogniterm resume last --model {model}")

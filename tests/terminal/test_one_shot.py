@@ -6,7 +6,7 @@ import json
 
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, asked, holding, put, result_of, scripted
+from tests.support.typing_user import answer, asked, holding, nap, put, result_of, scripted
 from tests.terminal.conftest import OpenTerminal
 
 FOUR = """replies:
@@ -155,14 +155,15 @@ def test_each_exit_status_means_what_the_page_says(open_terminal: OpenTerminal, 
     status, stop, why = reason(f"{run}{failing} hi")
     assert (status, stop) == (5, "model_failed")
     assert "The key is wrong." in why
-    slow = scripted(terminal, "replies: [{run: 'touch begun; sleep 1000'}, {text: Done.}]")
+    sleep = nap()
+    slow = scripted(terminal, f"replies: [{{run: 'touch begun; {sleep}'}}, {{text: Done.}}]")
     terminal.start(f"{run}{slow} -y --no-sandbox hi > out.json")
     begun = terminal.folder / "begun"
     terminal.until(begun.exists)
     terminal.send("\x03")
     assert terminal.status() == 130
     assert result_of(terminal.folder / "out.json")["stop"] == "interrupted"
-    assert "sleep 1000" not in terminal.run("ps -u $(id -u) -o args")[1].replace("slow", "")
+    assert sleep not in terminal.run("ps -e -o args")[1]
     assert terminal.run("kogniterm run hi --modle x")[0] == 2
     assert terminal.run("kogniterm sessions show nix")[0] == 2
     giving_up = scripted(
