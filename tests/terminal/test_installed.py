@@ -24,9 +24,11 @@ def test_bash_completes_and_man_shows_the_page(open_terminal: OpenTerminal, user
     terminal.send("exp\t")
     terminal.until(lambda: terminal.shown[-1].endswith("sessions export"))
     terminal.send("\x15")
+    terminal.status()
     terminal.send("kogniterm run --plan-o\t")
     terminal.until(lambda: terminal.shown[-1].endswith("--plan-only"))
-    terminal.send("\x15\r")
+    terminal.send("\x15")
+    terminal.status()
     for shell in ("zsh", "fish"):
         status, _ = terminal.run(f"kogniterm completion {shell} > script.{shell}")
         assert (status, "kogniterm" in (terminal.folder / f"script.{shell}").read_text()) == (
