@@ -125,8 +125,9 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     say(terminal, "write it")
     shown = asked(terminal, "echo two")
     assert "Overwrites other.txt" in shown
-    answer(terminal, "echo two", "y")
-    terminal.until("✓ exit 0")
+    with anew(terminal, "✓ exit 0"):
+        answer(terminal, "echo two", "y")
+    terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "+two")
     terminal.pause(ARMED_SECONDS)
