@@ -45,7 +45,8 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     terminal = open_terminal(user=user, columns=120, rows=50)
-    open_prompt(terminal, f"kogniterm --model {scripted(terminal, PLANNED)}")
+    terminal.run(f"export KOGNITERM_MODEL={scripted(terminal, PLANNED)}")
+    open_prompt(terminal, "kogniterm")
     say(terminal, "greet Ann")
     terminal.until("[d] drop")
     assert "1. Write the greeting" in terminal.text
