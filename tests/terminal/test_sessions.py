@@ -22,7 +22,7 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
     once = f"kogniterm run -y --no-sandbox --model {model}"
     terminal.run("echo alpha > notes.txt")
     assert terminal.run(f"{once} 'what do the notes say?'")[0] == 0
-    assert terminal.run(f"mkdir else; {once} -C else 'and over here?' < /dev/null")[0] == 0
+    assert terminal.run(f"mkdir else; {once} -C else --memory session 'and over here?' < /dev/null")[0] == 0
     sessions = "kogniterm sessions"
     _, shown = terminal.run(f"{sessions} list --here --json")
     assert "over here" not in shown
@@ -91,9 +91,9 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     say(terminal, "/compact", "compacted")
     terminal.send("\x04")
     assert terminal.status() == 0
-    assert terminal.run("kogniterm sessions import mine.jsonl --as-new")[0] == 0
     # What was compacted is still in the journal.
     assert "> the first thing" in terminal.run("kogniterm sessions show 'The copy'")[1]
+    assert terminal.run("kogniterm sessions import mine.jsonl --as-new")[0] == 0
     # Pick one from the list, by words.
     terminal.start(f"kogniterm resume --model {model}")
     terminal.until("something else")
