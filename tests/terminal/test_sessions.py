@@ -22,7 +22,8 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
     once = f"kogniterm run -y --no-sandbox --model {model}"
     terminal.run("echo alpha > notes.txt")
     assert terminal.run(f"{once} 'what do the notes say?'")[0] == 0
-    assert terminal.run(f"mkdir else; {once} -C else --memory session 'and over here?' < /dev/null")[0] == 0
+    there = f"mkdir else; {once} -C else --memory session"
+    assert terminal.run(f"{there} 'and over here?' < /dev/null")[0] == 0
     sessions = "kogniterm sessions"
     _, shown = terminal.run(f"{sessions} list --here --json")
     assert "over here" not in shown
