@@ -123,7 +123,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             assert not numbers & {*range(30, 39), *range(40, 49), *range(90, 108)}
             terminal.send("/quit\r")
         else:
-            terminal.until("comando")
+            terminal.until("puedes escribir")
             terminal.pause(1)
             terminal.send("/help\r")
             terminal.until("lista los comandos")
