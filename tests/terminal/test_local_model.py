@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.typing_user import answer, open_prompt, put, say
+from tests.support.typing_user import answer, is_asking, open_prompt, put, say
 from tests.terminal.conftest import OpenTerminal
 
 WEIGHTS = Path(os.environ.get("KOGNITERM_TEST_WEIGHTS", "/nonexistent"))
@@ -25,7 +25,12 @@ def test_one_request_becomes_one_command_that_is_asked_for(open_terminal: OpenTe
     say(terminal, "hello", "Tell me what you want done")
     say(terminal, "How many lines does notes.md have?")
     answer(terminal, "notes.md", "y")
-    terminal.until(lambda: terminal.text.count("tokens in") == 1)
+    terminal.until(lambda: "╰ " in terminal.text)
+    # One that fails is followed by one more try, which is asked for too.
+    terminal.until(lambda: "tokens in" in terminal.text or is_asking(terminal))
+    if "tokens in" not in terminal.text:
+        answer(terminal, "notes.md", "y")
+    terminal.until("tokens in")
     assert "3" in terminal.text.rsplit("╰", 1)[1]
     terminal.send("\x04")
     assert terminal.status() == 0
