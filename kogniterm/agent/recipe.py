@@ -187,8 +187,10 @@ def _problems(recipe: Recipe) -> Iterator[str]:
         yield from _bad_uses(node, recipe, ids)
         for text in node.texts():
             yield from _bad_references(text, f"node {node.id}", recipe, ids)
-        if node.command is not None and _quoted_reference(node.command):
+        if node.command is not None and _quoted_references(node.command):
             yield f"node {node.id}: leave out the quotes round {{{{…}}}}; values are quoted"
+        if node.command is not None and _in_here_document(node.command):
+            yield f"node {node.id}: {{{{…}}}} cannot stand in a here-document; use printf"
     for name, text in recipe.outputs.items():
         yield from _bad_references(text, f"output {name}", recipe, ids)
 
@@ -229,14 +231,40 @@ def _bad_references(text: str, where: str, recipe: Recipe, ids: list[str]) -> It
             yield f"{where} refers to the node {name}, which does not exist"
 
 
-def _quoted_reference(command: str) -> bool:
-    """Whether a reference stands inside quotes, where a quoted value would end them."""
-    starts = {match.start() for match in REFERENCE.finditer(command)}
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)")
+
+
+def open_quotes(command: str) -> str:
+    """Return `command` with its quotes closed before each reference and opened again behind it.
+
+    Nothing changes where an expansion inside the quotes may have quotes of its own.
+    """
+    if any(sign in command for sign in ("$(", "${", "`")) or _HERE_DOCUMENT.search(command):
+        return command
+    for start, end, quote in reversed(_quoted_references(command)):
+        before, after = command[:start], command[end:]
+        opened = before.endswith(quote) and not before.endswith("\\" + quote)
+        before = before[:-1] if opened else before + quote
+        after = after[1:] if after.startswith(quote) else quote + after
+        command = before + command[start:end] + after
+    return command
+
+
+def _in_here_document(command: str) -> bool:
+    """Tell whether a reference may stand in a here-document, where quotes protect nothing."""
+    found = _HERE_DOCUMENT.search(command)
+    return found is not None and REFERENCE.search(command, found.end()) is not None
+
+
+def _quoted_references(command: str) -> list[tuple[int, int, str]]:
+    """Return where references stand inside quotes, where a quoted value would end them."""
+    ends = {match.start(): match.end() for match in REFERENCE.finditer(command)}
+    found = []
     quote = ""
     escaped = False
     for position, character in enumerate(command):
-        if quote and position in starts:
-            return True
+        if quote and position in ends:
+            found.append((position, ends[position], quote))
         if escaped:
             escaped = False
         elif character == "\\" and quote != "'":
@@ -245,7 +273,7 @@ def _quoted_reference(command: str) -> bool:
             quote = "" if character == quote else quote
         elif character in "'\"":
             quote = character
-    return False
+    return found
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from kogniterm.cli.prompt import preferences_of
+from kogniterm.cli.prompt import preferences_of, question_hooks
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.types import Answer
@@ -25,7 +25,6 @@ from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
 from kogniterm.ui.model_question import ask_in_lines, asked
 from kogniterm.ui.paint import Painter
-from kogniterm.ui.question import AskHooks, Preview
 from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
 from kogniterm.ui.theme import background_from_colorfgbg, choose
@@ -33,6 +32,7 @@ from kogniterm.ui.typeahead import typed_before
 
 if TYPE_CHECKING:
     from kogniterm.runtime.front import Wish
+    from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.records import Intent
 
 
@@ -93,16 +93,17 @@ class PersonSink:
             self._out.write(answer.text.rstrip("\n") + "\n")
             self._out.flush()
 
-    def approver(self, folder: str, preview: Preview) -> Approver:
-        """Asks the person, a line at a time; `preview` tells the effects on this disk."""
+    def approver(self, session: LiveSession) -> Approver:
+        """Return the approver that asks the user, a line at a time."""
+        hooks = question_hooks(session)
         return LineAsker(
             read_line=self._read_line,
             write=self._surface.commit,
             size=self._surface.size,
             pause=self._pause,
             painter=self._painter,
-            folder=lambda request: self._sink.folders.get(request.id, folder),
-            hooks=lambda: AskHooks(preview=preview),
+            folder=lambda request: self._sink.folders.get(request.id, session.folder),
+            hooks=lambda: hooks,
             notify=lambda: self._attention.call(_("KogniTerm: a question waits for you")),
             edit_text=self._edit_text,
             plan_shown=self._sink.plan_was_shown,

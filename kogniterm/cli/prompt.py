@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kogniterm.approval.leases import LeaseKind
     from kogniterm.runtime.session import LiveSession
     from kogniterm.ui.preferences import Preferences
-    from kogniterm.ui.question import Offer
+    from kogniterm.ui.question import AskHooks, Offer
     from kogniterm.ui.wiring import Opened
 
 MOST_FILES = 5000
@@ -84,6 +84,17 @@ def workspace_files(folder: Path) -> Iterator[str]:
     return (str(path) for path in islice(files_below(folder), MOST_FILES))
 
 
+def question_hooks(session: LiveSession) -> AskHooks:
+    """Return what the session adds to every question, at the prompt and in a one-shot run."""
+    from kogniterm.ui.question import AskHooks
+
+    return AskHooks(
+        preview=session.preview,
+        diff=lambda request: request.detail or None,
+        offers=partial(lease_offers, session),
+    )
+
+
 def lease_offers(
     session: LiveSession, request: ActionRequest, report: RiskReport
 ) -> Sequence[Offer]:
@@ -137,7 +148,6 @@ class Opener:
         from kogniterm.approval.redact import redact
         from kogniterm.runtime import build
         from kogniterm.ui.commands.own import session_commands
-        from kogniterm.ui.question import AskHooks
         from kogniterm.ui.wiring import Opened
 
         settings = await asyncio.to_thread(settings_of, self._args)
@@ -153,11 +163,7 @@ class Opener:
             first_run=first_run,
             notices=(*session.notices, *refused),
             commands=commands,
-            hooks=AskHooks(
-                preview=session.preview,
-                diff=lambda request: request.detail or None,
-                offers=partial(lease_offers, session),
-            ),
+            hooks=question_hooks(session),
             redact=redact,
             last_turn=last_turn(session) if session_id is not None else ("", ""),
         )

@@ -132,11 +132,7 @@ def _run(args: argparse.Namespace, store: RecipeStore) -> int:
     def start(people: task.People, sink: task.Sink) -> int:
         session = open_session(settings, folder=folder)
         try:
-            asked = (
-                people.approver(folder, session.preview)
-                if people.approver
-                else unattended_approver(settings)
-            )
+            asked = people.approver(session) if people.approver else unattended_approver(settings)
             front = Front(asked, sink, people.terminal)
             session.asker.ask_now = people.ask
             return asyncio.run(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kogniterm.runtime.asking import Ask
     from kogniterm.runtime.front import Recover
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.ui.question import Preview
 
 OUTPUTS = ("text", "json", "stream-json")
 
@@ -48,14 +47,14 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Who watches, and who can be asked: `approver` (of a folder) is None when nobody can.
+    """Who watches, and who can be asked: `approver` (of a session) is None when nobody can.
 
     `recover` asks what becomes of a command that a crash cut off, `ask` what the model wants to
     know.
     """
 
     sink: Sink
-    approver: Callable[[str, Preview], Approver] | None = None
+    approver: Callable[[LiveSession], Approver] | None = None
     terminal: Terminal | None = None
     recover: Recover | None = None
     ask: Ask | None = None
@@ -142,11 +141,7 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; say what to do next.")
-        approver = (
-            people.approver(folder, session.preview)
-            if people.approver
-            else unattended_approver(settings)
-        )
+        approver = people.approver(session) if people.approver else unattended_approver(settings)
         run = partial(
             session.run,
             user_input,

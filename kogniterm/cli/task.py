@@ -68,14 +68,15 @@ def standard_input() -> BinaryIO | None:
 
 
 def keyboard() -> int | None:
-    """The descriptor a person types on: standard input, or their terminal when data is piped in.
+    """Return the descriptor a user types on: standard input, or the terminal beside data.
 
-    None when nobody is there: a run from cron or CI has no terminal, and `</dev/null` says that
-    nobody wants to be asked.
+    Data comes from a pipe or a file. None when nobody is there: a run from cron or CI has no
+    terminal, and `</dev/null` says that nobody wants to be asked.
     """
     if sys.stdin.isatty():
         return sys.stdin.fileno()
-    if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
         return None
     try:
         return os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)

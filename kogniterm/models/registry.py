@@ -90,7 +90,7 @@ def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
 def default_name(options: ModelOptions) -> str:
     """The model used when none is named: Gemini with a key, else the embedded model.
 
-    Raises `ModelAuthError` when there is neither, with the two ways out.
+    Raises `ModelAuthError` when there is neither, with the ways out.
     """
     if options.keys.get("google_genai"):
         gemini = provider_called("google_genai")
@@ -98,6 +98,13 @@ def default_name(options: ModelOptions) -> str:
         return f"{gemini.name}:{gemini.default_model}"
     if installed("local"):
         return "local"
+    for name in ("openai", "anthropic"):
+        if options.keys.get(name):
+            raise ModelAuthError(
+                "There is a key for {name}, but no model is named: choose one with "
+                "--model {name}:MODEL or the setting model.",
+                name=name,
+            )
     raise ModelAuthError(
         "No model is configured: set GOOGLE_API_KEY to use Gemini, or run "
         "pip install 'kogniterm[local]' to use the embedded model without a key."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kogniterm.agent.plan import COMPLETE_STEP
-from kogniterm.agent.recipe import NAME, Recipe, read_recipe, recipe_text
+from kogniterm.agent.recipe import NAME, Recipe, open_quotes, read_recipe, recipe_text
 from kogniterm.errors import StorageError, UsageError, why
 from kogniterm.paths import private_folder
 from kogniterm.runtime.written import WrittenFiles
@@ -101,7 +101,7 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
         if action.purpose:
             node["purpose"] = action.purpose
         if action.effect == "command":
-            node["command"] = _with_inputs(action.command, parameters)
+            node["command"] = open_quotes(_with_inputs(action.command, parameters))
         else:
             node["tool"] = action.tool
             node["arguments"] = {

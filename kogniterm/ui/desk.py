@@ -49,6 +49,8 @@ class Desk:
         self._home = home
         self._session: LiveSession | None = None
         self._screen: ScreenSink | None = None
+        self._early: list[RenderableType] = []
+        """What commands wrote before there was a screen to draw it on."""
 
     # --- what commands use ----------------------------------------------------------------------
 
@@ -97,6 +99,8 @@ class Desk:
         """Write something into the scrollback."""
         if self._screen is not None:
             self._screen.write(renderable)
+        else:
+            self._early.append(renderable)
 
     def say(self, text: Text, level: str = "info") -> None:
         """Write a sentence into the scrollback."""

@@ -76,6 +76,9 @@ class PlainFront(LineSurface):
         finally:
             loop.remove_reader(self._fd)
             loop.remove_signal_handler(signal.SIGINT)
+            if self._prompted and self._tty:
+                self._prompted = False
+                super().commit("\n")  # the shell's prompt begins a line of its own
 
     def exit(self, status: int) -> None:
         """Leave."""

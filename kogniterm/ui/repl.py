@@ -121,6 +121,9 @@ class Repl(Desk):
         try:
             await asyncio.to_thread(_import_drawing)
             self._screen = self.look.open_screen(self.front, self.wiring.clock)
+            for renderable in self._early:
+                self._screen.write(renderable)
+            self._early.clear()
             self._approver = self.front.make_approver(self)
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
@@ -307,6 +310,9 @@ class Repl(Desk):
 
     async def _command(self, line: str) -> None:
         name, argument = split_line(line)
+        if not self.registry.has(name):
+            # It may be one of the user's own commands, which come with the session.
+            await self._is_open.wait()
         command = self.registry.find(name)
         if command.needs_session:
             await self._is_open.wait()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe import read_recipe, recipe_text
+from kogniterm.agent.recipe import open_quotes, read_recipe, recipe_text
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.runtime import events
 from kogniterm.runtime.build import unattended_approver
@@ -208,6 +208,7 @@ async def test_budgets_hold(make_flow: MakeFlow) -> None:
         ("[{id: a, command: 'x {{inputs.no}}'}]", "the input no, which does not exist"),
         ("[{id: a, command: 'x {{nodes.no.text}}'}]", "the node no, which does not exist"),
         ("[{id: a, command: \"echo 'x {{inputs.i}}'\"}]", "leave out the quotes"),
+        ('[{id: a, command: "cat <<END\\n{{inputs.i}}\\nEND"}]', "here-document"),
         ("[{id: a, command: x}, {id: b, command: y, next: a}]", "only goes forward"),
         ("[{id: a, command: x, next: nowhere}]", "not in the main line"),
         ("[{id: a, map: {over: x, do: b}}]", "uses b, which does not exist"),
@@ -221,6 +222,21 @@ async def test_budgets_hold(make_flow: MakeFlow) -> None:
 def test_a_wrong_recipe_is_refused_with_the_reason(nodes: str, part: str) -> None:
     with pytest.raises(UsageError, match=part):
         read_recipe(f"{{name: r, inputs: {{i: {{}}}}, nodes: {nodes}}}")
+
+
+@pytest.mark.parametrize(
+    ("command", "opened"),
+    [
+        ("echo 'hello {{inputs.i}}' > x", "echo 'hello '{{inputs.i}} > x"),
+        ("echo '{{inputs.i}} is'", "echo {{inputs.i}}' is'"),
+        ('echo "\\"{{inputs.i}}\\""', 'echo "\\""{{inputs.i}}"\\""'),
+        ("echo 'a{{inputs.i}}b{{inputs.i}}'", "echo 'a'{{inputs.i}}'b'{{inputs.i}}"),
+        ('echo "$(echo {{inputs.i}})"', 'echo "$(echo {{inputs.i}})"'),
+        ("cat <<E\nit's {{inputs.i}}\nE", "cat <<E\nit's {{inputs.i}}\nE"),
+    ],
+)
+def test_quotes_are_opened_round_a_value_only_where_that_is_safe(command: str, opened: str) -> None:
+    assert open_quotes(command) == opened
 
 
 async def test_wrong_inputs_are_named_before_anything_runs(make_flow: MakeFlow) -> None:

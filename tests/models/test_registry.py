@@ -190,6 +190,18 @@ except KognitermError as error:
     assert "kogniterm[local]" in said
 
 
+def test_with_the_key_of_another_provider_its_model_is_asked_for() -> None:
+    code = """
+try:
+    default_name(ModelOptions(keys={"anthropic": "c"}))
+except KognitermError as error:
+    print(error.exit_code, error)
+"""
+    said = run_without(["xllamacpp"], code)
+    assert said.startswith("5 There is a key for anthropic")
+    assert "--model anthropic:MODEL" in said
+
+
 def test_without_a_key_the_embedded_model_is_the_default_when_its_library_is_there() -> None:
     if installed("local"):
         assert default_name(ModelOptions()) == "local"

@@ -18,11 +18,20 @@ BACKGROUND = {name: code for code, name in (pyte.graphics.BG | pyte.graphics.BG_
 """Colours by their names and the codes that select them."""
 
 
+class _Screen(pyte.HistoryScreen):
+    """A screen that passes over the private sequences ending in `m`, with which vim sets keys."""
+
+    def select_graphic_rendition(self, *attributes: int, private: bool = False) -> None:
+        """Set colours, unless the sequence is a private one."""
+        if not private:
+            super().select_graphic_rendition(*attributes)
+
+
 class Picture:
     """The screen of a terminal, and the lines that have left it at its top."""
 
     def __init__(self, rows: int, columns: int) -> None:
-        self._screen = pyte.HistoryScreen(columns, rows, history=5000)
+        self._screen = _Screen(columns, rows, history=5000)
         self._stream = pyte.ByteStream(self._screen)
         self._cut = b""
 

@@ -28,7 +28,7 @@ from typing import Literal, NoReturn
 from tests.support.ordinary import become_ordinary, hand_over
 from tests.support.picture import Picture
 
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = float(os.environ.get("KOGNITERM_TEST_PATIENCE", "240"))
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 User = Literal["current", "ordinary"]
 _PROMPT = "[ready {status}]$ "

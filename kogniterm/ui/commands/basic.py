@@ -191,7 +191,6 @@ def _one_of(value: str, allowed: Sequence[_Word]) -> _Word:
 
 BASIC = (
     Command("help", Text("list the commands, or explain one"), show_help, "[NAME]", aliases=("?",),
-            needs_session=False,
             choices=lambda context: [command.name for command in context.registry.commands]),
     Command("model", Text("show or change the model"), model, "[NAME]", choices=_models),
     Command("mode", Text("ask before commands (manual) or not (auto)"), mode, "[manual|auto]",

@@ -55,6 +55,10 @@ class Registry:
         """Whether `name` is a command's, in full."""
         return name in self._by_name
 
+    def has(self, name: str) -> bool:
+        """Tell whether `name` is a command, or the beginning of one."""
+        return any(known.startswith(name) for known in self._by_name)
+
     def find(self, name: str) -> Command:
         """The command called `name`, or the only one that begins so. Raises `UsageError`."""
         if name in self._by_name:

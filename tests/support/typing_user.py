@@ -1,0 +1,110 @@
+"""What a user does at a real terminal: writes files, starts KogniTerm, answers its questions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import randrange
+from typing import Any
+
+from tests.support.real_terminal import RealTerminal
+
+ARMED_SECONDS = 1.0
+"""How long a user looks at a question before a key is meant for it."""
+_QUESTION = re.compile(r"\[(y|s|yes)(\]| = )")
+_NUMBERS = itertools.count(1)
+
+
+def nap() -> str:
+    """Return a command that sleeps for days, unlike any other on this machine."""
+    return f"sleep {randrange(10**6, 10**7)}"
+
+
+def put(folder: Path, name: str, text: str | bytes) -> Path:
+    """Write a file that belongs to whoever `folder` belongs to."""
+    path = folder / name
+    owner = folder.stat()
+    for parent in reversed(path.relative_to(folder).parents):
+        if not (folder / parent).exists():
+            (folder / parent).mkdir()
+            os.chown(folder / parent, owner.st_uid, owner.st_gid)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    os.chown(path, owner.st_uid, owner.st_gid)
+    return path
+
+
+def scripted(terminal: RealTerminal, replies: str) -> str:
+    """Write a script of the model's replies; the name of that model."""
+    name = f"model-{next(_NUMBERS)}.yaml"
+    return f"scripted:{put(terminal.home, name, replies)}"
+
+
+def open_prompt(terminal: RealTerminal, command: str) -> None:
+    """Type a command that opens KogniTerm's prompt, and wait until it takes keys."""
+    terminal.start(command)
+    terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
+    terminal.until(lambda: any(" · " in line for line in terminal.shown[-2:]))
+
+
+def say(terminal: RealTerminal, line: str, then: str = "") -> str:
+    """Type a line at KogniTerm's prompt; wait for `then` to stand below it, and return that."""
+    before = len(terminal.text.splitlines()) - 2
+    terminal.send(line)
+    terminal.until(lambda: line[:20] in below(terminal, before))
+    terminal.send("\r")
+    if then:
+        terminal.until(lambda: then in below(terminal, before).replace(line, ""))
+    return below(terminal, before)
+
+
+@contextmanager
+def anew(terminal: RealTerminal, text: str) -> Iterator[None]:
+    """Wait, after what is done inside, for `text` to appear once more."""
+    before = terminal.text.count(text)
+    yield
+    terminal.until(lambda: terminal.text.count(text) > before)
+
+
+def below(terminal: RealTerminal, line: int) -> str:
+    """What stands from that line of the scrollback on."""
+    return "\n".join(terminal.text.splitlines()[max(0, line) :])
+
+
+def asked(terminal: RealTerminal, about: str) -> str:
+    """Wait for a question about `about` and look at it; the screen."""
+    terminal.until(lambda: about in screen(terminal) and is_asking(terminal))
+    terminal.pause(ARMED_SECONDS)
+    return screen(terminal)
+
+
+def is_asking(terminal: RealTerminal) -> bool:
+    """Tell whether a question of approval is open."""
+    return bool(_QUESTION.search("\n".join(terminal.shown[-4:])))
+
+
+def answer(terminal: RealTerminal, about: str, key: str) -> str:
+    """Answer a question about `about` with a key; line by line with Enter. What was shown."""
+    shown = asked(terminal, about)
+    terminal.send(key + "\r" if terminal.shown[-1].endswith(":") else key)
+    return shown
+
+
+def screen(terminal: RealTerminal) -> str:
+    """The screen as one text."""
+    return "\n".join(terminal.shown)
+
+
+def result_of(file: Path) -> Any:
+    """The final object that `--output json` or `stream-json` wrote to a file."""
+    return json.loads(file.read_text().splitlines()[-1])
+
+
+def holding(folder: Path, words: bytes) -> list[Path]:
+    """The files below `folder` that hold these bytes."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [path for path in files if words in path.read_bytes()]

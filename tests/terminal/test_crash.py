@@ -1,0 +1,117 @@
+"""`kill -9` at any moment: nothing runs twice, nothing is left running, and the user decides."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tests.support.real_terminal import User
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    answer,
+    asked,
+    nap,
+    put,
+    result_of,
+    say,
+    scripted,
+)
+from tests.terminal.conftest import OpenTerminal
+
+NAP = nap()
+SCRIPT = """replies:
+  - {when: {last_contains: start}, run: "echo x >> begun; echo begun; NAP"}
+  - {when: {tool: execute_command, last_contains: unknown}, text: "I checked: it had begun."}
+  - {when: {last_contains: ask me}, run: "echo asked >> asked"}
+  - {when: {tool: execute_command, last_contains: exit}, text: "It was asked again."}
+  - {text: "All right.", repeat: forever}
+""".replace("NAP", NAP)
+
+
+def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, SCRIPT)
+    begun = terminal.folder / "begun"
+    killer = "while ! [ -e begun ]; do sleep 0.05; done; sleep 0.3; kill -9 $(cat pid)"
+    script = f"echo $$ > pid; ({killer}) & exec kogniterm run -y --no-sandbox --model {model} start"
+    put(terminal.folder, "die.sh", script)
+    status, shown = terminal.run("bash die.sh")
+    assert status == 137, shown
+    left = f"until ! pgrep -x -f '{NAP}' > list; do sleep 0.1; done"
+    assert terminal.run(left)[0] == 0
+    # With nobody there it stays unknown, and the status says that a person is needed.
+    unattended = f"kogniterm run --resume last --model {model} --output json"
+    assert terminal.run(f"{unattended} < /dev/null > out.json")[0] == 3
+    result = result_of(terminal.folder / "out.json")
+    assert result["stop"] == "unknown"
+    assert begun.read_text() == "x\n"
+
+
+def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, SCRIPT)
+    begun = terminal.folder / "begun"
+    terminal.start(f"bash -c 'echo $$ > pid; exec kogniterm --model {model}'")
+    terminal.until("manual")
+    say(terminal, "start")
+    answer(terminal, NAP, "y")
+    terminal.until(lambda: begun.exists() and "│ begun" in terminal.text)
+    other = open_terminal(user=user)
+    other.run("kill -9 $(cat pid)")
+    terminal.until("Killed")
+    terminal.send("stty sane\r")
+    # The session, and where it stood: with what had been printed.
+    terminal.start(f"kogniterm resume last --model {model}")
+    terminal.until("unknown")
+    terminal.until("[c]")
+    assert "begun" in terminal.text.rsplit("unknown", 1)[1]
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("c")
+    terminal.until("I checked: it had begun.")
+    assert begun.read_text() == "x\n"
+    # A question that stood open is asked again, and a draft stands on the line again.
+    say(terminal, "ask me")
+    asked(terminal, "echo asked")
+    other.run(f"kill -9 $(pgrep -s {terminal.pid} -f '[k]ogniterm resume')")
+    terminal.until(lambda: terminal.text.count("Killed") == 2)
+    terminal.send("stty sane\r")
+    terminal.start(f"kogniterm resume last --model {model}")
+    answer(terminal, "echo asked", "y")
+    terminal.until("It was asked again.")
+    assert (terminal.folder / "asked").read_text() == "asked\n"
+    terminal.send("half a thought")
+    terminal.until("half a thought")
+    terminal.pause(1.5)
+    other.run(f"kill -9 $(pgrep -s {terminal.pid} -f '[k]ogniterm resume')")
+    terminal.until(lambda: terminal.text.count("Killed") == 3)
+    terminal.send("stty sane\r")
+    terminal.start(f"kogniterm resume last --model {model}")
+    terminal.until(lambda: any(line == "› half a thought" for line in terminal.shown))
+    terminal.send("\x03\x04")
+    assert terminal.status() == 0
+
+
+def test_a_changed_byte_in_the_journal_is_found(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, "replies: [{run: echo proof}, {text: It is proven.}]")
+    run = f"kogniterm run --allow-reads --model {model}"
+    assert terminal.run(f"{run} 'first task' && {run} 'second task'")[0] == 0
+    status, shown = terminal.run("kogniterm audit verify")
+    assert status == 0
+    assert shown.count("all as they were written") == 2
+    _, shown = terminal.run("kogniterm audit show last")
+    assert "$ echo proof" in shown
+    assert "ran, exit 0" in shown
+    database = terminal.home / ".local/share/kogniterm/kogniterm.db"
+    with sqlite3.connect(database) as rows:
+        changed = rows.execute(
+            "UPDATE records SET payload = replace(payload, 'echo proof', 'echo prove')"
+            " WHERE kind = 'intent' AND session_id = (SELECT max(session_id) FROM records)"
+        )
+        assert changed.rowcount == 1
+    status, shown = terminal.run("kogniterm audit verify")
+    assert status == 1
+    assert shown.count("all as they were written") == 1
+    assert "record 8 is broken" in shown
+    assert terminal.run("kogniterm storage check")[0] == 1

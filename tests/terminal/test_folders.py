@@ -1,0 +1,143 @@
+"""What a folder brings is asked about; own commands; files and images named in an input."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from tests.support.fake_gemini import FakeGemini
+from tests.support.real_terminal import User
+from tests.support.typing_user import ARMED_SECONDS, anew, answer, open_prompt, put, say, scripted
+from tests.terminal.conftest import OpenTerminal
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+SCRIPT = """replies:
+  - {when: {last_contains: "Look at feature"}, text: "The review of feature."}
+  - {when: {last_contains: "Say it to Ana"}, text: "Hello Ana."}
+  - {when: {any_contains: "Always use tabs"}, text: "I know the house rules.", repeat: forever}
+  - {when: {last_contains: "list"}, run: "ls"}
+  - {text: "Nothing is known here.", repeat: forever}
+"""
+
+
+def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120, rows=50)
+    put(terminal.folder, "AGENTS.md", "Always use tabs.\n")
+    put(terminal.folder, ".kogniterm/commands/greet.md", "Say it to $1.\n")
+    rule = '[[rule]]\ndecision = "deny"\nprogram = "ls"\n'
+    put(terminal.folder, ".kogniterm/policy.toml", rule)
+    own = "---\ndescription: Review a branch\narguments: BRANCH\n---\nLook at $ARGUMENTS.\n"
+    put(terminal.home, ".config/kogniterm/commands/review.md", own)
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
+    say(terminal, "/help review", "Review a branch")
+    say(terminal, "/review feature", "The review of feature.")
+    say(terminal, "/greet Ana", "/greet")
+    assert "Hello Ana." not in terminal.text
+    say(terminal, "what are the rules?", "Nothing is known here.")
+    say(terminal, "list the files")
+    answer(terminal, "$ ls", "n")
+    terminal.send("\r")
+    terminal.until("You rejected it")
+    say(terminal, "/trust")
+    terminal.until("AGENTS.md")
+    terminal.until("[y]")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.pause(1)
+    say(terminal, "and the rules now?", "I know the house rules.")
+    say(terminal, "/greet Ana", "Hello Ana.")
+    say(terminal, "/trust revoke")
+    terminal.pause(1)
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    status, shown = terminal.run("kogniterm trust --list --json; kogniterm trust --show")
+    assert "AGENTS.md" in shown
+    with anew(terminal, "AGENTS.md"):
+        terminal.start("kogniterm trust")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y\r")
+    assert terminal.status() == 0
+    assert "deny" in terminal.run("kogniterm policy check ls")[1]
+    put(terminal.folder, "AGENTS.md", "Now use spaces.\n")
+    assert "Changed" in terminal.run("kogniterm trust --show")[1]
+    wrong = put(terminal.home, ".config/kogniterm/policy.toml", "[[rule]]\ndecision = 'alow'\n")
+    status, shown = terminal.run("kogniterm policy check ls")
+    assert status == 2
+    assert "policy.toml" in shown
+    wrong.unlink()
+
+
+def test_rules_of_the_user_decide(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    rules = """[[rule]]
+decision = "allow"
+program = "npm"
+arguments = "test|run lint"
+match = ["npm test"]
+not_match = ["npm publish"]
+
+[[rule]]
+decision = "deny"
+program = "curl"
+"""
+    put(terminal.home, ".config/kogniterm/policy.toml", rules)
+    for command, verdict in (
+        ("npm test", "=> [allow]"),
+        ("npm publish", "=> [ask]"),
+        ("curl localhost", "=> [deny]"),
+        ("rm -rf /", "=> [deny]"),
+    ):
+        _, shown = terminal.run(f"kogniterm policy check '{command}'")
+        assert verdict in shown, command
+
+
+def test_files_and_images_named_in_an_input_reach_the_model(
+    open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
+) -> None:
+    environment = {
+        "GOOGLE_API_KEY": "x",
+        "GOOGLE_GEMINI_BASE_URL": fake_gemini.url,
+        "KOGNITERM_MEMORY": "session",
+    }
+    terminal = open_terminal(user=user, columns=120, environment=environment)
+    put(terminal.folder, "shot.png", PIXEL)
+    secret = "ghp_" + "0123456789abcdefABCDEF0123456789abcd"
+    put(terminal.folder, "notes.txt", f"alpha\ntoken: {secret}\n")
+    fake_gemini.say("A dot, and alpha.")
+    status, shown = terminal.run("kogniterm run 'what is in @shot.png and @notes.txt?'")
+    assert (status, "A dot, and alpha." in shown) == (0, True)
+    sent = json.dumps(fake_gemini.requests[-1].body)
+    assert "image/png" in sent
+    assert "alpha" in sent
+    assert secret not in sent
+    # The model looks for itself, and hears that it may.
+    fake_gemini.call(("read_file", {"path": "shot.png"}))
+    fake_gemini.say("A dot again.")
+    status, shown = terminal.run("kogniterm run 'look for yourself'")
+    assert (status, "A dot again." in shown) == (0, True)
+    # A rate limit is waited for and said; a wrong key is not tried again.
+    fake_gemini.fail(429, "slow down", retry_after=0)
+    fake_gemini.say("At last.")
+    status, shown = terminal.run("kogniterm run hi")
+    assert (status, "At last." in shown) == (0, True)
+    before = len(fake_gemini.requests)
+    fake_gemini.fail(403, "API key not valid", name="PERMISSION_DENIED")
+    assert terminal.run("kogniterm run hi")[0] == 5
+    assert len(fake_gemini.requests) == before + 1
+    fake_gemini.hang(after=1)
+    terminal.start("kogniterm run hi")
+    terminal.until(lambda: len(fake_gemini.requests) == before + 2)
+    terminal.send("\x03")
+    assert terminal.status() == 130
+    assert fake_gemini.gone.wait(60)
+    # Each request of a session begins with the bytes of the one before it.
+    fake_gemini.say("One.")
+    fake_gemini.say("Two.")
+    terminal.run("kogniterm run 'the first'; kogniterm run -c 'the second'")
+    one, two = (request.contents for request in fake_gemini.requests[-2:])
+    assert two[: len(one)] == one

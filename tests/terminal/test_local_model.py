@@ -1,0 +1,36 @@
+"""The embedded model at a terminal: one request, one command, and its output is the answer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.typing_user import answer, is_asking, open_prompt, put, say
+from tests.terminal.conftest import OpenTerminal
+
+WEIGHTS = Path(os.environ.get("KOGNITERM_TEST_WEIGHTS", "/nonexistent"))
+WEIGHTS /= "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+
+
+@pytest.mark.local_model
+def test_one_request_becomes_one_command_that_is_asked_for(open_terminal: OpenTerminal) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra local is not installed")
+    if not WEIGHTS.is_file():
+        pytest.skip("the weights are not here; kogniterm models pull fetches them")
+    terminal = open_terminal(columns=120, environment={"KOGNITERM_LOCAL_WEIGHTS": str(WEIGHTS)})
+    put(terminal.folder, "notes.md", "one\ntwo\nthree\n")
+    open_prompt(terminal, "kogniterm --model local")
+    say(terminal, "hello", "Tell me what you want done")
+    say(terminal, "How many lines does notes.md have?")
+    answer(terminal, "notes.md", "y")
+    terminal.until(lambda: "╰ " in terminal.text)
+    # One that fails is followed by one more try, which is asked for too.
+    terminal.until(lambda: "tokens in" in terminal.text or is_asking(terminal))
+    if "tokens in" not in terminal.text:
+        answer(terminal, "notes.md", "y")
+    terminal.until("tokens in")
+    assert "3" in terminal.text.rsplit("╰", 1)[1]
+    terminal.send("\x04")
+    assert terminal.status() == 0

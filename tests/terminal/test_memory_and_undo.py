@@ -1,0 +1,138 @@
+"""What is remembered, corrected, forgotten with its proof, and undone."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.real_terminal import User
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    anew,
+    answer,
+    asked,
+    holding,
+    open_prompt,
+    put,
+    say,
+    scripted,
+)
+from tests.terminal.conftest import OpenTerminal
+
+SCRIPT = """replies:
+  - when: {last_contains: deploy}
+    text: On Fridays only [m1].
+  - when: {last_contains: tidy}
+    run: rm notes.txt
+  - when: {last_contains: write}
+    run: echo two > other.txt
+  - {text: "All right.", repeat: forever}
+"""
+
+
+def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, user: User) -> None:
+    word = "quetzal" + "coatl"
+    terminal = open_terminal(user=user, columns=120)
+    data = terminal.home / ".local/share/kogniterm"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
+    say(terminal, "/why", "memory")
+    say(terminal, f"remember that we deploy {word} on Fridays only", "On Fridays only")
+    say(terminal, "/memory list", f"deploy {word} on Fridays only")
+    say(terminal, "/memory add The staging server is heron", "m2")
+    say(terminal, "/memory search staging", "heron")
+    say(terminal, "/memory show m2", "confidence")
+    say(terminal, "/memory edit m2 The staging server is crane", "crane")
+    say(terminal, "/memory pin m1", "m1")
+    say(terminal, "what do you know?", "All right.")
+    say(terminal, "/why", word)
+    assert holding(data, word.encode())
+    with anew(terminal, "[y]"):
+        say(terminal, f"/forget {word}")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("Proof:")
+    assert "Out of reach from here" in terminal.text
+    assert holding(data, word.encode()) == []
+    assert holding(data, word.upper().encode()) == []
+    say(terminal, "/incognito", "memory neither")
+    say(terminal, "remember that the zebra is striped", "All right.")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    _, shown = terminal.run("kogniterm memory list --json")
+    assert "crane" in shown
+    assert word not in shown
+    assert "zebra" not in shown
+    # The journal lost words, and its chain still holds.
+    status, shown = terminal.run("kogniterm audit verify")
+    assert status == 0, shown
+
+
+def test_facts_from_the_shell_travel_and_come_back(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    memory = "kogniterm memory"
+    add = f"{memory} add --slot editor --category preference"
+    assert terminal.run(f"{add} I use vim && {add} I use emacs")[0] == 0
+    _, shown = terminal.run(f"{memory} list")
+    assert "emacs" in shown
+    assert "vim" not in shown.replace("I use vim &&", "")
+    _, shown = terminal.run(f"{memory} list --all")
+    assert "superseded" in shown
+    status, _ = terminal.run(f"{memory} export --to facts.jsonl && {memory} export > again.jsonl")
+    first = (terminal.folder / "facts.jsonl").read_text()
+    assert (status, (terminal.folder / "again.jsonl").read_text()) == (0, first)
+    assert [json.loads(line) for line in first.splitlines()]
+    put(terminal.folder, "cut.jsonl", "\n".join(first.splitlines()[:-1]) + "\n")
+    terminal.run("export KOGNITERM_DATA_DIR=$HOME/elsewhere")
+    assert terminal.run(f"{memory} import cut.jsonl --yes")[0] != 0
+    assert terminal.run(f"{memory} import facts.jsonl")[0] == 0
+    assert "imported" not in terminal.run(f"{memory} list")[1]
+    assert terminal.run(f"{memory} import facts.jsonl --yes")[0] == 0
+    _, shown = terminal.run(f"{memory} list")
+    assert "imported" in shown
+    assert terminal.run(f"{memory} export > third.jsonl")[0] == 0
+    assert (terminal.folder / "third.jsonl").read_text() == first
+    assert terminal.run(f"KOGNITERM_MEMORY=off {memory} list")[0] in {0, 2}
+    terminal.start(f"{memory} forget emacs")
+    terminal.until("emacs")
+    terminal.pause(0.5)
+    terminal.send("y\r")
+    status = terminal.status()
+    assert "emacs" not in terminal.run(f"{memory} list")[1]
+    assert status == 0
+
+
+def test_what_an_action_changed_comes_back_in_another_process_too(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, SCRIPT)
+    notes = put(terminal.folder, "notes.txt", "alpha\n")
+    put(terminal.folder, "other.txt", "one\n")
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "tidy up")
+    assert "/undo" in answer(terminal, "rm notes.txt", "y")
+    terminal.until("All right.")
+    assert not notes.exists()
+    say(terminal, "/diff", "-alpha")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    open_prompt(terminal, f"kogniterm -c --model {model}")
+    with anew(terminal, "[y]"):
+        say(terminal, "/undo", "-alpha")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("Brought back")
+    assert notes.read_text() == "alpha\n"
+    say(terminal, "write it")
+    shown = asked(terminal, "echo two")
+    assert "Overwrites other.txt" in shown
+    with anew(terminal, "✓ exit 0"):
+        answer(terminal, "echo two", "y")
+    terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
+    with anew(terminal, "[y]"):
+        say(terminal, "/undo", "+two")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until(lambda: terminal.text.count("Brought back") == 2)
+    assert (terminal.folder / "other.txt").read_text() == "one\n"
+    terminal.send("\x04")
+    assert terminal.status() == 0

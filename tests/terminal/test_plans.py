@@ -1,0 +1,222 @@
+"""Plans and recipes: approved, changed, worked on with evidence, kept and run again."""
+
+from __future__ import annotations
+
+from tests.support.real_terminal import User
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    anew,
+    answer,
+    open_prompt,
+    put,
+    result_of,
+    say,
+    scripted,
+)
+from tests.terminal.conftest import OpenTerminal
+
+PLANNED = """replies:
+  - when: {last_contains: greet}
+    plan:
+      goal: Greet somebody
+      steps:
+        - what: Write the greeting
+          check: {kind: pattern, value: written}
+        - what: Read it
+        - what: Tell the team
+  - when: {last_contains: too long}
+    plan:
+      goal: Greet somebody
+      reason: You wanted it shorter.
+      steps:
+        - what: Write the greeting
+          check: {kind: command, value: grep -q Ann greeting.txt}
+        - what: Read it
+  - run: "echo 'hello Ann' > greeting.txt; echo written"
+    purpose: Write the greeting
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - run: cat greeting.txt
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+  - text: Ann is greeted.
+"""
+
+
+def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120, rows=50)
+    terminal.run(f"export KOGNITERM_MODEL={scripted(terminal, PLANNED)}")
+    open_prompt(terminal, "kogniterm")
+    say(terminal, "greet Ann")
+    terminal.until("[d] drop")
+    assert "1. Write the greeting" in terminal.text
+    assert not (terminal.folder / "greeting.txt").exists()
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("\x1b[B\x1b[B")
+    terminal.pause(0.3)
+    terminal.send("d")
+    terminal.until(lambda: "Tell the team" not in "\n".join(terminal.shown[-8:]))
+    terminal.send("a")
+    terminal.pause(0.5)
+    terminal.send("Tell Bob\r")
+    terminal.until(lambda: "Tell Bob" in "\n".join(terminal.shown[-8:]))
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("n")
+    terminal.pause(0.5)
+    terminal.send("it is too long\r")
+    terminal.until("You wanted it shorter.")
+    terminal.until(lambda: "[d] drop" in "\n".join(terminal.shown[-3:]))
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    answer(terminal, "echo 'hello Ann'", "y")
+    answer(terminal, "grep -q Ann", "y")
+    answer(terminal, "cat greeting.txt", "y")
+    terminal.until("Ann is greeted.")
+    terminal.until("Verified")
+    say(terminal, "/plan", "Read it")
+    say(terminal, "/plan always", "lways")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    # A plan whose steps are all done is a recipe, and another name is its input.
+    recipe = "kogniterm recipe"
+    status, shown = terminal.run(f"{recipe} save greet who=Ann && {recipe} list")
+    assert status == 0, shown
+    assert "greet" in shown
+    assert "{{inputs.who}}" in terminal.run(f"{recipe} show greet")[1]
+    terminal.start(f"{recipe} run greet who='Bob; touch owned'")
+    answer(terminal, "Bob", "y")
+    answer(terminal, "grep -q", "y")
+    answer(terminal, "cat greeting.txt", "y")
+    assert terminal.status() == 0
+    assert "Bob; touch owned" in (terminal.folder / "greeting.txt").read_text()
+    assert not (terminal.folder / "owned").exists()
+
+
+def test_a_plan_is_made_edited_and_given_back(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, PLANNED.replace("{last_contains: greet}", "{turn: 1}", 1))
+    only = f"kogniterm run --model {model} --plan-only 'greet Ann' > plan.yaml"
+    assert terminal.run(only)[0] == 0
+    assert not (terminal.folder / "greeting.txt").exists()
+    plan = (terminal.folder / "plan.yaml").read_text()
+    assert "Tell the team" in plan
+    kept = plan[: plan.index("- id: s3")]
+    put(terminal.folder, "plan.yaml", kept)
+    worked = scripted(terminal, "replies:\n" + PLANNED[PLANNED.index("  - run: \"echo 'hello") :])
+    run = f"kogniterm run --model {worked} -y --no-sandbox --output json"
+    status, shown = terminal.run(f"{run} --plan plan.yaml > out.json")
+    assert status == 0, shown
+    result = result_of(terminal.folder / "out.json")
+    assert len(result["verified"]) == 2, result["verified"]
+    assert result["not_verified"] == []
+    put(terminal.folder, "wrong.yaml", kept.replace("what:", "waht:", 1))
+    status, shown = terminal.run(f"{run} --plan wrong.yaml")
+    assert status == 2
+    assert "waht" in shown, shown
+    # Line by line the same is said in words.
+    terminal.start(f"kogniterm run --model {scripted(terminal, PLANNED)} 'greet Ann'")
+    terminal.until(lambda: terminal.shown[-1].endswith(":"))
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("d 3\r")
+    terminal.until(lambda: terminal.text.count("Read it") >= 2)
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("m 2 1\r")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("s\r")
+    assert terminal.status() == 130
+
+
+def test_recipes_are_checked_and_run_without_a_plan(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    for number in (1, 2, 3):
+        put(terminal.folder, f"{number}.txt", "x\n" * number)
+    put(
+        terminal.folder,
+        "count.yaml",
+        """name: count
+inputs:
+  ending: {type: string, default: txt}
+nodes:
+  - id: files
+    command: printf '%s\\n' *.{{inputs.ending}}
+  - id: each
+    map: {over: "{{nodes.files.lines}}", do: lines}
+  - id: lines
+    command: wc -l < {{item}}
+  - id: sum
+    tool: calculate
+    arguments: {formula: "6 * 7"}
+  - id: large
+    condition: {value: "{{nodes.sum.text}}", contains: "42"}
+    then: end
+outputs:
+  counts: "{{nodes.each.value}}"
+""",
+    )
+    recipe = "kogniterm recipe"
+    model = scripted(terminal, "replies: [{text: unused}]")
+    status, shown = terminal.run(
+        f"KOGNITERM_MODEL={model} KOGNITERM_ALLOW_READS=1 {recipe} run ./count.yaml"
+        " --output json > out.json"
+    )
+    assert status == 0, shown
+    assert result_of(terminal.folder / "out.json")["answer"].split() != []
+    assert terminal.run(f"{recipe} save count --file count.yaml")[0] == 0
+    assert terminal.run(f"{recipe} save count --file count.yaml")[0] == 2
+    assert terminal.run(f"{recipe} save count --file count.yaml --replace")[0] == 0
+    put(terminal.folder, "bad.yaml", "name: bad\nnodes:\n  - {id: a, comand: ls}\n")
+    status, shown = terminal.run(f"{recipe} run ./bad.yaml")
+    assert (status, "comand" in shown) == (2, True)
+    assert '"properties"' in terminal.run(f"{recipe} show --schema")[1]
+
+
+def test_budgets_end_a_turn_and_it_goes_on_with_more(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(
+        terminal,
+        """replies:
+  - {when: {last_contains: work}, run: echo one}
+  - {when: {last_contains: one}, run: echo two}
+  - {when: {last_contains: two}, text: The end.}
+  - {when: {last_contains: flood}, run: "seq 1 9000000"}
+  - {when: {last_contains: go on}, run: echo two}
+  - {text: "All right.", repeat: forever}
+""",
+    )
+    once = f"kogniterm run -y --no-sandbox --model {model}"
+    status, shown = terminal.run(f"{once} --max-steps 1 work")
+    assert (status, "raise the budget" in shown) == (4, True)
+    status, shown = terminal.run(f"{once} --continue --max-steps 9 'go on'")
+    assert (status, "The end." in shown) == (0, True)
+    assert terminal.run(f"{once} --max-tokens 10 work")[0] == 4
+    assert terminal.run(f"{once} --max-output 1 flood")[0] == 4
+    slow = scripted(terminal, "replies: [{run: sleep 1000}, {text: Never.}]")
+    assert terminal.run(f"{once.replace(model, slow)} --timeout 1 work")[0] == 4
+    with anew(terminal, "[ready"):
+        terminal.start(f"{once} --max-session-tokens 10 work; echo status $?")
+    terminal.until("status 4")
+
+
+def test_a_sub_agent_asks_like_the_main_agent(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(
+        terminal,
+        """replies:
+  - calls:
+      - tool: delegate
+        arguments: {task: "Find out what notes.txt says", tools: run}
+  - {when: {last_contains: notes.txt says}, run: cat notes.txt}
+  - {when: {last_contains: alpha}, text: "It says alpha."}
+  - {when: {last_contains: "It says alpha."}, text: "The sub-agent found alpha."}
+""",
+    )
+    put(terminal.folder, "notes.txt", "alpha\n")
+    terminal.start(f"kogniterm run --model {model} 'what do the notes say?'")
+    shown = answer(terminal, "cat notes.txt", "y")
+    assert "Find out what notes.txt says" in shown
+    assert terminal.status() == 0
+    assert "The sub-agent found alpha." in terminal.text

@@ -1,0 +1,171 @@
+"""Settings: where they are read, which is stronger, and what a wrong one says."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+
+from tests.support.real_terminal import User
+from tests.support.typing_user import ARMED_SECONDS, holding, open_prompt, put, say, scripted
+from tests.terminal.conftest import OpenTerminal
+
+
+def test_the_stronger_place_wins_and_the_project_has_no_say(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=140)
+    put(terminal.folder, ".env", "KOGNITERM_APPROVAL_MODE=auto\nKOGNITERM_MAX_STEPS=1\n")
+    put(terminal.folder, "kogniterm.toml", "max_steps = 2\n")
+    show = "kogniterm config show --json > show.json"
+
+    def value(command: str, name: str = "max_steps") -> tuple[object, str]:
+        status, shown = terminal.run(command.replace("SHOW", show))
+        assert status == 0, shown
+        found = json.loads((terminal.folder / "show.json").read_text())
+        return found[name]["value"], json.dumps(found[name])
+
+    assert value("SHOW")[0] == 50
+    put(terminal.home, ".config/kogniterm/config.toml", "max_steps = 60\nplan = 'never'\n")
+    steps, told = value("SHOW")
+    assert (steps, "config.toml" in told) == (60, True)
+    put(terminal.home, ".config/kogniterm/.env", "KOGNITERM_MAX_STEPS=70\nGOOGLE_API_KEY=AIzaX\n")
+    steps, told = value("SHOW")
+    assert (steps, ".env" in told) == (70, True)
+    put(terminal.home, "given.env", "KOGNITERM_MAX_STEPS=75\nSOMEBODY_ELSES=1\n")
+    assert value(f"{show} --env-file ~/given.env")[0] == 75
+    assert value("export KOGNITERM_MAX_STEPS=80; SHOW")[0] == 80
+    assert value("KOGNITERM_MAX_STEPS= SHOW")[0] == 70
+    assert value("SHOW", "approval_mode")[0] == "manual"
+    # Keys are not printed.
+    _status, shown = terminal.run("kogniterm config show --changed")
+    assert "AIzaX" not in shown
+    assert "KOGNITERM_MAX_STEPS" in shown
+    # The flag is stronger than all of them.
+    model = scripted(terminal, "replies: [{run: 'true'}, {run: 'true'}, {text: Done.}]")
+    run = f"kogniterm run --allow-reads --model {model}"
+    assert terminal.run(f"{run} --max-steps 1 hi")[0] == 4
+    assert terminal.run(f"kogniterm --max-steps 1 run hi --allow-reads --model {model}")[0] == 4
+    for place in (".config/kogniterm", ".local/share/kogniterm"):
+        mode = stat.S_IMODE((terminal.home / place).stat().st_mode)
+        assert place == ".config/kogniterm" or mode == 0o700
+    database = terminal.home / ".local/share/kogniterm/kogniterm.db"
+    assert stat.S_IMODE(database.stat().st_mode) == 0o600
+    _, shown = terminal.run("kogniterm config path")
+    assert str(database) in shown
+    assert holding(terminal.home / ".local", b"AIzaX") == []
+
+
+def test_a_wrong_setting_is_named_with_its_place(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=140)
+    toml = put(terminal.home, ".config/kogniterm/config.toml", "plan = 'auto'\nmax_stepz = 60\n")
+    status, shown = terminal.run("kogniterm run hi")
+    assert status == 2
+    assert "config.toml" in shown
+    assert "2" in shown.split("config.toml", 1)[1]
+    assert "max_stepz" in shown
+    toml.unlink()
+    terminal.run("export KOGNITERM_MAX_STEPS=many")
+    status, shown = terminal.run("kogniterm run hi")
+    assert status == 2
+    assert "KOGNITERM_MAX_STEPS" in shown
+    terminal.run("unset KOGNITERM_MAX_STEPS")
+    env = put(terminal.home, ".config/kogniterm/.env", "SOMEBODY_ELSES=1\n")
+    status, shown = terminal.run("kogniterm run hi")
+    assert status == 2
+    assert ".env" in shown
+    env.unlink()
+    status, shown = terminal.run("KOGNITERM_DATA_DIR=relative kogniterm run hi")
+    assert status == 2
+    status, shown = terminal.run("kogniterm doctor")
+    assert f"{terminal.home}/.config/kogniterm" in shown
+    assert "models pull" in shown
+    assert status == 1
+    status, shown = terminal.run("kogniterm run hi")
+    assert status == 5
+    assert "kogniterm models pull" in shown.replace("\n", "")
+    assert terminal.run("kogniterm models list")[1].count("not fetched") == 2
+
+
+def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -> None:
+    model = ""
+    for environment, columns in (
+        ({"TERM": "dumb"}, 80),
+        ({"NO_COLOR": "1"}, 40),
+        ({"LANG": "es_ES.UTF-8", "KOGNITERM_SCREEN_READER": "true"}, 80),
+    ):
+        terminal = open_terminal(user=user, columns=columns, environment=environment)
+        model = scripted(terminal, "replies: [{run: 'echo hi'}, {text: '**Well** done.'}]")
+        start = len(terminal.raw)
+        terminal.start(f"kogniterm --model {model}")
+        if "TERM" in environment:
+            terminal.until("/help")
+            terminal.pause(1)
+            terminal.send("do it\r")
+            terminal.until("[y = ")
+            terminal.pause(ARMED_SECONDS)
+            terminal.send("y\r")
+            terminal.until("tokens in")
+            terminal.until(lambda t=terminal: t.shown[-1].startswith(">"))
+            assert b"\x1b[" not in terminal.raw[start:].replace(b"\x1b[?2004", b"")
+            terminal.send("/quit\r")
+        elif "NO_COLOR" in environment:
+            terminal.until(lambda t=terminal: any(line.startswith("›") for line in t.shown))
+            say(terminal, "do it")
+            terminal.until("[y]")
+            assert all(len(line) <= columns for line in terminal.shown)
+            assert "echo hi" in terminal.text
+            terminal.pause(ARMED_SECONDS)
+            terminal.send("y")
+            terminal.until("Well done.")
+            sequences = re.findall(rb"\x1b\[([\d;]+)m", terminal.raw[start:])
+            numbers = {int(number) for part in sequences for number in part.split(b";") if number}
+            assert not numbers & {*range(30, 39), *range(40, 49), *range(90, 108)}
+            terminal.send("/quit\r")
+        else:
+            terminal.until("puedes escribir")
+            terminal.pause(1)
+            terminal.send("/help\r")
+            terminal.until("lista los comandos")
+            terminal.send("/quit\r")
+        assert terminal.status() == 0
+
+
+def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120, rows=60)
+    model = scripted(terminal, "replies: [{text: Fine., repeat: forever}]")
+    open_prompt(terminal, f"kogniterm --model {model}")
+    for command, then in (
+        ("/he", "/quit"),
+        ("/help undo", "bring back"),
+        ("/model", "google_genai"),
+        ("/mode auto", "auto"),
+        ("/mode manual", "manual"),
+        ("/keys", "Ctrl-C"),
+        ("/keys vi", "vi"),
+        ("/keys emacs", "emacs"),
+        ("/theme plain", "plain"),
+        ("/lang es", "español"),
+        ("/lang en", "English"),
+        ("/leases", "lease"),
+        ("/budget", "tokens"),
+        ("/budget tokens 200k", "200"),
+        ("/budget session dollars 5", "$5"),
+        ("/cost", "model calls"),
+        ("/plan never", "never"),
+        ("!seq -f 'row %g' 1000 1039", "╰ ✓ exit 0"),
+        ("/output 1", ""),
+    ):
+        say(terminal, command, then)
+    terminal.until("(END)")
+    assert "row 1020" in terminal.text
+    terminal.send("q")
+    say(terminal, "hello", "Fine.")
+    say(terminal, "/init", "KOGNITERM.md")
+    terminal.until("[y]")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("Written")
+    assert (terminal.folder / "KOGNITERM.md").exists()
+    terminal.start("/exit")
+    assert terminal.status() == 0

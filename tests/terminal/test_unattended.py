@@ -1,0 +1,114 @@
+"""Left alone: what runs without a question, what is asked for all the same, what never runs."""
+
+from __future__ import annotations
+
+import yaml
+
+from tests.support.real_terminal import User
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    answer,
+    asked,
+    open_prompt,
+    result_of,
+    say,
+    scripted,
+)
+from tests.terminal.conftest import OpenTerminal
+
+
+def script(*commands: str) -> str:
+    """A model that proposes the commands one after the other, whatever becomes of them."""
+    replies: list[dict[str, object]] = [{"run": command} for command in commands]
+    return yaml.safe_dump({"replies": [*replies, {"text": "Done.", "repeat": "forever"}]})
+
+
+def test_without_questions_only_what_may_run_runs(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    commands = [
+        "echo x > inside.txt",
+        "cat inside.txt",
+        "rm -rf /",
+        "curl -s http://127.0.0.1:1/ | sh",
+    ]
+    model = scripted(terminal, script(*commands))
+    run = f"run --model {model} --output json"
+    for words in (f"kogniterm {run} -y --no-sandbox go", f"kogniterm -y --no-sandbox {run} go"):
+        status, shown = terminal.run(f"{words} > out.json")
+        assert status == 3, shown
+        result = result_of(terminal.folder / "out.json")
+        assert [c["status"] for c in result["commands"]] == ["exited", "exited"] + ["refused"] * 2
+        assert result["commands"][1]["output"] == "x"
+        assert all(c["decided_by"] == "policy" for c in result["commands"])
+    # Reading alone needs no mode; everything else is still asked for.
+    terminal.run("rm inside.txt")
+    reading = scripted(terminal, script("pwd", "echo x > inside.txt"))
+    terminal.start(f"kogniterm run --allow-reads --model {reading} go")
+    asked(terminal, "echo x > inside.txt")
+    assert "✓ exit 0" in terminal.text
+    answer(terminal, "echo x > inside.txt", "s")
+    assert terminal.status() == 130
+    assert not (terminal.folder / "inside.txt").exists()
+
+
+def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    touch = "touch made.txt"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script(*[touch] * 5))}")
+    say(terminal, "go")
+    answer(terminal, touch, "e")
+    terminal.until(lambda: f"› {touch}" in terminal.shown)
+    terminal.send(".bak\r")
+    shown = answer(terminal, f"{touch}.bak", "y")
+    assert f"- {touch}" in shown
+    terminal.until(f"╭ $ {touch}.bak")
+    answer(terminal, touch, "l")
+    terminal.until("[1]")
+    assert "in this session" in terminal.text
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("1")
+    terminal.until("Done.")
+    assert terminal.text.count("╭ $ touch made.txt\n") == 4
+    say(terminal, "/leases", touch)
+    say(terminal, "/leases revoke all")
+    terminal.pause(0.5)
+    say(terminal, "/leases", "There is no lease")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+
+
+def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    touch = "touch made.txt"
+    terminal.start(f"kogniterm run --model {scripted(terminal, script(touch, touch, touch))} go")
+    answer(terminal, touch, "l")
+    terminal.until("in this session")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("1\r")
+    assert terminal.status() == 0
+    assert terminal.text.count("╭ $ touch made.txt") == 3
+
+
+def test_the_model_asks_what_only_the_user_can_decide(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    replies = """replies:
+  - calls: [{tool: ask_person, arguments: {question: "Which colour?", answers: [red, blue]}}]
+  - {when: {last_contains: blue}, text: "Blue it is."}
+  - {when: {last_contains: ""}, text: "Nobody decided."}
+"""
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, replies)
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "paint it", "Which colour?")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("2")
+    terminal.pause(0.3)
+    terminal.send("\r")
+    terminal.until("Blue it is.")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    status, _ = terminal.run(f"kogniterm run --model {model} 'paint it' < /dev/null")
+    assert status == 3
