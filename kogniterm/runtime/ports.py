@@ -163,7 +163,7 @@ class SessionPorts(Protocol):
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
 
-    def confine(self, decision: Decision) -> Sandbox | None:
+    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:
