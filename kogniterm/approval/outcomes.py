@@ -63,7 +63,11 @@ _PATH = r"[‘'\"`]?(?P<path>/[^\s'\"’`:]+|[\w.~/-]+)[’'\"`]?"
 _WRITES = re.compile(
     rf"(?:{_PATH}[^\n]{{0,80}}?:\s*)?(?:Read-only file system|EROFS|read-only file system)"
 )
-_WRITES_AFTER = re.compile(r"\[Errno 30\] Read-only file system: [‘'\"](?P<path>[^'\"’]+)")
+_NAMED_AFTER = r"[‘'\"](?P<path>[^'\"’\n]+)"
+_WRITES_AFTER = re.compile(rf"\[Errno 30\] Read-only file system: {_NAMED_AFTER}")
+_DENIED_AFTER = re.compile(
+    rf"\[Errno 1?3?\] (?:Permission denied|Operation not permitted): {_NAMED_AFTER}"
+)
 _SERVICES = re.compile(
     r"(?i)(?:\bsocket\b|\.sock\b|\bconnect\w*\b)[^\n]{0,120}"
     r"(?:operation not permitted|permission denied|\bEPERM\b|\bEACCES\b)"
@@ -106,7 +110,7 @@ def sandbox_failure(output: str, exit_code: int | None) -> SandboxFailure | None
             "It could not write {path}, which the sandbox protects.", {"path": path or "…"}
         )
         return SandboxFailure("write", path, reason)
-    denied = _DENIED.search(tail)
+    denied = _DENIED_AFTER.search(tail) or _DENIED.search(tail)
     if denied is not None and exit_code != 126:
         path = denied["path"] or ""
         reason = Text(

@@ -96,6 +96,8 @@ def _look(root: int, workspace: str, folder: str, found: Found, below: list[str]
     """Look at one folder; returns how many entries it has. `below` gets the folders in it."""
     with _opened(root, folder) as place:
         entries = [] if place is None else _listed(place, MOST_ENTRIES)
+        if place is not None and len(entries) >= MOST_ENTRIES:
+            entries = _asked_for(place)  # too many to look at each: ask for the names instead
         names_here = {name for name, _ in entries}
         if names_here >= _REPOSITORY and folder:
             _repository(root, workspace, folder, found)
@@ -250,6 +252,16 @@ class _opened:  # noqa: N801 - used as a function
     def __exit__(self, *_: object) -> None:
         if self._open is not None:
             os.close(self._open)
+
+
+def _asked_for(place: int) -> list[tuple[str, bool]]:
+    """Return the entries of an open folder that are guarded, without listing it."""
+    found: list[tuple[str, bool]] = []
+    for name in (".git", *_GUARDED):
+        with suppress(OSError):
+            seen = os.stat(name, dir_fd=place, follow_symlinks=False)
+            found.append((name, stat.S_ISDIR(seen.st_mode)))
+    return found
 
 
 def _listed(place: int, most: int) -> list[tuple[str, bool]]:

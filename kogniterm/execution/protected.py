@@ -21,7 +21,7 @@ SECRET_FOLDERS: Mapping[str, tuple[str, ...]] = {
     ),
     "keys to code hosts and package registries": (
         ".config/gh", ".config/glab-cli", ".config/tea", ".config/git/credential",
-        ".cache/git/credential", ".config/pypoetry", ".local/share/pypoetry", ".huggingface",
+        ".cache/git/credential", ".config/pypoetry", ".huggingface",
         ".kaggle", ".modal", ".replicate", ".jfrog",
     ),
     "keys and conversations of other agents": (

@@ -102,9 +102,8 @@ def _may_open(folder: str, path: str, home: str) -> bool:
         return False
     if folder == home:
         return name not in _RUN_FROM_HOME
-    if folder == "/":
-        return name not in _SYSTEM
-    return folder != os.path.dirname(home)  # noqa: PTH120 - the homes of others
+    # Beside the way to a home are the homes of others, or the system's own folders.
+    return folder == "/" and name not in _SYSTEM
 
 
 def _entries(folder: str, most: int | None = MOST_PARTS) -> Iterable[tuple[str, bool]]:

@@ -130,8 +130,6 @@ class Sandbox:
 
     def roots(self) -> list[str]:
         """Return the folders that can be written in part or as a whole, without links."""
-        if self.shares_tables:
-            return []
         return list(dict.fromkeys(map(real, (self.workspace, *self.writable))))
 
     def kept_closed(self) -> list[str]:
@@ -168,7 +166,7 @@ class Sandbox:
         return [
             "landlock=1",
             f"home={real(self.home)}",
-            *(f"write={path}" for path in roots),
+            *(f"write={path}" for path in roots if not self.shares_tables),
             *(f"close={path}" for path in closed),
             *(f"hide={path}" for path in hidden),
             *(f"show={path}" for path in self.programs() if _below(path, hidden)),
@@ -222,7 +220,9 @@ class _Mounts:
         above = [path for path in self._hidden if any(within(root, path) for root in self._roots)]
         yield from self._hide(above)
         for part in self._parts:
-            yield "--bind", part, part
+            # An entry of a home may be gone by now; the workspace itself must be there.
+            option = "--ro-bind" if self._box.shares_tables else "--bind"
+            yield option if part in self._roots else f"{option}-try", part, part
         yield from self._keep()
         # What is hidden comes last: no link of a workspace, and no mount above, uncovers it.
         yield from self._hide([path for path in self._hidden if path not in above])
@@ -300,7 +300,7 @@ class _Mounts:
 
     def _pin(self, path: str) -> Iterator[Sequence[str]]:
         """Keep the folders above `path` where they are; else another is put in their place."""
-        for part in self._parts:
+        for part in () if self._box.shares_tables else self._parts:
             if within(path, part):
                 for folder in folders_between(path, part):
                     yield "--bind", folder, folder
@@ -311,15 +311,15 @@ class _Mounts:
 
     def _keep(self) -> Iterator[Sequence[str]]:
         """What is in the workspace and must not change."""
+        if self._box.shares_tables or not self._parts:
+            return
         for path in self._closed:
             if _below(path, self._parts) and os.path.exists(path):  # noqa: PTH110
                 yield from self._pin(path)
                 yield "--ro-bind", path, path
-        if not self._parts:
-            return
         found = self._box.kept(jobs_run=self._jobs_run)
         closed = (*self._closed, *self._hidden)
-        for option, paths in (("--bind", found.pinned), ("--ro-bind", found.kept)):
+        for option, paths in (("--bind-try", found.pinned), ("--ro-bind-try", found.kept)):
             for path in paths:
                 if _below(path, self._parts) and not _below(path, closed):
                     yield option, path, path

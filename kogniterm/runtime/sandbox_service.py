@@ -207,10 +207,14 @@ def _change_time(folder: str) -> int:
 
 def _named(different: Sequence[Planted], workspace: str) -> list[tuple[str, str]]:
     """Return (path from the workspace as it may be shown, what became of it) of the first few."""
-    return [
-        (approval.render(os.path.relpath(one.path, workspace)), one.how)
-        for one in different[:_MOST_NAMED]
-    ]
+    shown = [_on_one_line(os.path.relpath(one.path, workspace)) for one in different[:_MOST_NAMED]]
+    return [(path, one.how) for path, one in zip(shown, different, strict=False)]
+
+
+def _on_one_line(path: str) -> str:
+    """A command chose the name: it must not look like something of ours."""
+    text = path.encode("utf-8", "backslashreplace").decode("utf-8")
+    return approval.render(text).replace("\n", "\\n")
 
 
 def _listed(named: Sequence[tuple[str, str]]) -> str:
