@@ -86,10 +86,10 @@ def readable_parts(root: str, hidden: Sequence[str]) -> list[str]:
 def folders_between(path: str, root: str) -> list[str]:
     """Return the folders above `path` and below `root`, from the top down."""
     found = []
-    parent = os.path.dirname(path)  # noqa: PTH120 - no Path objects here
-    while parent != root and within(parent, root):
+    parent = path.rpartition("/")[0]
+    while parent not in (root, "") and within(parent, root):
         found.append(parent)
-        parent = os.path.dirname(parent)  # noqa: PTH120
+        parent = parent.rpartition("/")[0]
     return found[::-1]
 
 

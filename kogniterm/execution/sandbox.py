@@ -123,9 +123,9 @@ class Sandbox:
             return self._quiet["last"]
         last = self._quiet.get("last", planted.Found())
         tops = {real(folder) for folder in (self.workspace, *self.writable)}
-        pinned = [path for path in last.pinned if os.path.dirname(path) in tops]  # noqa: PTH120
+        pinned = [path for path in last.pinned if _parent(path) in tops]
         steady = (*tops, *pinned)
-        kept = [path for path in last.kept if os.path.dirname(path) in steady]  # noqa: PTH120
+        kept = [path for path in last.kept if _parent(path) in steady]
         return planted.Found(pinned=pinned, kept=kept)
 
     def roots(self) -> list[str]:
@@ -145,9 +145,9 @@ class Sandbox:
         home = real(self.home)
         folders = [f"{home}/{name}" for name in _HIDDEN_FOLDERS]
         files = [f"{home}/{name}" for name in _HIDDEN_FILES]
-        there = _tops(real(name) for name in (*folders, *self.hidden) if os.path.isdir(name))  # noqa: PTH112
+        there = _tops(real(name) for name in (*folders, *self.hidden) if Path(name).is_dir())
         there = [folder for folder in there if not within(home, folder)]
-        single = {real(name) for name in files if os.path.isfile(name)}  # noqa: PTH113
+        single = {real(name) for name in files if Path(name).is_file()}
         return [*there, *sorted(name for name in single if not _below(name, there))]
 
     def _confinement(self) -> list[str]:
@@ -227,7 +227,7 @@ class _Mounts:
         # What is hidden comes last: no link of a workspace, and no mount above, uncovers it.
         yield from self._hide([path for path in self._hidden if path not in above])
         for path in self._box.programs():
-            if not self._is_visible(path) and os.path.exists(path):  # noqa: PTH110
+            if not self._is_visible(path) and Path(path).exists():
                 yield "--ro-bind", path, path
         # The shell writes its state there.
         yield "--bind", self._shell_files, self._shell_files
@@ -247,7 +247,7 @@ class _Mounts:
             for path in _KERNEL_FILES:
                 yield "--ro-bind-try", path, path
             for path in _KERNEL_SECRETS:
-                if os.path.exists(path):  # noqa: PTH110
+                if Path(path).exists():
                     yield "--ro-bind", _EMPTY_FILE, path
 
     def _private(self) -> list[str]:
@@ -273,7 +273,7 @@ class _Mounts:
             for way in dict.fromkeys(ways):
                 if way not in self._roots:
                     yield "--ro-bind", way, way
-        if os.path.isdir("/run"):  # noqa: PTH112
+        if Path("/run").is_dir():
             self._covers["/run"] = [root for root in self._roots if within(root, "/run")]
             yield "--tmpfs", "/run"
             for path in self._of_run():
@@ -281,9 +281,9 @@ class _Mounts:
 
     def _of_run(self) -> list[str]:
         """What of /run programs need: those of NixOS, and the name servers with a network."""
-        found = ["/run/current-system"] if os.path.isdir("/run/current-system") else []  # noqa: PTH112
+        found = ["/run/current-system"] if Path("/run/current-system").is_dir() else []
         servers = real("/etc/resolv.conf")
-        if self._box.network and within(servers, "/run") and os.path.isfile(servers):  # noqa: PTH113
+        if self._box.network and within(servers, "/run") and Path(servers).is_file():
             found.append(servers)
         return found
 
@@ -292,7 +292,7 @@ class _Mounts:
             if not self._is_visible(path):
                 continue
             yield from self._pin(path)
-            if os.path.isdir(path):  # noqa: PTH112
+            if Path(path).is_dir():
                 self._covers[path] = [root for root in self._roots if within(root, path)]
                 yield "--tmpfs", path
             else:
@@ -314,7 +314,7 @@ class _Mounts:
         if self._box.shares_tables or not self._parts:
             return
         for path in self._closed:
-            if _below(path, self._parts) and os.path.exists(path):  # noqa: PTH110
+            if _below(path, self._parts) and Path(path).exists():
                 yield from self._pin(path)
                 yield "--ro-bind", path, path
         found = self._box.kept(jobs_run=self._jobs_run)
@@ -349,6 +349,10 @@ def _inside() -> list[str]:
     """How `inside` is started: a bare interpreter on a file, whatever the folder holds."""
     folder = _PACKAGE / "execution"
     return [sys.executable, "-I", "-S", str(folder / "inside.py"), str(_PACKAGE.parent)]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
