@@ -58,8 +58,11 @@ class Planted:
     how: How
 
 
-def search(workspace: str) -> Found:
-    """Return what steers other tools in `workspace` now."""
+def search(workspace: str, *, hidden: bool = True) -> Found:
+    """Return what steers other tools in `workspace` now.
+
+    Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
+    """
     found, left = Found(), MOST_ENTRIES
     try:
         root = os.open(workspace, _FLAGS | os.O_DIRECTORY)
@@ -73,6 +76,8 @@ def search(workspace: str) -> Found:
                 left -= _look(root, workspace, folder, found, below)
                 if left < 0:
                     return found
+            if level == [""] and not hidden:
+                below = [name for name in below if not name.startswith(".")]
             level = below
     finally:
         os.close(root)

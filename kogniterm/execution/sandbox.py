@@ -105,7 +105,7 @@ class Sandbox:
         """Return what steers other tools in the folders that can be written."""
         found = planted.Found()
         for folder in map(real, (self.workspace, *self.writable)):
-            part = planted.search(folder)
+            part = planted.search(folder, hidden=not within(real(self.home), folder))
             found.states.update(part.states)
             found.pinned += part.pinned
             found.kept += part.kept

@@ -58,6 +58,10 @@ _CALLS = {
     "prlimit64": (302, 261),
     "setpriority": (141, 140),
     "ioprio_set": (251, 30),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
 }
 ALWAYS: Mapping[str, tuple[str, ...]] = {
     "opens and connects sockets without the calls that are looked at here": (
@@ -91,7 +95,15 @@ SIGNALS = (
     "rt_tgsigqueueinfo",
     "pidfd_send_signal",
 )
-_OWN_ONLY = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}
+_OWN_ONLY = {
+    "prlimit64": 0,
+    "setpriority": 1,
+    "ioprio_set": 1,
+    "sched_setparam": 0,
+    "sched_setscheduler": 0,
+    "sched_setaffinity": 0,
+    "sched_setattr": 0,
+}
 """Calls that change the limits or the priority of the process in this argument; 0 is the caller."""
 
 

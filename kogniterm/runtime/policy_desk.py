@@ -15,6 +15,7 @@ from kogniterm.approval.leases import LeaseKind
 from kogniterm.errors import UsageError, why
 from kogniterm.execution.repository import hooks_that_run, settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
+from kogniterm.paths import private_folder
 from kogniterm.runtime.sandbox_service import Aftermath, SandboxService
 from kogniterm.settings import environment
 from kogniterm.types import (
@@ -202,6 +203,9 @@ def open_sandbox(
     at_home = [folder for folder in programs if Path(folder).is_relative_to(Path.home())]
     above_home = Path.home().is_relative_to(workspace)
     own = (str(paths.config), str(paths.data))
+    for folder in (paths.config, paths.data, paths.cache):
+        if folder.resolve().is_relative_to(Path(workspace).resolve()):
+            private_folder(folder)  # what is not there cannot be kept from being made inside
     box = Sandbox(
         found.kind,
         workspace,

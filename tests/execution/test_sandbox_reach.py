@@ -374,3 +374,21 @@ def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground)
         assert read.text.splitlines()[-1].find(" -> ") == -1
         assert victim.poll() is None
         victim.kill()
+
+
+def test_settings_of_other_processes_stay(ground: Ground) -> None:
+    work = ground.home / "work"
+    for box in (ground.box(work), ground.box(work).sharing_tables()):
+        with (
+            subprocess.Popen(["sleep", "1000"]) as victim,
+            open_executor(work, sandbox=box) as executor,
+        ):
+            pid, before = victim.pid, Path(f"/proc/{victim.pid}/limits").read_text()
+            for code in (
+                f"import resource; resource.prlimit({pid}, resource.RLIMIT_NOFILE, (5, 5))",
+                f"import os; os.setpriority(os.PRIO_PROCESS, {pid}, 19)",
+                f"import os; os.sched_setaffinity({pid}, [0])",
+            ):
+                assert executor.run(python(code)).exit_code != 0, code
+            assert Path(f"/proc/{pid}/limits").read_text() == before
+            victim.kill()

@@ -146,3 +146,13 @@ async def test_files_in_the_private_tmp_are_announced(make_flow: MakeFlow, tmp_p
     assert "is in the private /tmp of this session" in first
     assert "[exit 0" in second
     assert not Path(name).exists()
+
+
+async def test_settings_below_the_workspace_cannot_be_made(make_flow: MakeFlow, kind: str) -> None:
+    flow = make_flow(
+        script("python3 -c \"open('mine/policy' + '.toml', 'w')\"; mkdir -p mine/recipes/x"),
+        sandbox=kind,
+    )
+    flow.environ["KOGNITERM_CONFIG_DIR"] = str(flow.folder / "mine")
+    await flow.run()
+    assert list((flow.folder / "mine").iterdir()) == []
