@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from tempfile import gettempdir
 
 from kogniterm import approval
 from kogniterm.approval import SandboxFailure
@@ -85,7 +85,7 @@ class SandboxService:
     _before: Mapping[str, State] = field(default_factory=dict)
     _still_runs: bool = False
     _temporary: str = ""
-    _written: int = 0
+    _written: frozenset[str] = frozenset()
 
     def choose(self, decision: Decision, report: RiskReport) -> Sandbox | None:
         """Return the sandbox an approved command runs in.
@@ -105,7 +105,7 @@ class SandboxService:
         self._report = report
         if box is None:
             return
-        self._temporary, self._written = temporary, _change_time(temporary)
+        self._temporary, self._written = temporary, _names_in(temporary)
         if not self._still_runs:  # else what is known from before counts
             self._before = box.search().states
 
@@ -113,6 +113,10 @@ class SandboxService:
         """Return what must be told of a command that has run."""
         if box is None:
             return Aftermath()
+        failed = _not_started(result)
+        if failed is not None:
+            note = f"{_MARK}{failed}]"
+            return Aftermath(note, (failed,))
         after = box.search().states
         different = planted(self._before, after)
         self._before, self._still_runs = after, any(j.state == "running" for j in result.jobs)
@@ -170,7 +174,7 @@ class SandboxService:
     def _of_tmp(self, box: Sandbox) -> list[str]:
         """A write to /tmp succeeds, and nobody outside will find it."""
         beside = box.workspace.count("/") == 2 and box.workspace.startswith("/tmp/")
-        changed = _change_time(self._temporary) != self._written
+        changed = _names_in(self._temporary) - self._written
         if box.kind != "bubblewrap" or not changed or (self._told_of_tmp and not beside):
             return []
         self._told_of_tmp = True
@@ -178,6 +182,21 @@ class SandboxService:
             "what it wrote to /tmp is in the private /tmp of this session: later commands in the "
             "sandbox find it, programs outside do not"
         ]
+
+
+def _not_started(result: CommandResult) -> Text | None:
+    """Return that the sandbox itself failed; what it says then stands alone in the output."""
+    lines = result.text.strip().splitlines()
+    failed = bool(lines) and (
+        lines[0].startswith("bwrap: ") or any("/execution/inside.py" in line for line in lines[:3])
+    )
+    if result.exit_code in {0, None} or not failed:
+        return None
+    return Text(
+        "The sandbox could not start, so the command was not run: {reason}. "
+        "Run `kogniterm doctor` to see which sandbox works.",
+        {"reason": approval.render(lines[-1]).rstrip(".")},
+    )
 
 
 def _programs(report: RiskReport) -> set[str]:
@@ -198,11 +217,23 @@ def _has_letter(word: str, letter: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and letter in word
 
 
-def _change_time(folder: str) -> int:
-    """When an entry of the private folder came or went last; nothing in it is looked at."""
-    with suppress(OSError):
-        return os.stat(folder, follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - no Path needed
-    return 0
+def _names_in(folder: str) -> frozenset[str]:
+    """The names in the private folder; nothing in it is opened or followed.
+
+    What the machine's own such folders hold is left out: bubblewrap makes these names for mounts.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        place = os.open(folder, flags)
+    except OSError:
+        return frozenset()
+    try:
+        outside = {name for real in ("/tmp", gettempdir()) for name in os.listdir(real)}  # noqa: PTH208 - names are enough
+        return frozenset(os.listdir(place)) - outside  # noqa: PTH208 - a descriptor
+    except OSError:
+        return frozenset()
+    finally:
+        os.close(place)
 
 
 def _named(different: Sequence[Planted], workspace: str) -> list[tuple[str, str]]:

@@ -97,3 +97,31 @@ def test_names_that_would_forge_a_line_are_shown_as_they_are(box: Sandbox, work:
         aftermath = run(service, executor, "mkdir -p .vscode; touch $'.vscode/a\\nb\\e[31m'")
     assert "\n" not in str(aftermath.notices[0])
     assert "\x1b" not in str(aftermath.notices[0]) + aftermath.note
+
+
+def test_a_sandbox_that_cannot_start_is_an_error_and_nothing_runs(work: Path) -> None:
+    found = probe(work.parent / "probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    gone = str(work.parent / "gone")
+    home = str(work.parent / "home")
+    box = Sandbox("bubblewrap", str(work), home, writable=(gone,), program=found.program)
+    service = SandboxService(box)
+    with open_executor(work, sandbox=box) as executor:
+        aftermath = run(service, executor, "touch ran")
+    assert "The sandbox could not start, so the command was not run: bwrap: " in aftermath.note
+    assert [str(text) in aftermath.note for text in aftermath.notices] == [True]
+    assert not (work / "ran").exists()
+
+
+def test_only_what_a_command_wrote_to_tmp_is_announced(work: Path) -> None:
+    found = probe(work.parent / "probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    box = Sandbox("bubblewrap", str(work), str(work.parent / "home"), program=found.program)
+    service = SandboxService(box)
+    with open_executor(work, sandbox=box) as executor:
+        notes = [
+            run(service, executor, text).note for text in ("true", "echo x > /tmp/kept", "true")
+        ]
+    assert ["private /tmp of this session: later" in note for note in notes] == [False, True, False]
