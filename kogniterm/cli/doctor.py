@@ -23,6 +23,7 @@ from kogniterm.system_programs import find_program
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
+    from kogniterm.execution.sandbox import Probe
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
@@ -217,18 +218,39 @@ def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
         untried = _("the sandbox could not be tried: {why}")
         yield Finding("note", untried.format(why=translate(why(error))))
         return
+    yield from sandbox_findings(found)
+
+
+def sandbox_findings(found: Probe) -> Iterator[Finding]:
+    """Say which sandbox works, what it cannot refuse, and why a stronger one does not work."""
+    reasons = {kind: translate(reason) for kind, reason in found.reasons.items()}
+    missing = "bubblewrap" in reasons and find_program("bwrap") is None
+    install = _("install bubblewrap for a stronger one") if missing else ""
     if found.kind == "bubblewrap":
-        yield Finding("ok", _("sandbox: bubblewrap refused what it must"))
+        yield Finding("ok", _("sandbox: bubblewrap works (what it must refuse was refused)"))
     elif found.kind == "landlock":
-        weaker = _("sandbox: Landlock refused what it must; files can be read from inside")
-        yield Finding("ok", weaker, _("install bubblewrap for a stronger one"))
-    else:
-        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in found.reasons.items())
-        yield Finding(
-            "note",
-            _("no sandbox works here ({why}); --auto-approve needs one").format(why=reasons),
-            _("install bubblewrap, or run with --no-sandbox"),
+        yield Finding("ok", _("sandbox: Landlock works (what it must refuse was refused)"))
+        weaker = _(
+            "Landlock cannot refuse changes to the mode, owner and times of your own files "
+            "outside, nor hide file names and processes"
         )
+        if "signal" in found.remains:
+            weaker = _("{before}; with this kernel also signals to your own processes").format(
+                before=weaker
+            )
+        yield Finding("note", weaker)
+        for kind, reason in reasons.items():
+            not_used = _("sandbox: {kind} does not work: {why}").format(kind=kind, why=reason)
+            yield Finding("note", not_used, install)
+    else:
+        for kind, reason in reasons.items():
+            yield Finding(
+                "note", _("sandbox: {kind} does not work: {why}").format(kind=kind, why=reason)
+            )
+        fix = _("install bubblewrap, or run with --no-sandbox")
+        if not missing:
+            fix = _("remove the reasons above, or run with --no-sandbox")
+        yield Finding("note", _("no sandbox works here; --auto-approve needs one"), fix)
 
 
 def _installed(package: str) -> bool:

@@ -109,6 +109,11 @@ class CommandExecutor:
         """Where shells leave their state; a sandbox must leave it writable."""
         return str(self._private.path)
 
+    @property
+    def temporary_folder(self) -> str:
+        """The private folder that commands in a sandbox have for /tmp."""
+        return self._private.temporary
+
     def run(
         self,
         command: str,
@@ -265,6 +270,7 @@ class CommandExecutor:
                 cwd=folder,
                 shell_files=str(self._private.path),
                 temporary=self._private.temporary,
+                jobs_run=any(job.state == "running" for job in self.jobs()),
             )
         return Order(
             argv,

@@ -13,12 +13,21 @@ class Wrapper(Protocol):
     the wrapper; the argv it returns must take the terminal inside, as `setsid -c -w ARGV` does.
     """
 
-    def wrap(self, argv: list[str], *, cwd: str, shell_files: str, temporary: str) -> list[str]:
+    def wrap(
+        self,
+        argv: list[str],
+        *,
+        cwd: str,
+        shell_files: str,
+        temporary: str,
+        jobs_run: bool = False,
+    ) -> list[str]:
         """Return the argv that runs `argv` inside.
 
         `shell_files` is the folder with what the shell reads at its start, which must be visible at
         its own path. `temporary` is a folder for temporary files that lasts as long as the
         executor; commands inside may write to it, and the host process reads nothing in it.
+        `jobs_run` is whether earlier commands still run and could change things meanwhile.
         """
 
     def variables(self, temporary: str) -> Mapping[str, str]:

@@ -86,6 +86,7 @@ def assemble(
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
     rules, vault = policy_texts(project), Redactor(_known_secrets(settings))
     policy = open_policy(settings, paths, state.folder, now=clock.now, project_rules=rules)
+    policy.sandbox.was_told(message.text for message in state.messages)
     tell(journal, journal.append, vault.redact(instructions_text(project)))
     executor = _executor(given, state)
     memory, asker = _memory(given, journal, model, clock), PersonDesk()

@@ -37,6 +37,7 @@ async def run_own_command(
     )
     watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
     sink(events.CommandStarted(request_id, command, session.cwd))
+    executor.sandbox = None  # the user's own commands run as the user would run them
     attended = terminal is not None
     run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
     task = asyncio.ensure_future(asyncio.to_thread(run))

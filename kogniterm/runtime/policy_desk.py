@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
-from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SandboxFailure
+from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
 from kogniterm.approval.leases import LeaseKind
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOME
@@ -33,12 +33,13 @@ from kogniterm.execution.repository import (
     settings_that_run,
 )
 from kogniterm.execution.sandbox import Sandbox, probe
-from kogniterm.paths import named
+from kogniterm.paths import named, private_folder
+from kogniterm.runtime.sandbox_service import Aftermath, SandboxService
+from kogniterm.settings import environment
 from kogniterm.types import (
     ActionRequest,
     ApprovalMode,
     CommandResult,
-    Decision,
     Effect,
     ModelInfo,
     RiskReport,
@@ -59,7 +60,6 @@ _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 class PolicySettings:
     """What a person set about policy. `unboxed_ok`: they typed `--no-sandbox`."""
 
-    always_boxed: bool = False
     unboxed_ok: bool = False
     allow_reads: bool = False
     small_model_forced: bool = False
@@ -67,16 +67,15 @@ class PolicySettings:
 
 @dataclass(slots=True)
 class PolicyDesk:
-    """Judges every request of a session. `box` is None when commands run without a sandbox."""
+    """Judges every request of a session."""
 
     workspace: str
-    box: Sandbox | None
+    sandbox: SandboxService
     settings: PolicySettings
     rules: RuleSet
     now: Callable[[], float]
     project: RuleSet = field(default_factory=RuleSet)
     leases: list[Lease] = field(default_factory=list)
-    stopped: dict[str, SandboxFailure] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
     """Variables of the shell that commands filled with data: they may turn out to be code."""
     git_variable: str = ""
@@ -131,7 +130,7 @@ class PolicyDesk:
             return Verdict("allow", report.reasons)
         circumstances = Circumstances(
             mode=mode,
-            sandboxed=self.box is not None and request.effect == "command",
+            sandboxed=self.sandbox.box is not None and request.effect == "command",
             unsandboxed_ok=self.settings.unboxed_ok,
             safe_unasked=self.settings.allow_reads,
             small_model=model.one_command,
@@ -151,38 +150,19 @@ class PolicyDesk:
             self.leases = [
                 lease.taken() if lease.id == verdict.lease_id else lease for lease in self.leases
             ]
-        failure = self.stopped.get(request.command)
+        failure = self.sandbox.stopped.get(request.command)
         if failure is not None and verdict.kind == "allow":
             wider = Text("The sandbox stopped it before; approved, it runs outside.")
             return Verdict("ask", (failure.text, wider, *report.reasons), verdict.trace)
         return verdict
 
-    def box_for(self, decision: Decision) -> Sandbox | None:
-        """The sandbox an approved command runs in.
-
-        What a person approved with its effects in view runs as they would run it; what policy
-        approved by itself runs confined.
-        """
-        if self.box is None or (decision.by == "person" and not self.settings.always_boxed):
-            return None
-        return self.box
-
-    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> str:
-        """What the model must know when the sandbox was in the way; remembered for asking."""
+    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
+        """Return what must be told of a command that has run in `box`."""
         self.filled = approval.fills(command, cwd=self.workspace, filled=self.filled)
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if any(argv[0] in _EXPORTING for argv in ran.programs):
             self.git_variable = next(_git_variables(ran), self.git_variable)
-        if box is None:
-            return ""
-        failure = approval.sandbox_failure(result.text, result.exit_code)
-        if failure is None:
-            return ""
-        self.stopped[command] = failure
-        return (
-            f"[sandbox: {failure.text} If it is needed, propose the same command again; "
-            "a person will be asked to let it run outside.]"
-        )
+        return self.sandbox.end(command, result, box)
 
     def use_project_rules(self, texts: Mapping[str, str]) -> None:
         """Judge by the rules of a trusted project, text by file name, from now on.
@@ -242,27 +222,51 @@ def open_policy(
     `project_rules` maps file names to their text. Raises `SettingsError` for a rule that is
     wrong, and `UsageError` when auto mode would run without a sandbox unasked.
     """
-    found = probe(paths.data / "probe", settings.sandbox)
-    box = None
-    if found.kind != "none":
-        hidden = (str(paths.config), str(paths.data))
-        home = str(Path.home())
-        box = Sandbox(found.kind, workspace, home, hidden=hidden, program=found.program)
-    elif settings.sandbox != "off" and settings.approval_mode == "auto":
-        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in found.reasons.items())
+    box, reasons = open_sandbox(settings, paths, workspace)
+    if box is None and settings.sandbox != "off" and settings.approval_mode == "auto":
         raise UsageError(
-            "No sandbox works here ({why}); install bubblewrap, or run without one by "
-            "--no-sandbox.",
+            "No sandbox works here ({why}); run `kogniterm doctor` for what helps, or use "
+            "--no-sandbox to run without one.",
             why=reasons,
         )
     chosen = PolicySettings(
-        always_boxed=settings.sandbox in ("bubblewrap", "landlock"),
         unboxed_ok=settings.sandbox == "off",
         allow_reads=settings.allow_reads,
         small_model_forced=settings.local_unrestricted,
     )
     own = rules_of(paths.policy_file)
-    return PolicyDesk(workspace, box, chosen, own, now, _project_rules(project_rules))
+    sandbox = SandboxService(box, always=settings.sandbox in ("bubblewrap", "landlock"))
+    return PolicyDesk(workspace, sandbox, chosen, own, now, _project_rules(project_rules))
+
+
+def open_sandbox(
+    settings: Settings, paths: Paths, workspace: str
+) -> tuple[Sandbox | None, tuple[Text, ...]]:
+    """Return the sandbox of a session's commands; or None, and why no kind works."""
+    found = probe(paths.data / "probe", settings.sandbox)
+    if found.kind == "none":
+        reasons = [Text("{kind}: {reason}", {"kind": kind, "reason": reason})
+                   for kind, reason in found.reasons.items()]  # fmt: skip
+        return None, tuple(reasons)
+    environ = environment()
+    programs = [folder for folder in environ.get("PATH", "").split(":") if folder.startswith("/")]
+    at_home = [folder for folder in programs if Path(folder).is_relative_to(Path.home())]
+    above_home = Path.home().is_relative_to(workspace)
+    own = (str(paths.config), str(paths.data))
+    for folder in (paths.config, paths.data, paths.cache):
+        if folder.resolve().is_relative_to(Path(workspace).resolve()):
+            private_folder(folder)  # what is not there cannot be kept from being made inside
+    box = Sandbox(
+        found.kind,
+        workspace,
+        str(Path.home()),
+        hidden=own,
+        program=found.program,
+        # A home's programs are found through PATH by the user's own shell.
+        closed=(*own, str(paths.cache), *(at_home if above_home else ())),
+        shown=tuple(filter(None, [environ.get("VIRTUAL_ENV")])),
+    )
+    return box, ()
 
 
 def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:

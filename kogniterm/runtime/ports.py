@@ -167,7 +167,7 @@ class SessionPorts(Protocol):
     def changed_file(self, request: ActionRequest) -> str | None:
         """The first of these files that is not as it was when the request was judged, or None."""
 
-    def confine(self, decision: Decision) -> Sandbox | None:
+    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:

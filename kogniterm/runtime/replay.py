@@ -34,6 +34,7 @@ from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.replay_world import KilledError, Player, RecordedExecutor, RecordedTool
 from kogniterm.runtime.run_command import CommandStop
+from kogniterm.runtime.sandbox_service import Aftermath
 from kogniterm.runtime.turn import run_turn
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal import SessionJournal
@@ -122,12 +123,12 @@ class RecordedPolicy:
         """The verdict that belongs to the facts given last."""
         return self._verdict
 
-    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> str:
+    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
         """What stands about the sandbox in the recorded observation."""
         del command, result, box
         text = self._player.last_observation
         place = text.find("[sandbox:")
-        return text[place:] if place >= 0 else ""
+        return Aftermath(text[place:] if place >= 0 else "")
 
 
 class RecordedPerson:
@@ -287,9 +288,9 @@ class ReplaySession:
         del request
         return self.player.turn.withheld.get(self.player.judged_id)
 
-    def confine(self, decision: Decision) -> Sandbox | None:
+    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
         """What ran in a sandbox is answered from the record; live runs have the scratch copy."""
-        del decision
+        del decision, report
         return None
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:

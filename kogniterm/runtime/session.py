@@ -398,9 +398,10 @@ class LiveSession:
         requested = self.state.requested.get(request.id)
         return changed_file(requested.script_hashes, self.folder) if requested else None
 
-    def confine(self, decision: Decision) -> Sandbox | None:
+    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""
-        self.executor.sandbox = box = self.policy.box_for(decision)
+        self.executor.sandbox = box = self.policy.sandbox.choose(decision, report)
+        self.policy.sandbox.begin(box, report, self.executor.temporary_folder)
         return box
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:

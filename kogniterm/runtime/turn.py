@@ -41,6 +41,7 @@ from kogniterm.sessions.records import (
     Intent,
     Judged,
     NodeRan,
+    Noted,
     Outcome,
     OutcomeStatus,
     Requested,
@@ -315,7 +316,7 @@ async def _act(
         durable=True,
     )
     if command:
-        await _act_command(session, request, decision, front, count)
+        await _act_command(session, request, decision, report, front, count)
     else:
         await _act_tool(session, request, front, count)
 
@@ -324,26 +325,33 @@ async def _act_command(
     session: SessionPorts,
     request: ActionRequest,
     decision: Decision,
+    report: RiskReport,
     front: Front,
     count: TurnCount,
 ) -> None:
     front.sink(events.CommandStarted(request.id, decision.command, session.cwd))
-    box = session.confine(decision)
+    box = session.confine(decision, report)
     result, cancelled = await run_command(session, request, decision.command, front)
     result = session.redact_result(result)
-    note = session.policy.after_run(decision.command, result, box)
+    seen = session.policy.after_run(decision.command, result, box)
+    note = seen.note
     count.add_command(result)
     plan, previous = None, session.state.plan
     if request.tool == COMPLETE_STEP.name and previous is not None:
         step = str(request.arguments["step"])
-        plan, note = evaluate.settle_check(
+        plan, found = evaluate.settle_check(
             previous, step, request.id, result, session.state.messages
         )
+        note = "\n".join(filter(None, (found, note)))
     message = messages.command_message(request, result, decision, note)
     outcome = Outcome(request.id, _status(result), message, result, plan, request.agent)
     # Only what is safe on the disk is told: nobody may see an end that a crash could undo.
     session.record(outcome, durable=True)
+    if seen.changed:
+        session.record(Noted("steering_files", {"changed": list(seen.changed)}))
     front.sink(events.CommandEnded(request.id, result))
+    for notice in seen.notices:
+        front.sink(events.Notice(notice, "warning"))
     if plan is not None and plan != previous:
         front.sink(events.PlanChanged(plan, previous))
     session.learn_outcome(result)

@@ -205,6 +205,13 @@ def test_trust_is_per_folder_and_per_content() -> None:
         ("curl: (6) Could not resolve host: pypi.org", "network"),
         ("touch: cannot touch '/etc/x': Read-only file system", "write"),
         ("mkdir: cannot create directory '/opt/y': Permission denied", "write"),
+        ("OSError: [Errno 30] Read-only file system: '/etc/x'", "write"),
+        ("PermissionError: [Errno 13] Permission denied: '/var/x'", "write"),
+        ("curl: (7) Failed to connect to localhost port 80: Connection refused", "network"),
+        ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "process"),
+        ("Failed to connect to bus: Operation not permitted", "process"),
+        ("error connecting to /tmp/tmux-0/default (Operation not permitted)", "process"),
+        ("PermissionError: [Errno 1] Operation not permitted", "process"),
         ("error: test failed", None),
     ],
 )

@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 import socket
 from importlib.metadata import metadata
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kogniterm.cli import doctor
+from kogniterm.cli.doctor import sandbox_findings
+from kogniterm.execution.sandbox import Probe, probe
+from kogniterm.types import Text
 from tests.cli.conftest import Shell
 
 KEY = "AIzaSyDUMMYDUMMYDUMMYDUMMYDUMMYDUMMY123"
@@ -86,8 +93,27 @@ def test_every_extra_is_named_and_those_of_this_environment_are_found(shell: She
     }
 
 
-def test_the_sandbox_is_tried(shell: Shell) -> None:
+def test_the_sandbox_is_tried(shell: Shell, tmp_path: Path) -> None:
     tried = shell.run("doctor").stdout
-    assert "sandbox: bubblewrap refused" in tried or "sandbox: Landlock refused" in tried
+    kinds = {"bubblewrap": "bubblewrap", "landlock": "Landlock"}
+    works = kinds.get(probe(tmp_path / "probe").kind)
+    expected = f"sandbox: {works} works" if works else "no sandbox works here"
+    assert expected in tried
     off = shell.run("doctor", environ={"KOGNITERM_SANDBOX": "off"}).stdout
     assert "sandbox: switched off by environment KOGNITERM_SANDBOX" in off
+
+
+def test_what_is_installed_is_never_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Text("{reason}", {"reason": "bwrap: No permissions to create new namespace"})
+    reasons = {"bubblewrap": refused, "landlock": Text("it did not hide a secret file")}
+    for installed in ("/usr/bin/bwrap", None):
+        monkeypatch.setattr(doctor, "find_program", lambda name, path=installed: path)
+        for found in (
+            Probe("none", reasons=reasons),
+            Probe("landlock", reasons={"bubblewrap": refused}, remains=("git", "signal")),
+        ):
+            lines = [f"{one.what} {one.fix}" for one in sandbox_findings(found)]
+            assert ("install bubblewrap" in "".join(lines)) == (installed is None)
+            assert any("bwrap: No permissions to create new namespace" in line for line in lines)
+            if found.kind == "landlock":
+                assert any("signals" in line for line in lines)

@@ -39,7 +39,8 @@ def sandbox(kind: SandboxKind, home: Path, work: Path) -> Sandbox:
         require("bwrap")
     found = probe(home / "probe", kind)
     if found.kind != kind:
-        pytest.skip(f"{kind} does not work on this machine: {dict(found.reasons)}")
+        reasons = {name: str(reason) for name, reason in found.reasons.items()}
+        pytest.skip(f"{kind} does not work on this machine: {reasons}")
     return Sandbox(kind, str(work), str(home), program=found.program)
 
 
@@ -172,4 +173,4 @@ def test_bubblewrap_has_temporary_files_where_they_are_asked_for(
 
 def test_off_is_none_and_says_so(home: Path) -> None:
     found = probe(home / "probe", "off")
-    assert (found.kind, dict(found.reasons)) == ("none", {"off": "switched off"})
+    assert (found.kind, str(found.reasons["off"])) == ("none", "switched off")

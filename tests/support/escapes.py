@@ -215,7 +215,7 @@ def attack(place: Path, kind: str, layout: str, seed: int, rounds: int) -> dict[
     with world(place, layout) as found:
         tried = probe(place / "home" / ".config" / "probe", kind)  # type: ignore[arg-type]  # checked by the caller
         if tried.kind != kind:
-            return {"skipped": dict(tried.reasons)}
+            return {"skipped": {name: str(why) for name, why in tried.reasons.items()}}
         box = Sandbox(
             tried.kind, str(found.workspace), str(found.home), program=tried.program,
             hidden=(str(found.home / ".config" / "kogniterm"),),

@@ -1,0 +1,121 @@
+"""Which parts of a folder a sandbox may open, where others below it must stay closed.
+
+Used before a sandbox starts (bubblewrap's mounts) and inside its first process (Landlock's rules),
+so it looks at names only and follows no link.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Set here and not imported: this runs before every sandboxed command.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MOST_PARTS = 500
+"""A folder with more entries is opened in part: folders first."""
+_SYSTEM = frozenset(
+    (
+        "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "lost+found", "nix",
+        "opt", "proc", "root", "run", "sbin", "snap", "sys", "usr", "var", "tmp",
+    )
+)  # fmt: skip
+"""Top folders that the system lives in: never writable because the workspace is `/`."""
+_RUN_FROM_HOME = frozenset(
+    (
+        "bin", "sbin", "snap", "Library",
+    )
+)  # fmt: skip
+"""Folders of a home whose programs are found through PATH or started by a login."""
+
+
+def within(path: str, folder: str) -> bool:
+    """Return whether `path` is `folder` or below it; both absolute, without links."""
+    return path == folder or folder == "/" or path.startswith(f"{folder}/")
+
+
+def real(path: str) -> str:
+    """Return the path without links; never raises."""
+    return os.path.realpath(path)
+
+
+def writable_parts(
+    root: str, closed: Sequence[str], home: str, *, can_cover: bool = False
+) -> list[str]:
+    """Return what may be written of the folder `root`.
+
+    A home, and everything above it, is opened by its entries and never as a whole: new names at
+    its top would steer shells and logins. Hidden entries stay closed there. Elsewhere a folder is
+    opened as a whole, unless something in `closed` lies below it and the sandbox cannot cover that
+    afterwards.
+    """
+    if any(within(root, one) for one in closed):
+        return []
+    broad = within(home, root)
+    if not broad and (can_cover or not any(within(one, root) for one in closed)):
+        return [root]
+    parts: list[str] = []
+    for path, is_folder in _entries(root):
+        if any(within(path, one) for one in closed):
+            continue
+        if broad and not _may_open(root, path, home):
+            continue
+        if not is_folder:
+            parts.append(path)
+        else:
+            parts += writable_parts(path, closed, home, can_cover=can_cover)
+    return parts
+
+
+def readable_parts(root: str, hidden: Sequence[str]) -> list[str]:
+    """Return what may be read of the folder `root`: everything but what is in `hidden`."""
+    if any(within(root, one) for one in hidden):
+        return []
+    if not any(within(one, root) for one in hidden):
+        return [root]
+    parts: list[str] = []
+    for path, is_folder in _entries(root, most=None):
+        if is_folder:
+            parts += readable_parts(path, hidden)
+        elif path not in hidden:
+            parts.append(path)
+    return parts
+
+
+def folders_between(path: str, root: str) -> list[str]:
+    """Return the folders above `path` and below `root`, from the top down."""
+    found = []
+    parent = path.rpartition("/")[0]
+    while parent not in (root, "") and within(parent, root):
+        found.append(parent)
+        parent = parent.rpartition("/")[0]
+    return found[::-1]
+
+
+def _may_open(folder: str, path: str, home: str) -> bool:
+    """Return whether an entry of a home, or of a folder above one, may be written."""
+    name = path.rpartition("/")[2]
+    if path == home or within(home, path):
+        return True
+    if name.startswith("."):
+        return False
+    if folder == home:
+        return name not in _RUN_FROM_HOME
+    # Beside the way to a home are the homes of others, or the system's own folders.
+    return folder == "/" and name not in _SYSTEM
+
+
+def _entries(folder: str, most: int | None = MOST_PARTS) -> Iterable[tuple[str, bool]]:
+    """Return (path, whether it is a folder) of what is in `folder`, links left out."""
+    try:
+        with os.scandir(folder) as found:
+            entries = [
+                (entry.path, entry.is_dir(follow_symlinks=False))
+                for entry in found
+                if not entry.is_symlink()
+            ]
+    except OSError:
+        return []
+    entries.sort(key=lambda entry: (not entry[1], entry[0]))
+    return entries if most is None else entries[:most]

@@ -1,0 +1,210 @@
+"""What steers other tools in a workspace is kept where mounts can, and shown where they cannot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution import open_executor
+from kogniterm.execution.planted import planted
+from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+from kogniterm.system_programs import SYSTEM_PATH, find_program
+
+KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+GIT = find_program("git")
+NOBODY = {
+    "PATH": SYSTEM_PATH,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    **{
+        f"GIT_{who}_{what}": "nobody"
+        for who in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
+    },
+}
+
+
+@pytest.fixture
+def work() -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
+    (place / "home" / "work").mkdir(parents=True)
+    yield place / "home" / "work"
+    shutil.rmtree(place)
+
+
+@pytest.fixture(params=KINDS)
+def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
+    found = probe(work.parent / ".probe", request.param)
+    if found.kind != request.param:
+        pytest.skip(f"{request.param} does not work on this machine")
+    return Sandbox(found.kind, str(work), str(work.parent), program=found.program)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    if GIT is None:
+        pytest.skip("git is not installed")
+    done = subprocess.run(
+        [GIT, *arguments], cwd=folder, env=NOBODY, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def changed(box: Sandbox, *commands: str) -> list[str]:
+    """What the commands left in the workspace that steers other tools, as `path how`."""
+    before = box.search().states
+    with open_executor(box.workspace, NOBODY, sandbox=box) as executor:
+        for command in commands:
+            executor.run(command, timeout=60)
+    different = planted(before, box.search().states)
+    return [f"{os.path.relpath(one.path, box.workspace)} {one.how}" for one in different]
+
+
+ATTACKS = {
+    "a hook": "echo evil > .git/hooks/pre-commit",
+    "the config": "printf '[core]\\n fsmonitor = evil\\n' >> .git/config",
+    "the config by git": "git config core.fsmonitor evil",
+    "another repository in its place": (
+        "mv .git away; git init -q . ; git config core.fsmonitor evil;"
+        " echo evil > .git/hooks/update"
+    ),
+    "hooks moved away": "mv .git/hooks .git/old; mkdir .git/hooks; echo evil > .git/hooks/update",
+    "info moved away": (
+        "mv .git/info .git/old; mkdir .git/info; echo '* filter=evil' > .git/info/attributes"
+    ),
+    "a common folder": "echo ../elsewhere > .git/commondir",
+    "a link for the repository": "rm -rf .git; mkdir x; ln -s x .git",
+    "a nested repository's hook": "echo evil > sub/deep/.git/hooks/pre-commit",
+    "a nested repository replaced": (
+        "rm -rf sub; git init -q sub/deep; echo x > sub/deep/.git/hooks/a"
+    ),
+    "a submodule's hook": "echo evil > .git/modules/lib/hooks/post-checkout",
+    "submodules moved away": (
+        "mv .git/modules .git/m; mkdir -p .git/modules/lib/hooks; cp -r .git/m/lib/[HOr]*"
+        " .git/modules/lib; echo evil > .git/modules/lib/hooks/post-checkout"
+    ),
+    "a worktree's folder": "echo /elsewhere > .git/worktrees/w/commondir",
+    "a repository without a name": (
+        "mkdir -p docs/objects docs/refs; echo 'ref: refs/heads/main' > docs/HEAD;"
+        " printf '[core]\\n fsmonitor = evil\\n' > docs/config"
+    ),
+    "the hooks folder that the config names": "echo evil >> tools/hooks/pre-commit",
+    "a file that the config includes": "printf '[core]\\n fsmonitor = evil\\n' >> shared.gitconfig",
+    "tasks of an editor": "mkdir -p .vscode; echo evil > .vscode/tasks.json",
+    "tasks of an editor that are there": "echo evil >> .idea/workspace.xml; rm -r .idea",
+    "a folder's environment": "echo 'evil' > .envrc",
+    "a link for a folder's environment": "ln -s notes .envrc",
+    "servers of another agent": (
+        "echo evil > sub/.mcp.json; mkdir sub/.claude; echo x > sub/.claude/s"
+    ),
+    "our own rules": "mkdir -p .kogniterm; echo evil > .kogniterm/policy.toml",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_nothing_that_runs_by_itself_is_left_unseen(box: Sandbox, work: Path, attack: str) -> None:
+    git(work, "init", "-q")
+    git(work, "config", "core.hooksPath", "tools/hooks")
+    git(work, "config", "include.path", "../shared.gitconfig")
+    git(work, "init", "-q", "sub/deep")
+    git(work, "init", "-q", "--bare", ".git/modules/lib")
+    for name in (".git/worktrees/w/commondir", ".idea/workspace.xml", "tools/hooks/pre-commit"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("as it was\n")
+    (work / "shared.gitconfig").write_text("")
+    (work / "docs").mkdir()
+    before = steering(work)
+    seen = changed(box, attack)
+    assert seen or steering(work) == before, attack
+
+
+def steering(work: Path) -> dict[str, str]:
+    """Every file but git's objects, index and samples, by content."""
+    return {
+        str(path): str(path.readlink()) if path.is_symlink() else path.read_text()
+        for path in work.rglob("*")
+        if (path.is_file() or path.is_symlink())
+        and not {"objects", "old", "away", "m"} & set(path.relative_to(work).parts)
+        and not path.name.endswith(".sample")
+    }
+
+
+@pytest.mark.parametrize("attack", ["hook", "config", "replace"])
+def test_bubblewrap_refuses_to_change_what_is_there(work: Path, attack: str) -> None:
+    found = probe(work.parent / ".probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)
+    git(work, "init", "-q")
+    (work / ".vscode").mkdir()
+    command = {
+        "hook": "echo evil > .git/hooks/pre-commit",
+        "config": "echo evil >> .git/config; echo evil > .vscode/tasks.json",
+        "replace": "mv .git away; rm -rf .git/hooks .vscode",
+    }[attack]
+    before = steering(work)
+    assert changed(box, command) == []
+    assert steering(work) == before
+
+
+def test_ordinary_work_with_git_goes_on_unseen(box: Sandbox, work: Path) -> None:
+    git(work, "init", "-q")
+    (work / "a").write_text("one\n")
+    seen = changed(
+        box,
+        "git add a && git commit -qm one && git checkout -qb two && echo two >> a",
+        "git commit -qam two && git tag v1 && git checkout -q - && git merge -q two && git gc -q",
+        "git stash list; git mv a b && git commit -qm moved && mkdir src && echo x > src/y",
+    )
+    assert seen == []
+    assert git(work, "log", "--format=%s").split() == ["moved", "two", "one"]
+
+
+def test_a_folder_of_packages_costs_no_search(box: Sandbox, work: Path) -> None:
+    (work / "node_modules" / "a" / ".vscode").mkdir(parents=True)
+    (work / "node_modules" / "a" / ".vscode" / "tasks.json").touch()
+    assert box.search().states == {}
+
+
+def test_the_search_follows_no_link(box: Sandbox, work: Path) -> None:
+    elsewhere = work.parent / "elsewhere"
+    (elsewhere / ".vscode").mkdir(parents=True)
+    (elsewhere / ".vscode" / "tasks.json").touch()
+    (work / "linked").symlink_to(elsewhere)
+    (work / ".git").symlink_to(elsewhere)
+    found = box.search()
+    assert list(found.states) == [f"{work}/.git"]
+    assert not found.kept
+    assert not found.pinned
+
+
+def test_names_are_found_in_a_large_workspace(box: Sandbox, work: Path) -> None:
+    for number in range(30_000):
+        (work / f"f{number}").touch()
+    (work / ".envrc").touch()
+    assert f"{work}/.envrc" in box.search().states
+
+
+def test_a_command_that_still_runs_moves_no_mount(work: Path) -> None:
+    """A job exchanges folders for links while the next command's mounts are made."""
+    found = probe(work.parent / ".probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    outside = work.parent / "outside"
+    outside.mkdir()
+    box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)
+    flip = (
+        "mkdir -p sub/d; (while :; do mkdir -p sub/.git/hooks .vscode; rm -rf sub/.git .vscode;"
+        " ln -s ../../outside sub/.git; ln -s ../outside .vscode; rm sub/.git .vscode; done)"
+        " >/dev/null 2>&1 &"
+    )
+    with open_executor(work, NOBODY, sandbox=box) as executor:
+        executor.run(flip, timeout=60)
+        for _ in range(15):
+            assert executor.run("touch ../outside/x .vscode/x sub/.git/x; true").exit_code == 0
+    assert list(outside.iterdir()) == []

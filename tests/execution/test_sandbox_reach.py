@@ -1,0 +1,394 @@
+"""What the sandboxes must refuse: attacks from inside, each through the library's face."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+from kogniterm.types import CommandResult
+
+KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+PYTHON = shutil.which("python3") or "python3"
+
+
+@dataclass
+class Ground:
+    """A home with secrets and two projects, outside of /tmp."""
+
+    kind: SandboxKind
+    program: str
+    home: Path
+
+    def box(self, workspace: Path, **more: tuple[str, ...]) -> Sandbox:
+        box = Sandbox(self.kind, str(workspace), str(self.home), program=self.program)
+        return replace(box, **more)
+
+    def run(self, workspace: Path, *commands: str, **more: tuple[str, ...]) -> list[CommandResult]:
+        """The results of commands in a sandbox round `workspace`."""
+        with open_executor(workspace, sandbox=self.box(workspace, **more)) as executor:
+            return [executor.run(command, timeout=60) for command in commands]
+
+
+def ground_at(place: Path, kind: SandboxKind) -> Ground:
+    home = place / "home"
+    for folder in (".ssh", ".config/kogniterm", "work/sub", "other", "bin"):
+        (home / folder).mkdir(parents=True)
+    (home / ".ssh" / "id_ed25519").write_text("the private key\n")
+    for name in (".bashrc", ".profile", ".ssh/authorized_keys", ".netrc", "notes.txt"):
+        (home / name).write_text("as it was\n")
+    (home / ".config" / "kogniterm" / "policy.toml").write_text("# mine\n")
+    found = probe(home / ".config" / "probe", kind)
+    if found.kind != kind:
+        reasons = {name: str(reason) for name, reason in found.reasons.items()}
+        pytest.skip(f"{kind} does not work on this machine: {reasons}")
+    return Ground(kind, found.program, home)
+
+
+@pytest.fixture(params=KINDS)
+def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
+    yield ground_at(place, request.param)
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def shell(ground: Ground) -> Iterator[CommandExecutor]:
+    work = ground.home / "work"
+    with open_executor(work, sandbox=ground.box(work)) as executor:
+        yield executor
+
+
+def python(code: str) -> str:
+    return f"{PYTHON} -c '{code}'"
+
+
+# --- a home as workspace --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["home", "above", "root"])
+def test_a_home_is_opened_by_its_entries_only(ground: Ground, where: str) -> None:
+    home = ground.home
+    workspace = {"home": home, "above": home.parent, "root": Path("/")}[where]
+    steering = (".bashrc", ".profile", ".ssh/authorized_keys", ".config/kogniterm/policy.toml")
+    new = (".zshrc", ".config/new", ".ssh/config", "new.txt", "bin/git", ".local/bin/ls")
+    attacks = [f"echo evil >> {home}/{name}" for name in (*steering, *new)]
+    attacks += [f"mv {home}/.bashrc {home}/work/", f"rm -rf {home}/.ssh; rm -f {home}/.profile"]
+    attacks += [f"mkdir -p {home}/.local/bin", f"ln -s /bin/true {home}/bin/git"]
+    done = ground.run(workspace, f"echo mine > {home}/work/made; echo x >> {home}/notes.txt")
+    assert done[0].exit_code == 0
+    for attack, result in zip(attacks, ground.run(workspace, *attacks), strict=True):
+        assert result.exit_code != 0, attack
+    for name in steering:
+        assert "evil" not in (home / name).read_text()
+    assert not any((home / name).exists() for name in new)
+    assert (home / "work" / "made").read_text() == "mine\n"
+
+
+def test_secrets_below_the_workspace_cannot_be_read(ground: Ground) -> None:
+    home = ground.home
+    hidden = (str(home / ".config" / "kogniterm"),)
+    for workspace in (home, home.parent, home / "work"):
+        said = ground.run(
+            workspace,
+            f"cat {home}/.ssh/id_ed25519 {home}/.netrc {home}/.config/kogniterm/policy.toml",
+            f"cp -r {home}/.ssh {home}/work/; grep -r private {home}/work",
+            f"ln -s {home}/.ssh/id_ed25519 {home}/work/a; cat {home}/work/a",
+            hidden=hidden,
+        )
+        for result in said:
+            assert "the private key" not in result.text
+            assert "as it was" not in result.text
+            assert "mine" not in result.text
+
+
+def test_own_folders_below_a_workspace_can_be_neither_changed_nor_replaced(ground: Ground) -> None:
+    work = ground.home / "work"
+    own = work / "sub" / "own"
+    own.mkdir()
+    (own / "policy.toml").write_text("# mine\n")
+    ground.run(
+        work,
+        f"echo evil > {own}/policy.toml; echo evil > {own}/new",
+        "mv sub moved && mkdir -p sub/own && echo evil > sub/own/policy.toml",
+        "rm -rf sub",
+        hidden=(str(own),),
+        closed=(str(own),),
+    )
+    assert (own / "policy.toml").read_text() == "# mine\n"
+    assert sorted(path.name for path in own.iterdir()) == ["policy.toml"]
+
+
+# --- sockets, processes, the kernel -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["work", "home", "opt"])
+def test_sockets_of_the_machine_cannot_be_reached(ground: Ground, place: str) -> None:
+    folder = {"work": ground.home / "work", "home": ground.home, "opt": ground.home.parent}[place]
+    stream, datagram = folder / "s", folder / "d"
+    with (
+        socket.socket(socket.AF_UNIX) as one,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as two,
+    ):
+        one.bind(str(stream))
+        one.listen()
+        two.bind(str(datagram))
+        for listener in (one, two):
+            listener.setblocking(False)
+        connect = f'import socket; socket.socket(socket.AF_UNIX).connect("{stream}")'
+        send = (
+            "import socket; a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); "
+            f'a.sendto(b"x", "{datagram}")'
+        )
+        for result in ground.run(ground.home / "work", python(connect), python(send)):
+            assert result.exit_code != 0
+        for listener in (one, two):
+            with pytest.raises(BlockingIOError):
+                listener.recv(1) if listener is two else listener.accept()
+
+
+def test_pairs_of_sockets_work(shell: CommandExecutor) -> None:
+    code = (
+        "import socket; a, b = socket.socketpair();"
+        ' a.sendall(b"through"); print(b.recv(9).decode())'
+    )
+    assert shell.run(python(code)).text.strip() == "through"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "socket.socket(socket.AF_VSOCK)",
+        "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+        "socket.socket(38, socket.SOCK_SEQPACKET)",
+        "call(425, 4, ctypes.create_string_buffer(120))",
+        "call(250, 0, -3, 0)",
+        "call(321, 0, 0, 0)",
+        "call(323, 0)",
+        "call(0x40000000 + 39)",
+    ],
+)
+def test_calls_that_lead_round_the_sandbox_are_refused(shell: CommandExecutor, code: str) -> None:
+    if os.uname().machine != "x86_64" and "call(" in code:
+        pytest.skip("these are the numbers of x86_64")
+    program = f"""
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*words):
+    if libc.syscall(*words) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+try:
+    {code}
+except PermissionError as error:
+    print("refused")
+"""
+    path = Path(shell.cwd) / "program.py"
+    path.write_text(program)
+    assert shell.run(f"{PYTHON} program.py").text.strip() == "refused"
+
+
+def test_input_cannot_be_pushed_into_a_terminal(shell: CommandExecutor) -> None:
+    code = 'import fcntl; fcntl.ioctl(0, 0x5412, b"x")'
+    assert "not permitted" in shell.run(python(code)).text
+
+
+def test_processes_outside_get_no_signal(ground: Ground) -> None:
+    found = probe(ground.home / ".config" / "probe", ground.kind)
+    if "signal" in found.remains:
+        pytest.skip("this kernel's Landlock cannot scope signals (Linux 6.12)")
+    with subprocess.Popen(["sleep", "1000"]) as victim:
+        pid = victim.pid
+        code = f"import os, signal; os.kill({pid}, signal.SIGSTOP)"
+        ground.run(ground.home / "work", f"kill -9 {pid}; kill -STOP {pid}", python(code))
+        assert victim.poll() is None
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        victim.kill()
+    assert state != "T"
+
+
+def test_abstract_sockets_cannot_be_reached_with_the_network(ground: Ground) -> None:
+    work, name = ground.home / "work", f"kogniterm-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        code = f'import socket; socket.socket(socket.AF_UNIX).connect("\\0{name}")'
+        box = replace(ground.box(work), network=True)
+        with open_executor(work, sandbox=box) as executor:
+            assert executor.run(python(code)).exit_code != 0
+
+
+def test_the_kernel_cannot_be_steered(shell: CommandExecutor) -> None:
+    code = 'import os; os.open("/proc/sys/vm/swappiness", os.O_WRONLY)'
+    assert shell.run(python(code)).exit_code != 0
+    code = 'import os; os.open("/proc/sysrq-trigger", os.O_WRONLY)'
+    assert shell.run(python(code)).exit_code != 0
+
+
+def test_root_has_no_privileges(shell: CommandExecutor) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root has privileges to lose")
+    said = shell.run("grep -E '^Cap(Eff|Prm|Bnd)' /proc/self/status; mknod d b 8 0").text
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("Cap")] == [
+        "0" * 16
+    ] * 3
+    assert not (Path(shell.cwd) / "d").exists()
+
+
+def test_other_terminals_are_closed(ground: Ground) -> None:
+    master, slave = os.openpty()
+    try:
+        other = os.ttyname(slave)
+        work = ground.home / "work"
+        results = ground.run(work, f"echo stolen > {other}", f"head -c 1 < {other}")
+        assert [result.exit_code != 0 for result in results] == [True, True]
+        os.set_blocking(master, False)
+        with pytest.raises(BlockingIOError):
+            os.read(master, 10)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_the_own_terminal_can_be_opened_by_its_name(shell: CommandExecutor) -> None:
+    assert shell.run('echo said > "$(tty)"; echo too > /dev/tty').text.split() == ["said", "too"]
+
+
+# --- temporary files ----------------------------------------------------------------------------
+
+
+def test_temporary_files_last_for_the_session(shell: CommandExecutor) -> None:
+    temporary = "${TMPDIR:-/tmp}"
+    assert shell.run(f"echo kept > {temporary}/notes").exit_code == 0
+    assert shell.run(f"cat {temporary}/notes").text.strip() == "kept"
+    assert not Path("/tmp/notes").exists()
+
+
+def test_a_write_into_nothing_is_an_error(shell: CommandExecutor, ground: Ground) -> None:
+    for target in ("/run/x", "/dev/x", f"{ground.home}/.ssh/x", f"{ground.home}/.netrc", "../x"):
+        assert shell.run(f"echo lost > {target}").exit_code != 0, target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_lies_beside_a_workspace_below_tmp_is_seen_and_kept(kind: SandboxKind) -> None:
+    place = Path(tempfile.mkdtemp(prefix="kt-test-", dir="/tmp"))
+    try:
+        ground = ground_at(place, kind)
+        work = place / "work"
+        work.mkdir()
+        (place / "beside").write_text("seen\n")
+        read, write, inside = ground.run(
+            work, "cat ../beside", "echo lost > ../outside", "echo in > made; cat made"
+        )
+        assert read.text.strip() == "seen"
+        assert write.exit_code != 0
+        assert not (place / "outside").exists()
+        assert inside.text.strip() == "in"
+        assert (work / "made").exists()
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_workspace_directly_below_tmp_works(kind: SandboxKind, tmp_path: Path) -> None:
+    place = Path(tempfile.mkdtemp(prefix="kt-test-", dir="/tmp"))
+    try:
+        ground = ground_at(tmp_path / "away", kind)
+        made, beside, seen = ground.run(
+            place, "echo in > made", f"echo lost > ../{place.name}-x", "cat made; pwd"
+        )
+        assert made.exit_code == 0
+        assert (place / "made").read_text() == "in\n"
+        assert not Path(f"{place}-x").exists()
+        assert seen.text.split() == ["in", str(place)]
+        assert (beside.exit_code == 0) == (kind == "bubblewrap")
+    finally:
+        shutil.rmtree(place)
+
+
+# --- the interpreter ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_environment_below_tmp_is_seen_inside(kind: SandboxKind, tmp_path: Path) -> None:
+    place = Path(tempfile.mkdtemp(prefix="kt-venv-", dir="/tmp"))
+    try:
+        subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(place / "env")], check=True)
+        root = Path(__file__).parents[2]
+        code = (
+            "import sys; sys.path[:0] = sys.argv[3:]; from pathlib import Path; "
+            "from kogniterm.execution.sandbox import probe; found = probe(Path(sys.argv[1]), "
+            "sys.argv[2]); print(found.kind, {k: str(v) for k, v in found.reasons.items()})"
+        )
+        scratch = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
+        done = subprocess.run(
+            [str(place / "env/bin/python"), "-c", code, str(scratch), kind, str(root)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        shutil.rmtree(scratch)
+        if probe(tmp_path / "p", kind).kind != kind:
+            pytest.skip(f"{kind} does not work on this machine")
+        assert done.stdout.split()[0] == kind, done.stdout
+    finally:
+        shutil.rmtree(place)
+
+
+def test_what_the_host_process_runs_cannot_be_written_below_a_workspace(ground: Ground) -> None:
+    package = Path(__file__).parents[2] / "kogniterm"
+    box = ground.box(package.parent)
+    with open_executor(package.parent, sandbox=box) as executor:
+        assert executor.run(f"touch {package}/execution/planted_by_a_test.py").exit_code != 0
+    assert not (package / "execution" / "planted_by_a_test.py").exists()
+
+
+# --- process and network tables -----------------------------------------------------------------
+
+
+def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground) -> None:
+    work = ground.home / "work"
+    box = ground.box(work).sharing_tables()
+    with (
+        subprocess.Popen(["sleep", "4242"]) as victim,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        open_executor(work, sandbox=box) as executor,
+    ):
+        port = server.getsockname()[1]
+        assert f"{victim.pid}" in executor.run("ps -e -o pid=").text.split()
+        table = executor.run("cat /proc/net/tcp").text.upper()
+        assert f":{port:04X} " in table
+        code = f'import socket; socket.create_connection(("127.0.0.1", {port}))'
+        for attack in (python(code), f"kill -9 {victim.pid}", "echo x > made", "touch ~/x"):
+            assert executor.run(attack).exit_code != 0, attack
+        read = executor.run(f"cat /proc/{victim.pid}/environ | wc -c; ls -l /proc/{victim.pid}/cwd")
+        assert read.text.splitlines()[-1].find(" -> ") == -1
+        assert victim.poll() is None
+        victim.kill()
+
+
+def test_settings_of_other_processes_stay(ground: Ground) -> None:
+    work = ground.home / "work"
+    for box in (ground.box(work), ground.box(work).sharing_tables()):
+        with (
+            subprocess.Popen(["sleep", "1000"]) as victim,
+            open_executor(work, sandbox=box) as executor,
+        ):
+            pid, before = victim.pid, Path(f"/proc/{victim.pid}/limits").read_text()
+            for code in (
+                f"import resource; resource.prlimit({pid}, resource.RLIMIT_NOFILE, (5, 5))",
+                f"import os; os.setpriority(os.PRIO_PROCESS, {pid}, 19)",
+                f"import os; os.sched_setaffinity({pid}, [0])",
+            ):
+                assert executor.run(python(code)).exit_code != 0, code
+            assert Path(f"/proc/{pid}/limits").read_text() == before
+            victim.kill()

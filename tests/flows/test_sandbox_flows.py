@@ -1,0 +1,158 @@
+"""What the user and the model are told of commands in the sandbox, through whole turns."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution.sandbox import probe
+from kogniterm.runtime import events
+from kogniterm.sessions.records import Noted
+from tests.flows.conftest import Flow, MakeFlow, yes
+
+IN_A_SANDBOX = "runs in a sandbox"
+
+
+def script(*commands: str) -> str:
+    quoted = (command.replace("'", "''") for command in commands)
+    runs = ", ".join(f"{{run: '{command}'}}" for command in quoted)
+    return f"replies: [{runs}, {{text: Done.}}]"
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A kind of sandbox that works here."""
+    if probe(tmp_path / "probe", request.param).kind != request.param:
+        pytest.skip(f"{request.param} does not work on this machine")
+    return str(request.param)
+
+
+def told(flow: Flow) -> list[str]:
+    """What the model was shown of each command."""
+    return [text for text in flow.shown if "[exit " in text]
+
+
+async def test_what_other_tools_act_on_is_shown_and_recorded(
+    make_flow: MakeFlow, kind: str
+) -> None:
+    plant = (
+        "python3 -c \"import os; os.mkdir('.vs' + 'code');"
+        " open('.vs' + 'code/tasks.json', 'w')\""
+    )  # what policy does not see
+    flow = make_flow(script(plant, "python3 -c 'print(1)' > harmless"), sandbox=kind)
+    await flow.run()
+    notices = [str(event.text) for event in flow.of(events.Notice)]
+    assert [".vscode/tasks.json (appeared)" in notice for notice in notices] == [True]
+    first, second = told(flow)
+    assert "[sandbox: the command left what other tools act on by themselves" in first
+    assert ".vscode" not in second
+    assert flow.session is not None
+    bodies = [record.body for record in flow.session.journal.records()]
+    kept = [body for body in bodies if isinstance(body, Noted) and body.kind == "steering_files"]
+    assert len(kept) == 1
+
+
+async def test_the_model_is_told_once_that_it_is_in_a_sandbox(
+    make_flow: MakeFlow, kind: str
+) -> None:
+    flow = make_flow(script("python3 -c 1", "python3 -c 2"), sandbox=kind)
+    await flow.run()
+    assert [IN_A_SANDBOX in text for text in told(flow)] == [True, False]
+    assert flow.session is not None
+    session_id = flow.session.id
+    flow.close()
+    again = make_flow(script("python3 -c 3"), sandbox=kind)
+    again.folder = flow.folder
+    again.open(session_id)
+    await again.run()
+    assert [IN_A_SANDBOX in text for text in told(again)] == [True, False, False]
+
+
+async def test_approved_commands_run_outside_and_nothing_is_told(
+    make_flow: MakeFlow, kind: str
+) -> None:
+    flow = make_flow(script("echo x > .envrc"), [yes], sandbox="auto")
+    await flow.run()
+    assert told(flow)
+    assert not any("[sandbox:" in text for text in told(flow))
+    assert not flow.of(events.Notice)
+    assert kind
+
+
+async def test_tables_of_the_machine_are_read_outside_the_private_ones(
+    make_flow: MakeFlow, kind: str
+) -> None:
+    if shutil.which("ps") is None:
+        pytest.skip("ps is not installed")
+    flow = make_flow(script("ps -e -o pid="), sandbox=kind)
+    await flow.run()
+    assert str(os.getpid()) in told(flow)[0].split()
+
+
+async def test_listening_sockets_of_the_machine_are_seen(make_flow: MakeFlow, kind: str) -> None:
+    if shutil.which("ss") is None:
+        pytest.skip("ss is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        flow = make_flow(script("ss -ltn", "ss -ltnp"), sandbox=kind)
+        await flow.run()
+    plain, owners = told(flow)
+    assert f":{port} " in plain
+    assert f":{port} " in owners
+    assert "not shown" in owners
+
+
+async def test_a_command_that_is_misled_says_so_and_is_asked_about_again(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    if probe(tmp_path / "probe", "bubblewrap").kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    command = "ps -e > processes.txt; python3 -c 1"
+    flow = make_flow(script(command, command), sandbox="bubblewrap")
+    answer = await flow.run()
+    assert "ps saw the sandbox, not this machine" in told(flow)[0]
+    assert len(told(flow)) == 1
+    assert answer.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'python3 -c "import socket; socket.socket(socket.AF_UNIX)"',
+        "python3 -c \"open('/var/tmp/no', 'w')\"",
+        "python3 -c \"import socket; socket.create_connection(('127.0.0.1', 9))\"",
+    ],
+)
+async def test_refusals_are_recognised(make_flow: MakeFlow, kind: str, command: str) -> None:
+    flow = make_flow(script(command), sandbox=kind)
+    await flow.run()
+    assert "the user will be asked to let it run outside" in told(flow)[0]
+
+
+async def test_files_in_the_private_tmp_are_announced(make_flow: MakeFlow, tmp_path: Path) -> None:
+    if probe(tmp_path / "probe", "bubblewrap").kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    name = f"/tmp/kept-{os.getpid()}"
+    flow = make_flow(
+        script(f"python3 -c 1 > {name}", f"cat {name} && python3 -c 'print(7)' >> {name}"),
+        sandbox="bubblewrap",
+    )
+    await flow.run()
+    first, second = told(flow)
+    assert "is in the private /tmp of this session" in first
+    assert "[exit 0" in second
+    assert not Path(name).exists()
+
+
+async def test_settings_below_the_workspace_cannot_be_made(make_flow: MakeFlow, kind: str) -> None:
+    flow = make_flow(
+        script("python3 -c \"open('mine/policy' + '.toml', 'w')\"; mkdir -p mine/recipes/x"),
+        sandbox=kind,
+    )
+    flow.environ["KOGNITERM_CONFIG_DIR"] = str(flow.folder / "mine")
+    await flow.run()
+    assert list((flow.folder / "mine").iterdir()) == []

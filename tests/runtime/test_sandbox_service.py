@@ -1,0 +1,127 @@
+"""What the sandbox of a session notes between commands."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.approval import classify
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+from kogniterm.runtime.sandbox_service import Aftermath, SandboxService
+from kogniterm.types import Decision
+from tests.support.executing import PATIENCE
+
+
+@pytest.fixture
+def work() -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
+    (place / "work").mkdir()
+    yield place / "work"
+    shutil.rmtree(place)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
+    kind: SandboxKind = request.param
+    found = probe(work.parent / "probe", kind)
+    if found.kind != kind:
+        pytest.skip(f"{kind} does not work on this machine")
+    return Sandbox(kind, str(work), str(work.parent / "home"), program=found.program)
+
+
+def run(service: SandboxService, executor: CommandExecutor, command: str) -> Aftermath:
+    report = classify(command)
+    executor.sandbox = box = service.choose(Decision("approve", command, "policy"), report)
+    service.begin(box, report, executor.temporary_folder)
+    return service.end(command, executor.run(command, timeout=PATIENCE), box)
+
+
+def test_what_a_job_leaves_between_commands_is_told_with_the_next(box: Sandbox, work: Path) -> None:
+    service = SandboxService(box)
+    job = "(while [ ! -e go ]; do :; done; echo x > .envrc; touch gone) >/dev/null 2>&1 &"
+    with open_executor(work, sandbox=box) as executor:
+        assert run(service, executor, job).notices == ()
+        (work / "go").touch()
+        end = time.monotonic() + PATIENCE
+        while not (work / "gone").exists():
+            assert time.monotonic() < end
+        aftermath = run(service, executor, "true")
+        assert ".envrc (appeared)" in str(aftermath.notices[0])
+        assert run(service, executor, "true").notices == ()
+
+
+def test_what_the_user_changes_between_commands_is_not_told(box: Sandbox, work: Path) -> None:
+    service = SandboxService(box)
+    with open_executor(work, sandbox=box) as executor:
+        run(service, executor, "true")
+        (work / ".envrc").write_text("mine")
+        assert run(service, executor, "true").notices == ()
+
+
+def test_approved_commands_run_outside_unless_a_kind_was_asked_for(box: Sandbox) -> None:
+    decision, report = Decision("approve", "true", "person"), classify("true")
+    assert SandboxService(box).choose(decision, report) is None
+    assert SandboxService(box, always=True).choose(decision, report) is box
+    assert SandboxService(None).choose(Decision("approve", "true", "policy"), report) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "shares"),
+    [
+        ("ps aux", True),
+        ("ss -ltn | grep :80", True),
+        ("ps aux > file", False),
+        ("ps aux; rm file", False),
+        ("ls", False),
+    ],
+)
+def test_only_what_reads_tables_and_nothing_else_shares_them(
+    box: Sandbox, command: str, shares: bool
+) -> None:
+    decision = Decision("approve", command, "policy")
+    chosen = SandboxService(box).choose(decision, classify(command, cwd="/w", workspace="/w"))
+    assert chosen is not None
+    assert chosen.shares_tables is shares
+
+
+def test_names_that_would_forge_a_line_are_shown_as_they_are(box: Sandbox, work: Path) -> None:
+    service = SandboxService(box)
+    with open_executor(work, sandbox=box) as executor:
+        aftermath = run(service, executor, "mkdir -p .vscode; touch $'.vscode/a\\nb\\e[31m'")
+    assert "\n" not in str(aftermath.notices[0])
+    assert "\x1b" not in str(aftermath.notices[0]) + aftermath.note
+
+
+def test_a_sandbox_that_cannot_start_is_an_error_and_nothing_runs(work: Path) -> None:
+    found = probe(work.parent / "probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    gone = str(work.parent / "gone")
+    home = str(work.parent / "home")
+    box = Sandbox("bubblewrap", str(work), home, writable=(gone,), program=found.program)
+    service = SandboxService(box)
+    with open_executor(work, sandbox=box) as executor:
+        aftermath = run(service, executor, "touch ran")
+    assert "The sandbox could not start, so the command was not run: bwrap: " in aftermath.note
+    assert [str(text) in aftermath.note for text in aftermath.notices] == [True]
+    assert not (work / "ran").exists()
+
+
+def test_only_what_a_command_wrote_to_tmp_is_announced(work: Path) -> None:
+    found = probe(work.parent / "probe", "bubblewrap")
+    if found.kind != "bubblewrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    box = Sandbox("bubblewrap", str(work), str(work.parent / "home"), program=found.program)
+    service = SandboxService(box)
+    with open_executor(work, sandbox=box) as executor:
+        notes = [
+            run(service, executor, text).note for text in ("true", "echo x > /tmp/kept", "true")
+        ]
+    assert ["private /tmp of this session: later" in note for note in notes] == [False, True, False]
