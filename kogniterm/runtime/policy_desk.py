@@ -55,7 +55,9 @@ class PolicyDesk:
     leases: list[Lease] = field(default_factory=list)
     stopped: dict[str, SandboxFailure] = field(default_factory=dict)
     filled: frozenset[str] = frozenset()
-    """Variables of the shell that commands filled with data: they may turn out to be code."""
+    """Variables that commands outside a sandbox filled with data: they may turn out to be code."""
+    filled_inside: frozenset[str] = frozenset()
+    """The same for sandboxed commands, which get those of both sides."""
     _granted: int = 0
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
@@ -74,7 +76,9 @@ class PolicyDesk:
         if request.effect != "command":
             path = shlex.quote(str(request.arguments.get("path", "")))
             text = f"cat -- {path}" if request.effect == "read" else f"echo x > {path}"
-        report = approval.classify(text, cwd=cwd, workspace=self.workspace, filled=self.filled)
+        # Where it will run is not decided yet.
+        suspect = self.filled | self.filled_inside
+        report = approval.classify(text, cwd=cwd, workspace=self.workspace, filled=suspect)
         return replace(_with_repository(report, cwd), command=request.command)
 
     def judge(
@@ -123,9 +127,12 @@ class PolicyDesk:
 
     def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> str:
         """What the model must know when the sandbox was in the way; remembered for asking."""
-        self.filled = approval.fills(command, cwd=self.workspace, filled=self.filled)
         if box is None:
+            before, self.filled = self.filled, self._fills(command, self.filled)
+            # What it changed is carried into the sandbox too.
+            self.filled_inside = (self.filled_inside - (before - self.filled)) | self.filled
             return ""
+        self.filled_inside = self._fills(command, self.filled_inside)
         failure = approval.sandbox_failure(result.text, result.exit_code)
         if failure is None:
             return ""
@@ -134,6 +141,9 @@ class PolicyDesk:
             f"[sandbox: {failure.text} If it is needed, propose the same command again; "
             "a person will be asked to let it run outside.]"
         )
+
+    def _fills(self, command: str, filled: frozenset[str]) -> frozenset[str]:
+        return approval.fills(command, cwd=self.workspace, filled=filled)
 
     def use_project_rules(self, texts: Mapping[str, str]) -> None:
         """Judge by the rules of a trusted project, text by file name, from now on.
