@@ -57,15 +57,20 @@ class Sandbox:
             return [*outer, *_inside(), "--", *argv]
         if self.kind == "landlock":
             network = "net" if self.network else "no-net"
-            return [*_inside(), network, *self._writable(shell_files), temporary, "--", *argv]
+            return [*_inside(), network, *self._writable(), temporary, "--", *argv]
         return argv
 
     def variables(self, temporary: str) -> Mapping[str, str]:
         """Where temporary files go under Landlock, which cannot put a private /tmp in place."""
         return {"TMPDIR": temporary} if self.kind == "landlock" else {}
 
-    def _writable(self, shell_files: str) -> tuple[str, ...]:
-        return (self.workspace, *self.writable, shell_files)
+    def may_write(self, path: str) -> bool:
+        """Return whether commands inside may write to the folder `path`."""
+        real = Path(path).resolve()
+        return any(real.is_relative_to(Path(folder).resolve()) for folder in self._writable())
+
+    def _writable(self) -> tuple[str, ...]:
+        return (self.workspace, *self.writable)
 
     def _namespaces(self, cwd: str) -> list[str]:
         return [
@@ -84,11 +89,13 @@ class Sandbox:
         usual = Path(tempfile.gettempdir()).resolve()  # where TMPDIR points
         if usual != Path("/tmp") and not Path(self.home).is_relative_to(usual):
             arguments += ["--tmpfs", str(usual)]
+        if not Path(shell_files).resolve().is_relative_to(usual) and usual.exists():
+            arguments += ["--tmpfs", shell_files]
         for folder in self._hidden_folders():
             arguments += ["--tmpfs", folder]
         for file in self._hidden_files():
             arguments += ["--ro-bind", "/dev/null", file]
-        for folder in self._writable(shell_files):
+        for folder in self._writable():
             arguments += ["--bind", folder, folder]
         for name in PROTECTED:
             path = Path(self.workspace) / name
