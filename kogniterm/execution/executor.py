@@ -50,6 +50,7 @@ _LEFT_IN_PART = (
     "The shell could not write down its state (is the disk full?): what this command changed in "
     "variables or folder is not carried over."
 )
+_NOT_OUTSIDE = "Changed in the sandbox and not carried to commands that run outside it: {names}."
 _OUT_OF_REACH = (
     "Processes of other commands cannot be reached from inside the sandbox; jobs are read and "
     "stopped by their id."
@@ -210,7 +211,8 @@ class CommandExecutor:
             notes = start.notes + running.notes + continuity.not_carried(command)
             if start.wrapped and jobs and continuity.mentions_processes(command):
                 notes.append(_OUT_OF_REACH)
-            if not self._carry(files, order.overlay, ending, notes, start):
+            left, missing = self._carry(files, order.overlay, ending, notes, start)
+            if not left:
                 notes += self._descriptors.lost()
             elif not (start.wrapped or farewell.taken):
                 self._descriptors.close()  # the shell had none any more
@@ -223,6 +225,7 @@ class CommandExecutor:
             jobs=self.jobs(),
             notes=notes,
             ours=files.traces(),
+            not_outside=missing,
         )
 
     def _drive(
@@ -355,10 +358,10 @@ class CommandExecutor:
         ending: Ending,
         notes: list[str],
         start: _Start,
-    ) -> bool:
+    ) -> tuple[bool, tuple[str, ...]]:
         """Take over what the command's shell left; without that, keep the last good state.
 
-        Returns whether it left anything.
+        Returns whether it left anything, and what it lacked that sandboxed commands changed.
         """
         dump = files.left()
         before = self._lineages.state(wrapped=start.wrapped)
@@ -372,10 +375,10 @@ class CommandExecutor:
                 )
         else:
             left = state
-        self._take_over(left, notes, wrapped=start.wrapped)
+        missing = self._take_over(left, notes, wrapped=start.wrapped)
         if not ending.left_running:
             files.tidy()
-        return state is not None
+        return state is not None, missing
 
     def _take_over(
         self,
@@ -383,8 +386,8 @@ class CommandExecutor:
         notes: list[str],
         *,
         wrapped: bool,
-    ) -> None:
-        """Let the next commands go on from `left`."""
+    ) -> tuple[str, ...]:
+        """Let the next commands go on from `left`; returns what this one lacked of the sandbox."""
         for name in left.overridden:
             self._overlays[True].pop(carry.decode(name), None)
             if not wrapped:
@@ -393,9 +396,11 @@ class CommandExecutor:
             if left.ended is not None:
                 pid, code = left.ended
                 (self._private.statuses / str(pid)).write_text(f"{code}\n")
-            notes += self._lineages.missing_outside(left)
+            missing = self._lineages.missing_outside(left)
+            if missing:
+                notes.append(_NOT_OUTSIDE.format(names=", ".join(missing)))
             self._lineages = self._lineages.after_outside(left)
-            return
+            return missing
         if left.held:
             notes.append("Descriptors opened with exec are not carried over from a sandbox.")
         before = self._lineages.elsewhere
@@ -405,6 +410,7 @@ class CommandExecutor:
             notes.append(
                 f"{_only_inside(elsewhere)}; commands that run outside start in {self.cwd}."
             )
+        return ()
 
     # --- control from other threads -------------------------------------------------------
 

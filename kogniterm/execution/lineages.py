@@ -93,21 +93,16 @@ class Lineages:
             found = found.parent
         return str(found), str(found)
 
-    def missing_outside(self, left: ShellState) -> list[str]:
-        """Return the sentence on changes of sandboxed commands that one outside did not have.
+    def missing_outside(self, left: ShellState) -> tuple[str, ...]:
+        """Return the names of what sandboxed commands changed and one outside did not have.
 
-        `left` is what the command outside left.
+        `left` is what the command outside left. Of many, only the first are named.
         """
         if self.inside is None:
-            return []
+            return ()
         inside = self.inside
         names = [shown(decode(n)) for n in self.apart if _values(inside, n) != _values(left, n)]
-        if not names:
-            return []
-        listed = ", ".join(names[:_MOST_SAID]) + (", …" if len(names) > _MOST_SAID else "")
-        return [
-            f"Changed in the sandbox and not carried to commands that run outside it: {listed}."
-        ]
+        return (*names[:_MOST_SAID], *("…" for _ in names[_MOST_SAID : _MOST_SAID + 1]))
 
 
 def without_processes(state: ShellState) -> ShellState:

@@ -10,7 +10,7 @@ from kogniterm.agent.messages import note, shell_message
 from kogniterm.errors import KognitermError
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime import events
-from kogniterm.runtime.run_command import LoopSink, until_done
+from kogniterm.runtime.run_command import LoopSink, tell_what_was_missing, until_done
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import CommandResult
 
@@ -35,6 +35,7 @@ async def run_own_command(
     )
     watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
     sink(events.CommandStarted(request_id, command, session.cwd))
+    executor.sandbox = None  # the user's own commands run as the user would run them
     attended = terminal is not None
     run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
     task = asyncio.ensure_future(asyncio.to_thread(run))
@@ -53,4 +54,5 @@ async def run_own_command(
         Outcome(request_id, "finished" if done else "cancelled", message, result), durable=True
     )
     sink(events.CommandEnded(request_id, result))
+    tell_what_was_missing(result, sink)
     return result

@@ -33,7 +33,7 @@ from kogniterm.runtime.plan_review import review_plan
 from kogniterm.runtime.plans import plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
 from kogniterm.runtime.recovery import recover
-from kogniterm.runtime.run_command import run_command
+from kogniterm.runtime.run_command import run_command, tell_what_was_missing
 from kogniterm.runtime.scripts import changed_scripts, script_hashes
 from kogniterm.sessions.records import (
     Decided,
@@ -311,6 +311,7 @@ async def _act_command(
     front.sink(events.CommandEnded(request.id, result))
     if plan is not None and plan != previous:
         front.sink(events.PlanChanged(plan, previous))
+    tell_what_was_missing(result, front.sink)
     session.learn_outcome(result)
     if cancelled:
         raise asyncio.CancelledError
