@@ -129,8 +129,19 @@ def product(name: str, weights: Path) -> SetUp:
     return attempt
 
 
+DELETIONS = """
+[[rule]]
+decision = "allow"
+program = ["rm", "rmdir", "find", "unlink"]
+match = ["rm x"]
+"""
+"""A local model's deletions ask; in the table's scratch folders nobody is there to be asked."""
+
+
 def _environment(state: Path, weights: Path) -> dict[str, str]:
     """Of the caller's settings nothing counts; the language of the tools is fixed."""
+    (state / "config").mkdir()
+    (state / "config" / "policy.toml").write_text(DELETIONS)
     kept = {k: v for k, v in os.environ.items() if not k.startswith("KOGNITERM_")}
     return {
         **kept,

@@ -13,7 +13,13 @@ from langgraph.config import get_stream_writer
 from kogniterm.agent.evaluate import check_command, complete
 from kogniterm.agent.images import ImageBlock, observed_images
 from kogniterm.agent.judge import JUDGED, Judge
-from kogniterm.agent.messages import GIVEN_PLAN, is_input, last_ai, tool_message
+from kogniterm.agent.messages import (
+    GIVEN_PLAN,
+    ONLY_A_PLAN,
+    is_input,
+    last_ai,
+    tool_message,
+)
 from kogniterm.agent.plan import (
     COMPLETE_STEP,
     MAKE_PLAN,
@@ -55,7 +61,20 @@ class Ran:
 
 
 def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
-    """What the model may call; fixed for a session so that the prompt prefix stays the same."""
+    """What the model may call; fixed for a session so that the prompt prefix stays the same.
+
+    Where only a plan is wanted, nothing that could act is offered.
+    """
+    specs = known_tools(context)
+    if not context.plan_only:
+        return specs
+    return tuple(
+        spec for spec in specs if spec.effect == "none" and spec.name != COMPLETE_STEP.name
+    )
+
+
+def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
+    """All tools of the session: the steps of a plan may name them."""
     specs = tuple(tool.spec for tool in context.tools.values())
     if context.model.info.one_command:
         return specs
@@ -88,6 +107,8 @@ def as_request(
     """
     name, arguments = call["name"], call["args"]
     _refuse_floods(call, messages)
+    if context.plan_only:
+        _refuse_acting(call, context)
     if name == COMPLETE_STEP.name:
         return _check_request(call, plan, context)
     tool = context.tools.get(name)
@@ -125,6 +146,17 @@ def _refuse_floods(call: Call, messages: Sequence[BaseMessage]) -> None:
             "Not run: at most {count} calls at once; make the rest in the next reply.",
             count=MAX_CALLS,
         )
+
+
+def _refuse_acting(call: Call, context: ThinkContext) -> None:
+    """Raise `ToolError` for a call that could act where only a plan is wanted."""
+    name, tool = call["name"], context.tools.get(call["name"])
+    if tool is not None:
+        acting = tool.effect_of(tool.check(call["args"])) != "none"
+    else:
+        acting = name == COMPLETE_STEP.name or (name == DELEGATE.name and acts(call["args"]))
+    if acting:
+        raise ToolError("Not run: {why}", why=ONLY_A_PLAN)
 
 
 def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> ActionRequest | None:
@@ -246,7 +278,7 @@ def _parsed(
     messages: Sequence[BaseMessage],
     context: ThinkContext,
 ) -> Plan:
-    tools = [spec.name for spec in offered_tools(context) if spec.name not in PLAN_TOOLS]
+    tools = [spec.name for spec in known_tools(context) if spec.name not in PLAN_TOOLS]
     return parse_plan(arguments, plan, going_on=_planned_this_turn(messages), tools=tools)
 
 

@@ -19,6 +19,13 @@ Observed = ToolMessage
 
 PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
 
+PLAN_ONLY = (
+    "(Make a plan with make_plan: only the plan is wanted. You may read and search for it; "
+    "nothing else can be done.)"
+)
+
+ONLY_A_PLAN = "only a plan is wanted, so nothing may act; write what is to be done into the plan."
+
 GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step with complete_step.)"
 
 LOOKED_AT = "(The images that the tools above looked at, in their order.)"
@@ -49,6 +56,8 @@ def human_message(
     plan_mode: PlanMode,
     context: str = "",
     images: Sequence[ImageBlock] = (),
+    *,
+    plan_only: bool = False,
 ) -> HumanMessage:
     """What the model sees of an input: its words, piped data as data, recalled context, images."""
     parts = [user_input.text]
@@ -56,7 +65,9 @@ def human_message(
         parts.append(f"<stdin>\n{user_input.data}\n</stdin>")
     if context:
         parts.append(context)
-    if plan_mode == "always":
+    if plan_only:
+        parts.append(PLAN_ONLY)
+    elif plan_mode == "always":
         parts.append(PLAN_FIRST)
     return human_content("\n\n".join(part for part in parts if part), images)
 

@@ -106,7 +106,7 @@ def final_response(state: GraphState) -> GraphState:
 
 async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) -> GraphState:
     """Ask the model; unusable replies are sent back a bounded number of times."""
-    _stop_endless_loops(state["messages"])
+    _stop_endless_loops(state["messages"], context)
     nudge = hint(state["messages"])
     added: list[BaseMessage] = [nudge] if nudge is not None else []
     added.extend(steered(text) for text in context.said_meanwhile(context.agent))
@@ -131,6 +131,8 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         added.extend(_send_back(reply.message, problem))
         if attempt == MAX_UNUSABLE:
             break
+    if _must_plan(context):
+        raise _no_plan(MAX_UNUSABLE)
     raise ModelReplyError(
         "The model gave no usable reply {count} times in a row (the last time {problem}); "
         "try again or choose another model with --model.",
@@ -139,8 +141,23 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     )
 
 
-def _stop_endless_loops(messages: Sequence[BaseMessage]) -> None:
+def _must_plan(context: ThinkContext) -> bool:
+    """Return whether the only result of this agent can be a plan."""
+    return context.plan_only and not context.agent
+
+
+def _no_plan(count: int) -> ModelReplyError:
+    return ModelReplyError(
+        "The model made no plan in {count} replies. Nothing was run; describe the task in more "
+        "detail, or choose another model with --model.",
+        count=count,
+    )
+
+
+def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) -> None:
     if malformed_rounds(messages) >= MAX_MALFORMED_ROUNDS:
+        if _must_plan(context):
+            raise _no_plan(MAX_MALFORMED_ROUNDS)
         raise ModelReplyError(
             "The model made unusable tool calls {count} times in a row (the last: {problem}); "
             "try again or choose another model with --model.",
@@ -160,6 +177,8 @@ def _problem(
 ) -> str | None:
     """Why a reply cannot be used as it is, or None."""
     problem = is_unusable(message)
+    if problem is None and _must_plan(context) and not message.tool_calls:
+        return "only a plan is wanted and make_plan was not called"
     if problem is None and not message.tool_calls and not context.model.info.one_command:
         problem = open_plan_problem(plan, history)
     return problem
@@ -170,6 +189,7 @@ def _plan_missing(
 ) -> str | None:
     if (
         context.model.info.one_command
+        or context.plan_only
         or context.plan_mode != "always"
         or not any(PLAN_FIRST in m.text for m in history[-3:])
     ):

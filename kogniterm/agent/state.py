@@ -58,7 +58,8 @@ class ThinkContext:
     `new_id` makes action request ids, unique in the session. `clean` makes what a tool inside
     the graph returned fit to be kept and sent. `has_room` tells whether a history may grow on;
     when it may not the graph ends so that the runtime can compact it, and is entered again. With
-    `plan_only` it ends once a plan is made; with `review_plans` a plan leaves it as a request, to
+    `plan_only` nothing that acts is offered or requested, by sub-agents neither, and the graph ends
+    once a plan is made; with `review_plans` a plan leaves it as a request, to
     be approved like an action. `delegates` offers sub-agents, which cannot have any themselves;
     `think` is the graph they run through, and `agents` those already at work by the id of their
     call. In the context of a sub-agent `agent` is that id, and `agent_task` what it was asked to

@@ -217,7 +217,6 @@ class SubAgent:
             system=SystemMessage(prompts.load(prompt)),
             plan_mode="never",
             may_continue=self._may_continue,
-            plan_only=False,
             review_plans=False,
             delegates=False,
             has_room=lambda _: True,

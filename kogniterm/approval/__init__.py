@@ -7,6 +7,7 @@ from kogniterm.approval.policy import Circumstances, Unattended, judge
 from kogniterm.approval.redact import Redactor, redact
 from kogniterm.approval.risk import classify, fills
 from kogniterm.approval.rules import Rule, RuleSet, load_rules
+from kogniterm.approval.sameness import repeats, same_command
 from kogniterm.approval.sanitize import Sanitizer, sanitize
 from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
 
@@ -32,6 +33,8 @@ __all__ = [
     "offers",
     "redact",
     "render",
+    "repeats",
+    "same_command",
     "sandbox_failure",
     "sanitize",
     "scripts_named",

@@ -1,8 +1,9 @@
 """Policy: from a risk report to a verdict, with a trace of everything that was looked at.
 
-Order, strictest first: the floor, deny rules, ask rules, the mode's own refusals, allow rules,
-leases, and last what the mode does with the label. Auto mode never runs what is dangerous, and
-runs what needs approval only inside a sandbox (or where the person typed `--no-sandbox`).
+Order, strictest first: the floor, deny rules, the mode's own refusals, ask rules and what may have
+run already, allow rules, leases, and last what the mode does with the label. Auto mode never runs
+what is dangerous, and runs what needs approval only inside a sandbox (or where the person typed
+`--no-sandbox`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from kogniterm.types import (
 )
 
 EVERY_COMMAND = Text("Manual mode asks for every command.")
+UNKNOWN_OUTCOME = Text(
+    "This may have run already: KogniTerm was stopped while it ran, and its outcome is unknown."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,9 @@ class Circumstances:
 
     `unsandboxed_ok`: the person typed `--no-sandbox`. `safe_unasked`: manual mode may run
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
-    it; `small_model_forced`: the person insists on auto mode with it.
+    it; `small_model_forced`: the person lets it change more than nothing in auto mode, but never
+    delete. `unknown_outcome`: the same
+    was started before, and nobody knows how it ended.
     """
 
     mode: ApprovalMode = "manual"
@@ -42,6 +48,7 @@ class Circumstances:
     safe_unasked: bool = False
     small_model: bool = False
     small_model_forced: bool = False
+    unknown_outcome: bool = False
     folder: str = "/"
     now: float = 0.0
 
@@ -82,6 +89,9 @@ def judge(
         trace.add("mode auto", "deny", refused)
         return Verdict("deny", (refused, *report.reasons), tuple(trace.entries))
     asking = tuple(rule.text for rule in matching if rule.decision == "ask")
+    if now.unknown_outcome:
+        trace.add("unknown outcome", "ask", UNKNOWN_OUTCOME)
+        asking = (UNKNOWN_OUTCOME, *asking)
     if asking or dangerous:
         always = Text("Dangerous commands are always asked about.")
         trace.add("mode manual", "ask", always, matched=dangerous)
@@ -124,6 +134,9 @@ def _by_mode(report: RiskReport, now: Circumstances, trace: _Trace) -> Verdict:
         if safe and now.safe_unasked:
             return _end(trace, "mode manual", "allow", Text("It only reads."), report)
         return _end(trace, "mode manual", "ask", EVERY_COMMAND, report)
+    if now.small_model and any(effect.kind == "delete" for effect in report.effects):
+        reason = Text("A small local model may not delete anything by itself.")
+        return _end(trace, "mode auto", "ask", reason, report)
     if now.small_model and not now.small_model_forced and not safe:
         reason = Text("A small local model may only read by itself in auto mode.")
         return _end(trace, "mode auto", "ask", reason, report)

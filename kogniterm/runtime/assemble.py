@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import SecretStr
 
@@ -48,7 +47,7 @@ from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal import SessionJournal
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
-from kogniterm.types import Text
+from kogniterm.types import ApprovalMode, Text
 
 
 class SystemClock:
@@ -125,9 +124,9 @@ def assemble(
         cabinet=Cabinet(store, journal, paths, settings.session_max_age_days),
         asker=asker,
         memory=memory,
-        notices=(*given.notices, *_found(journal), *told),
-        mode=_kept(settings, "approval_mode", state.mode),
-        plan_mode=_kept(settings, "plan", state.plan_mode),
+        notices=(*given.notices, *_found(journal, settings.approval_mode), *told),
+        mode=settings.approval_mode,
+        plan_mode=settings.plan,
         plans=PlanDesk(approval=settings.plan_approval),
     )
     _keep_modes(session)
@@ -143,15 +142,21 @@ def _tools(places: ToolPlaces, settings: Settings) -> Mapping[str, Tool]:
 
 
 def _keep_modes(session: LiveSession) -> None:
-    """What a flag or the settings changed holds for whoever resumes the session, too."""
+    """Journal the modes of this process, where the process before had others."""
     if session.mode != session.state.mode:
         session.use_mode(session.mode)
     if session.plan_mode != session.state.plan_mode:
         session.use_plan_mode(session.plan_mode)
 
 
-def _found(journal: SessionJournal) -> Iterator[Text]:
+def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Text]:
     """What a resumed session has to say about how it was found."""
+    if journal.state.mode == "auto" and mode == "manual":
+        # A mode is a permission: it ends with the process that it was given to.
+        yield Text(
+            "This session was in auto-approve mode before. It asks before commands again; "
+            "/mode auto, or --auto-approve at the start, switches back."
+        )
     if journal.taken_from is not None:
         dead = journal.taken_from
         yield Text(
@@ -174,11 +179,6 @@ def _examples(settings: Settings, paths: Paths, state: SessionState) -> ExampleD
     if not settings.learn_commands:
         return None
     return ExampleDesk(LearnedExamples(paths.learned_examples), state.seq)
-
-
-def _kept(settings: Settings, name: str, before: str) -> Any:
-    """What was set wins; otherwise a resumed session goes on as it was."""
-    return before if settings.origin(name).kind == "default" else getattr(settings, name)
 
 
 def _outputs(given: Given) -> OutputStore:

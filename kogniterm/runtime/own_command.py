@@ -10,6 +10,7 @@ from kogniterm.agent.messages import note, shell_message
 from kogniterm.errors import KognitermError
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime import events
+from kogniterm.runtime.recovery import runs_settled
 from kogniterm.runtime.run_command import LoopSink, tell_what_was_missing, until_done
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import CommandResult
@@ -30,6 +31,7 @@ async def run_own_command(
             session.cwd,
             session.env_hash,
             executor.next_output,
+            runs_settled(session, command, shell=True),
         ),
         durable=True,
     )

@@ -18,7 +18,7 @@ from kogniterm.agent.plan_parse import parse_plan
 from kogniterm.runtime import events
 from kogniterm.runtime.front import Front
 from kogniterm.runtime.plan_difference import difference
-from kogniterm.runtime.plans import plan_as_text
+from kogniterm.runtime.plans import only_plans, plan_as_text
 from kogniterm.runtime.ports import SessionPorts, TurnCount
 from kogniterm.sessions.records import Decided, Outcome
 from kogniterm.types import ActionRequest, Decision, Plan, PlanReview
@@ -61,6 +61,8 @@ async def _asked(
     """The approver's word; a plan that changes nothing takes nobody's time."""
     if previous is not None and plan.goal == previous.goal and difference(previous, plan).empty:
         return PlanReview("approve", plan, "policy", "nothing changed")
+    if only_plans(session):
+        return PlanReview("approve", plan, "policy", "only the plan is wanted")
     front.sink(events.PlanProposed(request_id, plan, previous))
     review = await front.approver.review_plan(plan, previous)
     if review is not None:

@@ -33,6 +33,7 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
+    from kogniterm.runtime.ports import SessionPorts
     from kogniterm.runtime.session import LiveSession
 
 MAX_BYTES = 200_000
@@ -62,6 +63,11 @@ class PlanDesk:
         """Whether the plans of a session in this mode wait for approval."""
         wanted = self.approval == "always" or (self.approval == "auto" and mode == "manual")
         return wanted and not self.only
+
+
+def only_plans(session: SessionPorts) -> bool:
+    """Return whether nothing may act: this process was told so, or the open turn began so."""
+    return session.plans.only or session.state.plan_only
 
 
 def plan_as_text(plan: Plan) -> str:

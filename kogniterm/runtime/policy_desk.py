@@ -82,9 +82,18 @@ class PolicyDesk:
         return replace(_with_repository(report, cwd), command=request.command)
 
     def judge(
-        self, request: ActionRequest, report: RiskReport, mode: ApprovalMode, model: ModelInfo
+        self,
+        request: ActionRequest,
+        report: RiskReport,
+        mode: ApprovalMode,
+        model: ModelInfo,
+        *,
+        unknown_outcome: bool = False,
     ) -> Verdict:
-        """Policy's word on a request; a lease that allowed it is used once."""
+        """Policy's word on a request; a lease that allowed it is used once.
+
+        With `unknown_outcome` the same was started before and nobody knows how it ended.
+        """
         if request.effect == "person":
             # The question is its own approval: nothing happens but that a person reads it.
             return Verdict("allow", report.reasons)
@@ -95,6 +104,7 @@ class PolicyDesk:
             safe_unasked=self.settings.allow_reads,
             small_model=model.one_command,
             small_model_forced=self.settings.small_model_forced,
+            unknown_outcome=unknown_outcome,
             folder=self.workspace,
             now=self.now(),
         )

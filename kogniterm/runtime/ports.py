@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 class TurnCount:
     """What a turn has used so far. Durations by the monotonic clock.
 
-    `unknown` are commands whose end nobody saw and nobody could be asked about; `held` are
-    those that must not run again unless a person approves it, whatever policy says. `unasked`
-    are the model's questions that nobody was there to answer. `earlier` is what models were
+    `unknown` are commands whose end nobody saw and nobody could be asked about. `unasked` are the
+    model's questions that nobody was there to answer. `earlier` is what models were
     asked for before this turn.
     """
 
@@ -55,7 +54,6 @@ class TurnCount:
     refused: list[Text | str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
-    held: set[str] = field(default_factory=set)
     began: float = 0.0
     plan_before: Plan | None = None
     earlier: Usage = field(default_factory=Usage)

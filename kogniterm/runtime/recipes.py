@@ -29,7 +29,9 @@ from kogniterm.runtime import events
 from kogniterm.runtime.conclude import failed, interrupted
 from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.open_calls import cancel_open
+from kogniterm.runtime.plans import only_plans
 from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.recovery import recover
 from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
 from kogniterm.tools.calculator import calculator
@@ -57,8 +59,11 @@ async def run_in_session(
 ) -> Answer:
     """One turn that runs `recipe`. Cancel the task to stop it.
 
-    Raises `UsageError` for wrong inputs, before anything is recorded.
+    Raises `UsageError` for wrong inputs and where only a plan is wanted, before anything is
+    recorded.
     """
+    if only_plans(session):
+        raise UsageError("A recipe acts, and only a plan is wanted; run it without --plan-only.")
     values = checked_inputs(recipe, inputs)
     count = TurnCount(
         session.budget,
@@ -67,6 +72,8 @@ async def run_in_session(
         plan_before=session.state.plan,
         earlier=session.state.usage,
     )
+    await recover(session, front, count)
+    cancel_open(session, "the person went on with a recipe")
     _begin(session, recipe, values, front)
     ports = SessionRecipePorts(session, front, count)
     try:

@@ -1,7 +1,9 @@
 """After a crash: commands that were started and whose end nobody saw.
 
 Their outcome is unknown. They are never run again by themselves; the model is told the truth,
-with whatever output was kept, and a person may ask to have the effects checked first.
+with whatever output was kept, and a person may ask to have the effects checked first. Over any
+number of crashes the same command needs the user, until they wanted it run again or a run of it
+that they approved has ended; what is unknown is read from the journal (`SessionState.unsettled`).
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from langchain_core.messages import HumanMessage
 
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
+from kogniterm.approval import repeats, same_command
 from kogniterm.runtime import events
 from kogniterm.runtime.front import Front, Wish
 from kogniterm.runtime.ports import SessionPorts, TurnCount
+from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import ActionRequest, Text
 
@@ -27,31 +31,66 @@ _TRUTH = (
 
 
 async def recover(session: SessionPorts, front: Front, count: TurnCount) -> None:
-    """Settle every unknown outcome before anything else happens in the session."""
-    for intent in session.state.unknown:
+    """Settle every unknown outcome before anything else happens in the session.
+
+    One that an earlier process recorded for the turn that is still open is told again: nothing that
+    was said then has reached an end.
+    """
+    state = session.state
+    if state.open_turn:
+        for run in state.unsettled:
+            if run.turn == state.turn:
+                _tell(front, run.intent)
+                if front.recover is None:
+                    count.unknown.append(run.intent.command)
+    for intent in state.unknown:
         partial = session.redact(partial_output(intent.output_path))
-        front.sink(
-            events.Notice(
-                Text(
-                    "KogniTerm was stopped while this command ran; its outcome is unknown: "
-                    "{command}",
-                    {"command": intent.command},
-                ),
-                "warning",
-            )
-        )
+        _tell(front, intent)
         wish: Wish = "skip"
         if front.recover is None:
             count.unknown.append(intent.command)
         else:
             wish = await front.recover(intent, partial)
-        if wish != "again":
-            count.held.add(intent.command)
         request = next((r for r in session.state.pending if r.id == intent.request_id), None)
         agent = request.agent if request is not None else ""
         message = _message(request, intent, partial, wish)
         outcome = Outcome(intent.request_id, "unknown", message, agent=agent)
         session.record(outcome, durable=True)
+        if wish == "again":
+            session.record(Note.AGAIN.record(intent.request_id), durable=True)
+
+
+def _tell(front: Front, intent: Intent) -> None:
+    text = Text(
+        "KogniTerm was stopped while this command ran; its outcome is unknown: {command}",
+        {"command": intent.command},
+    )
+    front.sink(events.Notice(text, "warning"))
+
+
+def runs_repeated(session: SessionPorts, request: ActionRequest) -> tuple[Intent, ...]:
+    """The runs of unknown outcome that `request` would repeat, as a whole or in part."""
+    shell, command = request.effect == "command", session.redact(request.command)
+    test = repeats if shell else _same_text
+    return tuple(
+        run.intent
+        for run in session.state.unsettled
+        if test(command, session.cwd, run.intent.command, run.intent.cwd)
+    )
+
+
+def runs_settled(session: SessionPorts, command: str, *, shell: bool) -> tuple[str, ...]:
+    """The requests whose unknown outcome a run of `command` settles once it has ended."""
+    test, command = same_command if shell else _same_text, session.redact(command)
+    return tuple(
+        run.intent.request_id
+        for run in session.state.unsettled
+        if test(command, session.cwd, run.intent.command, run.intent.cwd)
+    )
+
+
+def _same_text(command: str, folder: str, before: str, folder_before: str) -> bool:
+    return (command, folder) == (before, folder_before)
 
 
 def _message(

@@ -17,7 +17,7 @@ from typing import cast
 from langchain_core.messages import AIMessage, SystemMessage
 
 from kogniterm.agent.images import words_and_images
-from kogniterm.agent.messages import PLAN_FIRST, human_message
+from kogniterm.agent.messages import PLAN_FIRST, PLAN_ONLY, human_message
 from kogniterm.agent.plan import MAKE_PLAN
 from kogniterm.agent.state import ThinkContext
 from kogniterm.approval import classify
@@ -29,7 +29,7 @@ from kogniterm.runtime.attachments import Attached
 from kogniterm.runtime.compact import compacted
 from kogniterm.runtime.front import Front
 from kogniterm.runtime.limits import Budget
-from kogniterm.runtime.plans import PlanDesk, plan_context, plan_from_text
+from kogniterm.runtime.plans import PlanDesk, only_plans, plan_context, plan_from_text
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
 from kogniterm.runtime.replay_world import KilledError, Player, RecordedExecutor, RecordedTool
@@ -230,7 +230,7 @@ class ReplaySession:
     def recall(self, user_input: UserInput) -> Attached:
         """What files and memory had added to the recorded input."""
         words, images = words_and_images(self.player.turn.given.message)
-        whole = words.removesuffix(PLAN_FIRST).rstrip("\n")
+        whole = words.removesuffix(PLAN_FIRST).removesuffix(PLAN_ONLY).rstrip("\n")
         rest = whole.removeprefix(human_message(user_input, "never").text)
         planned = plan_context(self.player.turn.plan, self.state.plan)
         return Attached(rest.removesuffix(planned or "").strip("\n"), images)
@@ -252,11 +252,11 @@ class ReplaySession:
             model=self.chat_model,
             tools=self.tools,
             system=SystemMessage("replay"),
-            plan_mode=self.plan_mode,
+            plan_mode="always" if only_plans(self) else self.plan_mode,
             may_continue=self.player.stop_reason,
             new_id=self.new_id,
-            plan_only=self.plans.only,
-            review_plans=self.plans.approval == "always",
+            plan_only=only_plans(self),
+            review_plans=self.plans.approval == "always" and not only_plans(self),
             said_meanwhile=self.player.said,
             has_room=lambda _: self.player.compaction is None,
             delegates=True,
@@ -343,7 +343,7 @@ async def _play(session: ReplaySession, player: Player, turn: TurnTape, front: F
     player.begin(turn)
     session.plan_mode = cast(PlanMode, turn.plan_mode)
     session.plans = PlanDesk(
-        only=turn.ended is not None and turn.ended.stop == "plan_only",
+        only=turn.given.plan_only,
         given=turn.plan,
         approval="always" if turn.proposed[MAKE_PLAN.name] else "never",
     )

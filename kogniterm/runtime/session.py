@@ -32,9 +32,10 @@ from kogniterm.runtime.instructions import system_message
 from kogniterm.runtime.limits import Budget, unknown_price
 from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.own_command import run_own_command
-from kogniterm.runtime.plans import PlanDesk
+from kogniterm.runtime.plans import PlanDesk, only_plans
 from kogniterm.runtime.policy_desk import PolicyDesk
 from kogniterm.runtime.ports import TurnCount
+from kogniterm.runtime.recovery import runs_repeated
 from kogniterm.runtime.run_command import CommandStop
 from kogniterm.runtime.steering import Steering
 from kogniterm.runtime.turn import run_turn
@@ -159,7 +160,7 @@ class LiveSession:
 
         Raises `UsageError` when only a plan is wanted of a model that cannot plan.
         """
-        if self.plans.only and self.model.one_command:
+        if only_plans(self) and self.model.one_command:
             raise UsageError("The model {model} is too small to plan.", model=self.model.name)
         money = (self.budget.limits.dollars, self.budget.session.dollars)
         if money != (None, None) and self.price(Usage()) is None:
@@ -353,13 +354,13 @@ class LiveSession:
             model=self.chat_model,
             tools=self.tools,
             system=self.system,
-            plan_mode=self.plan_mode,
+            plan_mode="always" if only_plans(self) else self.plan_mode,
             may_continue=may_continue,
             new_id=self.new_id,
             clean=self._clean,
             has_room=lambda messages: has_room(messages, self._fixed_tokens(), self.model),
-            plan_only=self.plans.only,
-            review_plans=self.plans.asks(self.mode),
+            plan_only=only_plans(self),
+            review_plans=self.plans.asks(self.mode) and not only_plans(self),
             delegates=True,
             said_meanwhile=self.steering.take,
             agents=self.state.agents,
@@ -379,7 +380,8 @@ class LiveSession:
 
     def judge(self, request: ActionRequest, report: RiskReport) -> Verdict:
         """Policy's word on a request."""
-        return self.policy.judge(request, report, self.mode, self.model)
+        again = bool(runs_repeated(self, request))
+        return self.policy.judge(request, report, self.mode, self.model, unknown_outcome=again)
 
     def confine(self, decision: Decision) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""

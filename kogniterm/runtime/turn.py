@@ -30,9 +30,9 @@ from kogniterm.runtime.conclude import conclude, failed, interrupted, nothing_op
 from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.open_calls import cancel_agent, cancel_open
 from kogniterm.runtime.plan_review import review_plan
-from kogniterm.runtime.plans import plan_context
+from kogniterm.runtime.plans import only_plans, plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
-from kogniterm.runtime.recovery import recover
+from kogniterm.runtime.recovery import recover, runs_settled
 from kogniterm.runtime.run_command import run_command, tell_what_was_missing
 from kogniterm.runtime.scripts import changed_scripts, script_hashes
 from kogniterm.sessions.records import (
@@ -83,8 +83,10 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
             return nothing_open(front, count)
         while True:
             over = await settle(session, front, count) if session.state.pending else None
-            end = _out_of_budget(session, over) if over else await _think(session, front, count)
-            if session.plans.only and session.state.plan != count.plan_before:
+            end = None
+            if not _plan_made(session, count):
+                end = _out_of_budget(session, over) if over else await _think(session, front, count)
+            if _plan_made(session, count):
                 cancel_open(session, "only the plan was wanted")
                 answer = planned(session.state, count)
                 break
@@ -106,6 +108,11 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
     return answer
 
 
+def _plan_made(session: SessionPorts, count: TurnCount) -> bool:
+    """Return whether the plan is there and nothing else was wanted."""
+    return only_plans(session) and session.state.plan != count.plan_before
+
+
 def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
     """Arrow 2: what the person said becomes a record and the message the model sees."""
     cancel_open(session, "the person went on with something else")
@@ -113,10 +120,11 @@ def _begin(session: SessionPorts, user_input: UserInput, front: Front) -> None:
     given, before = session.plans.take(), session.state.plan
     beside = session.recall(clean)
     context = "\n\n".join(filter(None, [beside.text, plan_context(given, before)]))
-    mode: PlanMode = "always" if session.plans.only else "auto" if given else session.plan_mode
-    message = messages.human_message(clean, mode, context, beside.images)
+    mode: PlanMode = "auto" if given else session.plan_mode
+    only = session.plans.only
+    message = messages.human_message(clean, mode, context, beside.images, plan_only=only)
     turn = session.state.turn + 1
-    session.record(InputReceived(turn, clean, message), durable=True)
+    session.record(InputReceived(turn, clean, message, only), durable=True)
     if given is not None:
         session.record(NodeRan(NodeUpdate("create_plan", plan=given)))
     front.sink(
@@ -191,6 +199,9 @@ async def settle(session: SessionPorts, front: Front, count: TurnCount) -> Text 
                 cancel_open(session, "the plan was changed")
                 return None
             continue
+        if only_plans(session):
+            _refuse_acting(session, request)
+            continue
         over = session.budget.over_acting()
         if over is not None:
             return over
@@ -206,6 +217,12 @@ async def settle(session: SessionPorts, front: Front, count: TurnCount) -> Text 
             return None
         await _act(session, request, decision, report, front, count)
     return None
+
+
+def _refuse_acting(session: SessionPorts, request: ActionRequest) -> None:
+    """Refuse a request of a turn that only plans, before it is judged or anybody is asked."""
+    refusal = Decision("reject", request.command, "policy", messages.ONLY_A_PLAN)
+    _observe(session, request, "refused", messages.refusal_message(request, refusal))
 
 
 def _judge(
@@ -235,7 +252,7 @@ async def _decide(
         if verdict.kind == "deny":
             decision = Decision("reject", request.command, "policy", reasons=verdict.reasons)
             decision = replace(decision, reason=str(decision.why))
-        elif verdict.kind == "allow" and request.command not in count.held:
+        elif verdict.kind == "allow":
             by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
             decision = Decision("approve", request.command, by)
         else:
@@ -277,7 +294,15 @@ async def _act(
     command = request.effect == "command"
     output = session.executor.next_output if command else None
     session.record(
-        Intent(request.id, decision.command, session.cwd, session.env_hash, output), durable=True
+        Intent(
+            request.id,
+            decision.command,
+            session.cwd,
+            session.env_hash,
+            output,
+            runs_settled(session, decision.command, shell=command),
+        ),
+        durable=True,
     )
     if command:
         await _act_command(session, request, decision, front, count)

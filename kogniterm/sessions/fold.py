@@ -60,10 +60,20 @@ class Note(StrEnum):
     PLAN_MODE = "plan_mode"
     FOLDER = "folder"
     INSTRUCTIONS = "instructions"
+    AGAIN = "again"
+    UNSETTLED = "unsettled"
 
     def record(self, value: str) -> Noted:
         """The note that sets this to `value`."""
         return Noted(self.value, {self.value: value})
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRun:
+    """A run whose outcome was recorded as unknown in `turn` (0: in a session this one is of)."""
+
+    intent: Intent
+    turn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +83,17 @@ class SessionState:
     `pending` are the action requests that still owe the model their ToolMessage, in order.
     Of these, the ones in `unknown` were started and nobody knows how they ended: their intent
     stands in the journal, their outcome does not. They must never be run again by themselves.
+    `unsettled` are the runs whose outcome was recorded as unknown, until the user wants one run
+    again or a later run of the same command, which only the user can approve, has ended.
+    With `plan_only` the open turn may only make a plan.
     `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
     pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
     answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command
-    left off; `draft` what the person had typed and not sent (kept beside the journal, not in
-    it). `history_seq` is the record from which `messages` are read, `instructions` the one that
-    holds the project's instructions in force, `fixed_instructions` the one whose instructions
-    stand in the system message (0: none).
+    left off; `mode` and `plan_mode` are those of the process that wrote last, for its successor to
+    name and never to take over; `draft` what the person had typed and not sent (kept beside the
+    journal, not in it). `history_seq` is the record from which `messages` are read, `instructions`
+    the one that holds the project's instructions in force, `fixed_instructions` the one whose
+    instructions stand in the system message (0: none).
     """
 
     session_id: str = ""
@@ -91,11 +105,13 @@ class SessionState:
     cwd: str = ""
     turn: int = 0
     open_input: UserInput | None = None
+    plan_only: bool = False
     messages: Transcript = field(default_factory=Transcript)
     plan: Plan | None = None
     pending: tuple[ActionRequest, ...] = ()
     agents: Mapping[str, AgentState] = field(default_factory=dict)
     unknown: tuple[Intent, ...] = ()
+    unsettled: tuple[UnknownRun, ...] = ()
     requested: Mapping[str, Requested] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
@@ -139,6 +155,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 state,
                 turn=body.turn,
                 open_input=body.input,
+                plan_only=body.plan_only,
                 title=state.title or title_of(body.input.text),
                 messages=state.messages.extended((body.message,)),
             )
@@ -167,7 +184,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 fixed_instructions=state.instructions,
             )
         case TurnEnded() as body:
-            return replace(state, turn=body.turn, open_input=None, agents={})
+            return replace(state, turn=body.turn, open_input=None, plan_only=False, agents={})
         case Noted() as body:
             return _noted(state, body, record.seq)
 
@@ -220,10 +237,41 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
         plan=body.plan if body.plan is not None else state.plan,
         pending=tuple(request for request in state.pending if request.id != body.request_id),
         unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),
+        unsettled=_unsettled(state, body),
         requested=_without(state.requested, body.request_id),
         verdicts=_without(state.verdicts, body.request_id),
         decisions=_without(state.decisions, body.request_id),
         cwd=body.result.cwd if ran and body.result is not None else state.cwd,
+    )
+
+
+def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:
+    """The runs that stay unknown when one has ended."""
+    ended = (one for one in state.unknown if one.request_id == body.request_id)
+    intent = next(ended, None)
+    if intent is None or body.status in ("failed", "refused"):
+        return state.unsettled
+    if body.status == "unknown":
+        return (*state.unsettled, UnknownRun(intent, state.turn))
+    return _without_runs(state, intent.repeats)
+
+
+def _without_runs(state: SessionState, ids: Sequence[str]) -> tuple[UnknownRun, ...]:
+    return tuple(run for run in state.unsettled if run.intent.request_id not in ids)
+
+
+def unsettled_note(runs: Iterable[UnknownRun]) -> Noted:
+    """The note by which a session that begins as part of another one knows its unknown runs."""
+    told = [[run.intent.request_id, run.intent.command, run.intent.cwd] for run in runs]
+    return Noted(Note.UNSETTLED, {Note.UNSETTLED: told})
+
+
+def _told_unsettled(value: object) -> tuple[UnknownRun, ...]:
+    """The runs of such a note."""
+    rows = value if isinstance(value, list | tuple) else ()
+    return tuple(
+        UnknownRun(Intent(str(request_id), str(command), str(cwd), ""), 0)
+        for request_id, command, cwd in rows
     )
 
 
@@ -244,6 +292,10 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
         case Note.INSTRUCTIONS:
             fixed = state.fixed_instructions if state.turn else seq
             return replace(state, instructions=seq, fixed_instructions=fixed)
+        case Note.AGAIN:
+            return replace(state, unsettled=_without_runs(state, (str(value),)))
+        case Note.UNSETTLED:
+            return replace(state, unsettled=(*state.unsettled, *_told_unsettled(value)))
         case _:
             return state
 

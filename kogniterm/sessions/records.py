@@ -41,11 +41,15 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class InputReceived:
-    """A turn begins. `message` is what the model will see of the input."""
+    """A turn begins. `message` is what the model will see of the input.
+
+    With `plan_only` nothing may act in this turn, whichever process goes on with it.
+    """
 
     turn: int
     input: UserInput
     message: BaseMessage
+    plan_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +88,18 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Durable before the command starts. An intent without an outcome is unknown."""
+    """Durable before the command starts. An intent without an outcome is unknown.
+
+    `repeats` are the requests of earlier runs of the same command whose outcome is unknown: the
+    user wanted it to run again, and with the outcome of this run they are settled.
+    """
 
     request_id: str
     command: str
     cwd: str
     env_hash: str
     output_path: str | None = None
+    repeats: tuple[str, ...] = ()
 
 
 OutcomeStatus = Literal["finished", "failed", "refused", "cancelled", "unknown"]

@@ -35,6 +35,7 @@ _VARYING = frozenset(
         "id",
         "output_bytes",
         "output_path",
+        "repeats",
         "request_id",
         "response_metadata",
         "script_hashes",

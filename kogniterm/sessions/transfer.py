@@ -15,7 +15,7 @@ from typing import Any
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions import codec, search
-from kogniterm.sessions.fold import Note
+from kogniterm.sessions.fold import Note, SessionState, UnknownRun, unsettled_note
 from kogniterm.sessions.journal import load_state, save_snapshot
 from kogniterm.sessions.records import RecordBody, SessionOpened
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
@@ -221,11 +221,25 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
                 row.kind, row.payload, last.seq, row.time, last.hash, request_id=row.request_id
             )
             insert(store.backend, session_id, last)
-        body: RecordBody = Note.TITLE.record(f"{info.title} (fork)")
-        insert(store.backend, session_id, new_row(body, last.seq, moment, last.hash))
+        title = Note.TITLE.record(f"{info.title} (fork)")
+        for body in (*_unknown_behind(state, rows), title):
+            last = new_row(body, last.seq, moment, last.hash)
+            insert(store.backend, session_id, last)
         refresh_row(store, session_id)
     search.add_missing(store.backend, session_id)
     return store.find(session_id)
+
+
+def _unknown_behind(state: SessionState, rows: Iterable[StoredRecord]) -> Iterator[RecordBody]:
+    """What a fork must know of the runs behind its place that nobody saw end.
+
+    The conversation goes back to that place; what those commands did to the machine does not.
+    """
+    known = {row.request_id for row in rows if row.kind == "intent"}
+    runs = (*state.unsettled, *(UnknownRun(intent, 0) for intent in state.unknown))
+    behind = [run for run in runs if run.intent.request_id not in known]
+    if behind:
+        yield unsettled_note(behind)
 
 
 def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator[StoredRecord]:

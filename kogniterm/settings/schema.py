@@ -146,7 +146,8 @@ class Settings(BaseSettings):
     )
     local_unrestricted: bool = _setting(
         False,
-        "Let the embedded local model run more than read-only commands in auto-approve mode.",
+        "Let the embedded local model run more than read-only commands in auto-approve mode; "
+        "deleting still asks.",
     )
 
     learn_commands: bool = _setting(

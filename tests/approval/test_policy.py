@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kogniterm.approval import (
@@ -57,6 +59,31 @@ def test_switches() -> None:
     assert _kind("touch x", small) == "ask"
     forced = Circumstances(mode="auto", small_model=True, small_model_forced=True)
     assert _kind("touch x", forced) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -name '*.o' -empty -delete",
+        "rm a.txt",
+        "find . -name '*.o' -exec rm {} +",
+        "ls *.o | xargs rm",
+        "rmdir empty",
+        "git clean -f",
+    ],
+)
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_small_model_never_deletes_unasked(command: str, forced: bool) -> None:
+    small = Circumstances(
+        mode="auto",
+        sandboxed=True,
+        unsandboxed_ok=True,
+        small_model=True,
+        small_model_forced=forced,
+        folder=WORKSPACE,
+    )
+    assert _kind(command, small) in ("ask", "deny")
+    assert _kind(command, replace(small, mode="manual", safe_unasked=True)) == "ask"
 
 
 def test_auto_mode_never_runs_what_is_dangerous() -> None:

@@ -149,3 +149,17 @@ async def test_auto_mode_confines_what_nobody_approved(make_flow: MakeFlow, tmp_
     assert (await flow.run()).exit_code == 0
     assert flow.results[0].text.strip() == "42"
     assert (flow.folder / "made").read_text() == "in\n"
+
+
+@pytest.mark.parametrize("unrestricted", [False, True])
+async def test_a_small_model_deletes_nothing_where_nobody_is_asked(
+    make_flow: MakeFlow, unrestricted: bool
+) -> None:
+    command = "find . -name '*.o' -empty -delete"
+    script = f'model: {{one_command: true}}\nreplies: [{{run: "{command}"}}, {{text: Done.}}]'
+    flow = make_flow(script, local_unrestricted=unrestricted)
+    (flow.folder / "a.o").touch()
+    answer = await flow.run("find all empty files")
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert (flow.folder / "a.o").exists()
+    assert "may not delete anything by itself" in str(answer.reason)

@@ -227,7 +227,7 @@ async def test_an_own_command_is_between_an_intent_and_its_outcome(
     assert flow.shown == ["I ran this command myself: echo mine\nmine\n[exit 0]"]
 
 
-async def test_mode_plan_mode_folder_model_and_draft_are_there_again(
+async def test_folder_and_draft_are_there_again_and_the_modes_are_not(
     make_flow: MakeFlow, program: Program
 ) -> None:
     flow = make_flow(
@@ -241,8 +241,7 @@ async def test_mode_plan_mode_folder_model_and_draft_are_there_again(
     again = make_flow(ANSWER)
     del again.flags["approval_mode"]
     session = again.open("last")
-    assert session.mode == "auto"
-    assert session.plan_mode == "never"
+    assert (session.mode, session.plan_mode) == ("manual", "auto")
     assert session.cwd == str(flow.folder / "sub")
     assert session.state.draft == "half a thou"
 

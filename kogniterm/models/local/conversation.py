@@ -133,6 +133,27 @@ def wants_output(text: str) -> bool:
     return "?" in text or bool(_ASKS.match(words) or _WANTS_OUTPUT.match(words))
 
 
+_LEAD = re.compile(
+    r"^(?:please|(?:can|could|would|will) you|i (?:want|need|would like|'d like) (?:you )?to|"
+    r"i'd like to|help me(?: to)?|let me|let's|just|now|por favor|quiero|necesito|quisiera|"
+    r"me gustaria|puedes|podrias|ayudame a|ahora),? +"
+)
+_LOOKS = re.compile(
+    r"(?:view|read|get (?:me )?(?:the|a) (?:list|number|names?)|see|enumerate|locate|summari[sz]e|"
+    r"(?:what|who|where|when)(?:'s|s| is| are)|whose|ver|saber|buscar|encontrar|listar|"
+    r"mostrar(?:me)?|contar|calcular|comprobar|mirar|enumerar|localiza|localizar|lee|leer|existe|existen|"
+    r"donde|quienes|cuales|que)\b"
+)
+
+
+def asks_to_look(text: str) -> bool:
+    """Return whether this asks to find, list, show or count something, or is a question."""
+    words = _start(text)
+    while (lead := _LEAD.match(words)) is not None:
+        words = words[lead.end() :].lstrip("¿¡ ")
+    return any(rule.match(words) for rule in (_ASKS, _WANTS_OUTPUT, _LOOKS))
+
+
 def asks_for_judgement(text: str) -> bool:
     """Whether this asks for advice ("is it safe to …?"), which no small model has."""
     return bool(_ADVICE.search(_start(text)))

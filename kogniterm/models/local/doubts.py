@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from kogniterm.models.local.bank import Example
-from kogniterm.models.local.conversation import asks_how
+from kogniterm.models.local.conversation import asks_how, asks_to_look
 from kogniterm.models.local.language import plain
 
 _NAME = re.compile(r"[\w~/-]*\.?[\w-]+(?:[./][\w-]+)+/?|(?<![\w.])\.[a-z]\w*|[\w-]+/(?!\w)")
@@ -30,8 +30,9 @@ _DESTROYS = re.compile(
     r"(rm|rmdir|unlink|shred|wipe|truncate\s+-s\s*0|mkfs\S*|dd|fdisk|kill|pkill|killall|shutdown|reboot|"
     r"poweroff|halt|userdel|crontab\s+-r)\b"
     r"|\s-delete\b|\bgit\s+(clean|reset\s+--hard|branch\s+-[dD]|push\s+\S*-f|stash\s+(drop|clear)|restore(?!\s+--staged)|"
-    r"checkout\s+(--\s|\.|-f))|\bgit\s+push\s+.*--(delete|force)|(^|[;&|]\s*):?\s*>\s*[\w./]"
+    r"checkout\s+(--\s|\.|-f))|\bgit\s+push\s+.*--(delete|force)"
 )
+_EMPTIES = re.compile(r"(^|[;&|]\s*):?\s*>\s*[\w./]")
 _CHANGES = re.compile(
     r"(^|[;&|({]|\b(?:do|then|else|xargs|sudo|exec|-execdir|-exec)\b)\s*(?:-\S+\s+)*"
     r"(mv|chmod|chown|chgrp|ln|install|tee|patch|git\s+(commit|add|merge|rebase|push|mv|rm|init))\b"
@@ -47,12 +48,38 @@ _SWEEPS = re.compile(
     r"\b(?:mkfs\S*|dd)\b.*/dev/[a-z]|:\(\)\s*\{"
 )
 _WANTS_IT_GONE = re.compile(
-    r"\b(delet|remov|eras|get rid|rid of|drop|discard|throw|trash|clean|wip|empt|purg|prun|strip|"
+    r"\b(delet|remov|eras|get rid|rid of|drop|discard|throw|trash|clean|wip|purg|prun|strip|"
     r"undo|revert|reset|restor|forget|uninstall|kill|stop|end|terminat|quit|clos|shut|reboot|"
     r"restart|free|clear|truncat|overwrit|replac|move|merg|dedup|shred|destroy|unlink|"
-    r"borr|elimin|quit|suprim|desech|descart|tir[ae]|limpi|vaci|deshaz|deshac|revert|restaur|"
+    r"borr|elimin|quit|suprim|desech|descart|tir[ae]|limpi|deshaz|deshac|revert|restaur|"
     r"restablec|olvid|desinstal|mat[ae]|par[ae]\b|deten|termin|cierr|cerr|apag|reinici|libera|"
     r"trunca|sobrescrib|reemplaz|mueve|mover|pasa|fusion|destru|depur)"
+)
+# "empty" is most often said of what is empty already: it orders something at the beginning, or in
+# front of what is to be emptied.
+_WANTS_IT_EMPTY = re.compile(
+    r"^(?:please )?empty (?!(?:files?|folders?|director(?:y|ies)|dirs?|lines?|ones?)\b)|"
+    r"(?<!\ban )(?<!\bthe )(?<!\ball )(?<!\bany )\bempty(?:ing)? "
+    r"(?:the|my|our|this|that|these|those|all|out|its|it|them|trash|\S*\w[./]\w\S*)\b|"
+    r"\bvaci(?:a|e|ar|ando)(?:l[oae]s?\b| (?:el|la|los|las|mi|mis|este|esta|estos|estas|todo|"
+    r"toda|todos|todas|\S*\w[./]\w\S*)\b)"
+)
+# Where something is to be found, listed or counted, only a plain order makes it go: "deleted",
+# "closed" and "free" say which ones are meant.
+_ORDERS_IT_GONE = re.compile(
+    r"(?:(?:^|[,;.:?!&]|\b(?:and|then|also|please|(?:can|could|would|will) you|y|e|luego|despues|"
+    r"tambien|por favor|puedes|podrias))\s*)"
+    r"(?:(?:then|also|please|finally|just|safely|luego|despues|tambien|por favor|a continuacion) )*"
+    r"(?:(?:delet|remov|eras|wip|purg|prun|terminat|overwrit|replac|mov|merg|truncat|clos)(?:e|ing)|"
+    r"get rid|drop|discard|throw|trash|clean|strip|undo|revert|reset|restore|forget|uninstall|"
+    r"kill|stop|end|quit|shut|reboot|restart|free|clear|shred|destroy|unlink|"
+    r"(?:borr|elimin|quit|desech|descart|tir|limpi|restaur|desinstal|mat|termin|apag|liber|trunc|"
+    r"reemplaz|depur|fusion)(?:a|e|ar|en|ando)(?:l[oae]s?)?|suprim(?:e|a|ir)(?:l[oae]s?)?|"
+    r"det(?:en|ener)(?:l[oae]s?)?|par(?:ar|al[oae]s?)|cierra(?:l[oae]s?)?|cerrar(?:l[oae]s?)?|"
+    r"muev[ea](?:l[oae]s?)?|mover(?:l[oae]s?)?|deshaz|deshacer|reinicia(?:l[oae]s?)?)\b"
+)
+_CREATES = re.compile(
+    r"\b(creat|mak|touch|generat|sav|put|stor|writ|crea|haz|hacer|gener|guard|escrib|pon)\w*"
 )
 _NOT_MEANT = re.compile(
     r"\b(clear|limpia|borra) (the |my |la )?(screen|terminal|console|pantalla|consola)\b"
@@ -100,17 +127,28 @@ def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, .
 def needless_harm(request: str, command: str) -> bool:
     """Whether `command` deletes, overwrites or ends something that `request` does not want gone.
 
-    A question wants nothing changed at all; where we stand, the root and the home folder are
-    never what was meant.
+    A question wants nothing changed at all, and what asks to find, list or count something wants it
+    gone only where that is ordered too; where we stand, the root and the home folder are never what
+    was meant.
     """
     if _SWEEPS.search(command):
         return True
     if _QUESTION.match(plain(request)) and not asks_how(request) and _CHANGES.search(command):
         return True
-    if not _DESTROYS.search(command):
-        return False
+    if _DESTROYS.search(command):
+        return not _wants_it_gone(request)
+    if _EMPTIES.search(command):
+        return not (_CREATES.search(plain(request)) or _wants_it_gone(request))
+    return False
+
+
+def _wants_it_gone(request: str) -> bool:
     asked = _FORBIDS.sub("", _NOT_MEANT.sub("", plain(request)))
-    return not _WANTS_IT_GONE.search(asked)
+    if _WANTS_IT_EMPTY.search(asked):
+        return True
+    if asks_to_look(request) and not asks_how(request):
+        return bool(_ORDERS_IT_GONE.search(asked))
+    return bool(_WANTS_IT_GONE.search(asked))
 
 
 def mended(request: str, command: str) -> str:

@@ -1,0 +1,72 @@
+"""Which command is the same as one before: what has to be asked about, and what settles it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.approval import repeats, same_command
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "echo ran >>count; make deploy",
+        "  echo   ran  >> count ;make deploy  ",
+        "echo ran >>count\nmake deploy\n",
+        "echo 'ran' >>\"count\"; make de'ploy'",
+        "cd /work && echo ran >>count; make deploy",
+        "cd .; echo ran >>count; make deploy",
+        "echo ran >>count; make deploy # again",
+    ],
+)
+def test_the_same_in_other_spacing_is_the_same(other: str) -> None:
+    assert same_command(other, "/work", "echo ran >>count; make deploy", "/work")
+    assert repeats(other, "/work", "echo ran >>count; make deploy", "/work")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "make deploy",
+        "make deploy 2>&1 | tail -5",
+        "timeout 60 make deploy",
+        "ls; make deploy && echo fine",
+        "bash -c 'make deploy'",
+    ],
+)
+def test_the_same_program_in_other_company_repeats_and_settles_nothing(other: str) -> None:
+    assert repeats(other, "/work", "echo ran >>count; make deploy", "/work")
+    assert not same_command(other, "/work", "echo ran >>count; make deploy", "/work")
+
+
+@pytest.mark.parametrize(
+    ("other", "folder"),
+    [
+        ("make test", "/work"),
+        ("make deploy", "/work/other"),
+        ("cd other && make deploy", "/work"),
+        ("echo ran", "/work"),
+        ("cat count", "/work"),
+        ("ls", "/work"),
+        ("echo ran >>other", "/work"),
+    ],
+)
+def test_another_command_is_another(other: str, folder: str) -> None:
+    assert not repeats(other, folder, "echo ran >>count; make deploy; ls", "/work")
+
+
+def test_spaces_inside_quotes_and_patterns_are_no_spacing() -> None:
+    assert not same_command("echo 'a  b' >x", "/w", "echo 'a b' >x", "/w")
+    assert not same_command("rm '*'", "/w", "rm *", "/w")
+    assert same_command("rm  *", "/w", "rm *", "/w")
+
+
+def test_what_cannot_be_read_is_compared_as_text() -> None:
+    assert same_command("if  then (", "/w", "if then (", "/w")
+    assert not repeats("if then )", "/w", "if then (", "/w")
+
+
+def test_a_change_of_folder_that_is_read_counts() -> None:
+    assert repeats("make deploy", "/work/sub", "cd sub && make deploy", "/work")
+    assert repeats("cd sub; make deploy", "/work", "make deploy", "/work/sub")
+    assert same_command("cd sub; make deploy", "/work", "make deploy", "/work/sub")

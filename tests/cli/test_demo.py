@@ -1,0 +1,84 @@
+"""`make demo` leaves nothing behind that changes later runs, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
+
+DEMO = Path(__file__).parents[2] / "scripts" / "demo"
+COUNT = "{run: wc -l README.md, purpose: Count the lines}"
+ENDINGS = {
+    "right": (f"replies: [{COUNT}, {{text: It has 3 lines.}}]", "exit 0", 0),
+    "wrong": (f"replies: [{COUNT}, {{text: It has many.}}]", "exit 0", 1),
+    "failed": ("replies: [{error: unavailable}]", "exit 0", 5),
+    "stopped": (f"replies: [{COUNT}]", "kill -TERM $PPID; exit 0", 143),
+}
+
+
+def found_below(*folders: Path) -> dict[str, bytes | None]:
+    """Everything below the folders, with the contents of files."""
+    paths = [path for folder in folders for path in folder.rglob("*")]
+    return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
+
+
+def stand_in(shell: Shell, script: str, pull: str) -> Path:
+    """The real program with a scripted model in place of the embedded one, which is not fetched."""
+    model = shell.script(script)
+    program = shell.home / "stand-in"
+    program.write_text(
+        f'#!/bin/sh\ntest "$1" = models && {{ {pull}; }}\nfor task; do :; done\n'
+        f"exec '{KOGNITERM}' run --auto-approve --no-sandbox --model '{model}' \"$task\"\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_demo_leaves_nothing_behind(shell: Shell, ending: str) -> None:
+    script, pull, status = ENDINGS[ending]
+    (shell.project / "README.md").write_text("1\n2\n3\n")
+    # A session of the user's own, in the folder that the demo works in.
+    own = shell.run("run", "hello", "--model", shell.script("replies: [{text: Hello.}]"))
+    assert own.returncode == 0, own.stderr
+    program = stand_in(shell, script, pull)
+    temporary = shell.home / "tmp"
+    temporary.mkdir()
+    before = found_below(shell.home, shell.project)
+    done = subprocess.run(
+        ["sh", DEMO, program],
+        cwd=shell.project,
+        env=shell.environ | {"TMPDIR": str(temporary)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    after = found_below(shell.home, shell.project)
+    assert after == before, sorted(after.keys() ^ before.keys())
+    listed = json.loads(shell.run("sessions", "list", "--json").stdout)
+    assert [one["title"] for one in listed] == ["hello"]
+
+
+def test_the_demo_says_what_stays(shell: Shell) -> None:
+    program = stand_in(shell, *ENDINGS["right"][:2])
+    (shell.project / "README.md").write_text("1\n2\n3\n")
+    done = subprocess.run(
+        ["sh", DEMO, program],
+        cwd=shell.project,
+        env=shell.environ | {"TMPDIR": os.environ["TMPDIR"]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert "That is right: 3 lines." in done.stdout
+    assert "weights stay in the cache" in done.stdout

@@ -1,0 +1,132 @@
+"""Modes belong to the process that runs a turn: no session brings a permission back with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.approval import classify
+from kogniterm.runtime import events
+from kogniterm.sessions.transfer import export_lines, fork, import_lines
+from tests.flows.conftest import Flow, MakeFlow
+
+ACT = "replies: [{run: touch acted, purpose: Act}, {text: Done.}]"
+NOW_MANUAL = "It asks before commands again"
+
+
+async def left_in_auto(make_flow: MakeFlow) -> str:
+    """The id of a session that a process with `--auto-approve` has worked in."""
+    flow = make_flow("replies: [{text: Hello.}]", approval_mode="auto", plan="never")
+    await flow.run()
+    assert flow.session is not None
+    assert flow.session.mode == "auto"
+    found = flow.session.id
+    flow.close()
+    return found
+
+
+def plain(make_flow: MakeFlow, script: str = ACT, **flags: object) -> Flow:
+    """A flow without any flag about modes, and nobody to ask."""
+    flow = make_flow(script, decisions=[], **flags)
+    flow.person = None
+    return flow
+
+
+def notices(flow: Flow) -> str:
+    assert flow.session is not None
+    return " ".join(map(str, flow.session.notices))
+
+
+@pytest.mark.parametrize("way", ["last", "id", "fork", "import", "copy"])
+async def test_a_resumed_session_begins_in_manual(make_flow: MakeFlow, way: str) -> None:
+    session_id = await left_in_auto(make_flow)
+    flow = plain(make_flow)
+    store = flow.open(session_id).cabinet.store
+    if way == "fork":
+        session_id = fork(store, session_id).id
+    elif way in ("import", "copy"):
+        session_id = import_lines(store, list(export_lines(store, session_id)), as_new=True).id
+    flow.close()
+    # What the first resume wrote must not be what keeps the second one safe.
+    if way in ("last", "id"):
+        session_id = await left_in_auto(make_flow)
+    session = flow.open("last" if way == "last" else session_id)
+    assert (session.mode, session.plan_mode) == ("manual", "auto")
+    answer = await flow.run("act")
+    assert answer.exit_code == 3
+    assert not (flow.folder / "acted").exists()
+
+
+async def test_the_resumed_session_says_so_once(make_flow: MakeFlow) -> None:
+    session_id = await left_in_auto(make_flow)
+    flow = plain(make_flow)
+    flow.open(session_id)
+    assert notices(flow).count(NOW_MANUAL) == 1
+    assert "/mode auto" in notices(flow)
+    assert "--auto-approve" in notices(flow)
+    flow.close()
+    flow.open(session_id)
+    assert NOW_MANUAL not in notices(flow)
+
+
+async def test_a_mode_that_was_asked_for_needs_no_word(make_flow: MakeFlow) -> None:
+    session_id = await left_in_auto(make_flow)
+    flow = make_flow(ACT, approval_mode="auto")
+    assert flow.open(session_id).mode == "auto"
+    assert NOW_MANUAL not in notices(flow)
+    await flow.run("act")
+    assert (flow.folder / "acted").exists()
+
+
+async def test_what_is_switched_holds_for_this_session_in_this_process(
+    make_flow: MakeFlow,
+) -> None:
+    flow = plain(make_flow)
+    session = flow.open()
+    session.use_mode("auto")
+    session.use_plan_mode("never")
+    answer = await flow.run("act")
+    assert (answer.exit_code, (flow.folder / "acted").exists()) == (0, True)
+    session_id = session.id
+    flow.close()
+    again = flow.open(session_id)
+    assert (again.mode, again.plan_mode) == ("manual", "auto")
+    assert NOW_MANUAL in notices(flow)
+
+
+async def test_the_settings_of_the_process_decide(make_flow: MakeFlow) -> None:
+    session_id = await left_in_auto(make_flow)
+    flow = plain(make_flow)
+    flow.environ["KOGNITERM_APPROVAL_MODE"] = "auto"
+    flow.environ["KOGNITERM_PLAN"] = "always"
+    session = flow.open(session_id)
+    assert (session.mode, session.plan_mode) == ("auto", "always")
+
+
+async def test_no_sandbox_and_allow_reads_end_with_their_process(make_flow: MakeFlow) -> None:
+    flow = make_flow(ACT, sandbox="off", allow_reads=True)
+    await flow.run()
+    assert flow.session is not None
+    session_id = flow.session.id
+    flow.close()
+    later = plain(make_flow)
+    later.flags["sandbox"] = "auto"
+    policy = later.open(session_id).policy
+    assert not policy.settings.unboxed_ok
+    assert not policy.settings.allow_reads
+    answer = await later.run("look")
+    assert answer.exit_code == 3
+
+
+async def test_leases_end_with_their_process(make_flow: MakeFlow) -> None:
+    flow = plain(make_flow)
+    session = flow.open()
+    report = classify("touch acted", cwd=str(flow.folder), workspace=str(flow.folder))
+    session.grant(report, "exact")
+    session.grant(report, "program", uses=10)
+    session.grant(report, "effect", seconds=900.0)
+    session_id = session.id
+    flow.close()
+    assert flow.open(session_id).policy.leases == []
+    answer = await flow.run("act")
+    assert answer.exit_code == 3
+    assert not flow.of(events.CommandStarted)

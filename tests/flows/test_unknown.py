@@ -1,0 +1,288 @@
+"""Unknown stays unknown: however often the process is killed, the same command is not run again
+unless the user wants it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from kogniterm.runtime import events
+from kogniterm.runtime.front import Wish
+from kogniterm.sessions.records import Intent
+from kogniterm.sessions.transfer import export_lines, fork, import_lines
+from kogniterm.types import Answer, CommandResult
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.program import replayed, start, start_run
+from tests.support.forge import Forge
+
+RUN = "{run: 'echo ran >>count', purpose: Count}"
+COUNTED = f"replies: [{RUN}, {{text: Done.}}]"
+TOLD = "replies: [{text: Told.}]"
+
+
+def times_run(flow: Flow) -> int:
+    file = flow.folder / "count"
+    return len(file.read_text().split()) if file.exists() else 0
+
+
+def kill(forge: Forge, flow: Flow, faults: str, *words: str) -> None:
+    started = start_run(forge, flow, "-y", *words, faults=faults)
+    assert started.wait() == -signal.SIGKILL, started.said
+
+
+def ended(forge: Forge, flow: Flow, *words: str) -> tuple[int, str]:
+    started = start_run(forge, flow, "-y", *words)
+    return started.wait(), started.said
+
+
+async def unknown(make_flow: MakeFlow, forge: Forge) -> None:
+    """A session whose only command was cut off behind its effect, and the turn ended."""
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
+    status, said = ended(forge, make_flow(TOLD), "--resume=last")
+    assert status == 3, said
+
+
+# --- killed again and again --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["kill:after-intent", "kill:before-outcome"])
+@pytest.mark.parametrize("second", ["kill:after-outcome", "kill:after-node", "kill:after-verdict"])
+def test_two_crashes_and_the_same_command_again(
+    make_flow: MakeFlow, forge: Forge, first: str, second: str
+) -> None:
+    kill(forge, make_flow(COUNTED), first, "count")
+    flow = make_flow(COUNTED)
+    ran = times_run(flow)
+    kill(forge, flow, second, "--resume=last")
+    status, said = ended(forge, make_flow(COUNTED), "--resume=last")
+    assert status == 3, said
+    assert times_run(flow) == ran <= 1
+    assert "may have run already" in said
+
+
+@pytest.mark.parametrize("kills", [3, 4])
+def test_many_crashes_in_a_row(make_flow: MakeFlow, forge: Forge, kills: int) -> None:
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
+    for _ in range(kills - 1):
+        kill(forge, make_flow(COUNTED), "kill:after-outcome", "--resume=last")
+        # Each crash leaves an open turn behind; the next process goes on with it.
+    flow = make_flow(COUNTED)
+    status, said = ended(forge, flow, "--resume=last")
+    assert status == 3, said
+    assert times_run(flow) == 1
+
+
+def test_an_answer_behind_a_second_crash_still_says_that_it_is_unknown(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
+    kill(forge, make_flow(COUNTED), "kill:after-outcome", "--resume=last")
+    status, said = ended(forge, make_flow(TOLD), "--resume=last")
+    assert status == 3
+    assert "It is unknown how this command ended: echo ran" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["echo ran >>count", "echo  ran >> count", "cd . && echo 'ran' >>count"]
+)
+async def test_a_later_turn_of_another_process_asks_too(
+    make_flow: MakeFlow, forge: Forge, text: str
+) -> None:
+    await unknown(make_flow, forge)
+    script = f'replies: [{{run: "{text}"}}, {{text: Done.}}]'
+    flow = make_flow(script)
+    status, said = ended(forge, flow, "--resume=last", "count again")
+    assert status == 3, said
+    assert times_run(flow) == 1
+    assert "may have run already" in said
+
+
+async def test_another_command_runs(make_flow: MakeFlow, forge: Forge) -> None:
+    await unknown(make_flow, forge)
+    flow = make_flow("replies: [{run: 'cat count'}, {text: Seen.}]")
+    status, said = ended(forge, flow, "--resume=last", "look")
+    assert status == 0, said
+
+
+# --- ways to another session ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["compaction", "fork", "fork before it", "import"])
+async def test_it_is_not_forgotten_on_the_way(make_flow: MakeFlow, forge: Forge, way: str) -> None:
+    hello = make_flow(TOLD)
+    await hello.run("hello")
+    hello.close()
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "--resume=last", "count")
+    assert ended(forge, make_flow(TOLD), "--resume=last")[0] == 3
+    flow = make_flow(COUNTED)
+    session = flow.open("last")
+    store, session_id = session.cabinet.store, session.id
+    if way == "compaction":
+        await session.compact_now(asked=True)
+    elif way.startswith("fork"):
+        session_id = fork(store, session_id, turn=1 if "before" in way else None).id
+    else:
+        session_id = import_lines(store, list(export_lines(store, session_id)), as_new=True).id
+    flow.close()
+    flow.open(session_id)
+    answer = await flow.run("count")
+    assert (answer.exit_code, times_run(flow)) == (3, 1)
+
+
+async def test_a_fork_of_a_session_that_was_cut_off_knows_it_too(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
+    flow = make_flow(COUNTED)
+    assert start(forge, flow, "sessions", "fork", "last").wait() == 0
+    answer = await flow_resumed(flow)
+    assert (answer.exit_code, times_run(flow)) == (3, 1)
+
+
+async def flow_resumed(flow: Flow) -> Answer:
+    flow.open("last")
+    return await flow.run(None)
+
+
+async def test_a_sub_agent_asks_too(make_flow: MakeFlow, forge: Forge) -> None:
+    await unknown(make_flow, forge)
+    script = f"""
+replies:
+  - calls: [{{tool: delegate, arguments: {{task: Count, tools: run}}}}]
+  - {RUN}
+  - text: I could not.
+  - text: It could not.
+"""
+    flow = make_flow(script)
+    flow.open("last")
+    answer = await flow.run("count")
+    assert (answer.exit_code, times_run(flow)) == (3, 1)
+
+
+async def test_what_a_sub_agent_was_cut_off_in_is_unknown_to_all(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    script = f"""
+replies:
+  - calls: [{{tool: delegate, arguments: {{task: Count, tools: run}}}}]
+  - {RUN}
+"""
+    kill(forge, make_flow(script), "kill:before-outcome", "count")
+    kill(forge, make_flow(COUNTED), "kill:after-outcome", "--resume=last")
+    flow = make_flow("replies: [{text: Stopped.}, {text: Told.}]")
+    assert ended(forge, flow, "--resume=last")[0] == 3
+    flow = make_flow(COUNTED)
+    flow.open("last")
+    answer = await flow.run("count")
+    assert (answer.exit_code, times_run(flow)) == (3, 1)
+
+
+# --- the user decides --------------------------------------------------------------------------
+
+
+async def test_a_run_that_the_user_approved_and_saw_end_settles_it(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    await unknown(make_flow, forge)
+    flow = make_flow(COUNTED, decisions=[yes], approval_mode="auto")
+    flow.open("last")
+    await flow.run("count")
+    assert flow.person is not None
+    (asked,) = flow.person.asked
+    assert "may have run already" in " ".join(map(str, asked[2].reasons))
+    assert times_run(flow) == 2
+    flow.close()
+    later = make_flow(COUNTED)
+    later.open("last")
+    assert (await later.run("count")).exit_code == 0
+    assert times_run(later) == 3
+
+
+async def test_a_refusal_settles_nothing(make_flow: MakeFlow, forge: Forge) -> None:
+    await unknown(make_flow, forge)
+    flow = make_flow(COUNTED, decisions=[no("not now")], approval_mode="auto")
+    flow.open("last")
+    await flow.run("count")
+    flow.close()
+    later = make_flow(COUNTED)
+    later.open("last")
+    assert (await later.run("count")).exit_code == 3
+    assert times_run(later) == 1
+
+
+@pytest.mark.parametrize(("wish", "asks"), [("again", 0), ("check", 1), ("skip", 1)])
+async def test_what_the_user_wished_holds_over_the_next_crash(
+    make_flow: MakeFlow, forge: Forge, wish: Wish, asks: int
+) -> None:
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
+    flow = make_flow(TOLD, decisions=[], approval_mode="auto")
+
+    async def recover(intent: Intent, output: str) -> Wish:
+        return wish
+
+    assert flow.person is not None
+    await flow.open("last").run(None, approver=flow.person, sink=flow.tell, recover=recover)
+    flow.close()
+    later = make_flow(COUNTED, decisions=[yes], approval_mode="auto")
+    later.open("last")
+    await later.run("count")
+    assert later.person is not None
+    assert len(later.person.asked) == asks
+    assert times_run(later) == 2
+
+
+async def test_an_own_run_of_the_user_settles_it(make_flow: MakeFlow, forge: Forge) -> None:
+    await unknown(make_flow, forge)
+    flow = make_flow(COUNTED)
+    result: CommandResult = await flow.open("last").run_shell("echo ran >>count", sink=flow.tell)
+    assert result.exit_code == 0
+    assert (await flow.run("count")).exit_code == 0
+    assert times_run(flow) == 3
+
+
+async def test_rules_and_leases_do_not_run_it(make_flow: MakeFlow, forge: Forge) -> None:
+    await unknown(make_flow, forge)
+    flow = make_flow(COUNTED)
+    config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
+    config.mkdir(exist_ok=True)
+    (config / "policy.toml").write_text(
+        '[[rule]]\ndecision = "allow"\nprogram = "echo"\nmatch = ["echo x"]\n'
+    )
+    session = flow.open("last")
+    report = session.policy.assess(_request("echo ran >>count"), session.cwd)
+    session.grant(report, "exact")
+    answer = await flow.run("count")
+    assert (answer.exit_code, times_run(flow)) == (3, 1)
+    assert session.policy.leases[0].used == 0
+
+
+def _request(command: str) -> object:
+    from kogniterm.types import ActionRequest
+
+    return ActionRequest("r", "c", "execute_command", command)
+
+
+async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge: Forge) -> None:
+    from kogniterm.agent.recipe import read_recipe
+    from kogniterm.approval import Unattended
+    from kogniterm.runtime.front import Front
+    from kogniterm.runtime.recipes import run_in_session
+
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
+    flow = make_flow(TOLD)
+    recipe = read_recipe("{name: r, nodes: [{id: a, command: 'echo ran >>count'}]}")
+    answer = await run_in_session(flow.open("last"), recipe, {}, Front(Unattended(), flow.tell))
+    assert (answer.exit_code, times_run(flow)) == (3, 1)
+    assert not flow.of(events.CommandStarted)
+
+
+def test_a_session_with_an_unknown_outcome_replays(make_flow: MakeFlow, forge: Forge) -> None:
+    kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
+    flow = make_flow(COUNTED)
+    assert ended(forge, flow, "--resume=last")[0] == 3
+    assert ended(forge, make_flow(COUNTED), "--resume=last", "count again")[0] == 3
+    status, report = replayed(forge, flow)
+    assert status == 0, report
+    assert times_run(flow) == 1
