@@ -2,9 +2,10 @@
 
 Every command runs as `bash -c TEXT`, exactly the text that was approved. Bash reads an *enter*
 file first (BASH_ENV), which restores the state and sets an EXIT trap; the trap sources a *leave*
-file, which dumps the state with builtins alone into a file of this command's own. Nothing of
-this touches the command's output. A dump counts only when it is complete, so a command that is
-killed leaves the last good state in place.
+file, which dumps the state with builtins alone to this command's own place (`shell_files`). Nothing
+of this touches the command's output. A dump counts only when it is complete, so a command that is
+killed leaves the last good state in place. What sandboxed commands leave is kept
+apart (`lineages`).
 
 Carried: folder and folder stack, variables with all attributes, functions, aliases, shell
 options, disabled builtins, umask, resource limits, traps, positional parameters, `$?`,
@@ -22,18 +23,17 @@ from dataclasses import dataclass, field, replace
 from kogniterm.execution import continuity, limits
 
 _LEAVE = rb"""{ __kt_status=$? __kt_pipe="${PIPESTATUS[@]}" __kt_last=$_
-\builtin trap -p DEBUG RETURN; \builtin trap - DEBUG RETURN; \. %s; } 2>/dev/null >|%s"""
+\builtin trap -p DEBUG RETURN; \builtin trap - DEBUG RETURN; \. %s; } 2>/dev/null %s"""
 """What our EXIT trap does: into the dump go the traps that a sourced file does not see or would set
 off, then what the leave file writes. The first line is for what any command would change."""
 
 _OPTIONS_NOT_CARRIED = frozenset({b"noexec", b"onecmd", b"privileged", b"history", b"histexpand"})
 _OPTIONS_ON_AT_START = frozenset({b"braceexpand", b"hashall", b"interactive-comments"})
-_ENABLE = re.compile(rb"enable -n (\S+)\n")
 _ALIASES = b"expand_aliases"
 _NOTE_FRESH = b"""__kt_fresh=$BASHOPTS
 \\builtin mapfile -d '' -t __kt_fresh_limits </proc/self/limits
 """
-_AS_IN_A_FRESH_SHELL = frozenset(
+AS_IN_A_FRESH_SHELL = frozenset(
     {
         b"declare -- IFS=$' \\t\\n'\n",
         b'declare -- OPTERR="1"\n',
@@ -55,8 +55,8 @@ _READS_STATUS = re.compile(
     r"\$\{?#?\?|\b(?:exit|return)\b|PIPESTATUS|(?:^|[\s;&|({])(?:source|\.)\s", re.MULTILINE
 )
 _EXTENDED_PATTERN = re.compile(rb"[?*+@!]\(")
-_FUNCTION_NAME = re.compile(rb"^(\S+) \(\) *$", re.MULTILINE)
-_ALIAS_NAME = re.compile(rb"^alias ([^=\n]+)=", re.MULTILINE)
+_MOST_NAMES = 1000
+"""Of functions or aliases that are looked for in a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,19 @@ class ShellState:
     variables: Mapping[bytes, bytes] = field(default_factory=dict)
     missing: frozenset[bytes] = frozenset()
     """Unset variables that bash would give itself anew."""
-    functions: bytes = b""
-    function_flags: bytes = b""
+    functions: Mapping[bytes, bytes] = field(default_factory=dict)
+    """Definitions by name, in bash's order; together they are what bash printed."""
+    function_flags: Mapping[bytes, bytes] = field(default_factory=dict)
+    """Declarations of functions that are exported, traced or read-only."""
     shopts: frozenset[bytes] | None = None
     """The `shopt` options that are on; None before the first command."""
     options: frozenset[bytes] = _OPTIONS_ON_AT_START
     """The `set` options that are on."""
     fresh: Fresh | None = None
-    aliases: bytes = b""
-    disabled: bytes = b""
-    """`enable -n` commands for builtins that are switched off."""
-    traps: bytes = b""
+    aliases: Mapping[bytes, bytes] = field(default_factory=dict)
+    disabled: frozenset[bytes] = frozenset()
+    """Builtins that are switched off."""
+    traps: Mapping[bytes, bytes] = field(default_factory=dict)
     positional: bytes = b""
     folders: tuple[bytes, ...] = ()
     umask: bytes = b""
@@ -107,17 +109,26 @@ class ShellState:
     """The process `$!` and its exit code, when it ended before the shell did."""
     jobs: tuple[continuity.CarriedJob, ...] = ()
     """What `jobs` listed in earlier shells and still runs."""
+    gone: bool = False
+    """The folder did not exist any more, for a shell in a sandbox."""
+    held: bool = False
+    """The shell had descriptors of its own that nobody took over."""
     overridden: frozenset[bytes] = frozenset()
     """Names of the overlay that the command set itself."""
+
+    @property
+    def function_text(self) -> bytes:
+        """All functions, as bash printed them."""
+        return b"".join(self.functions.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Paths in the executor's private folder, as a shell gets them.
+    """Paths of what a shell reads, as the shell gets them.
 
     `leave` is the leave file, `restore` what the enter file sources, `functions` what that
-    sources in turn, `dump` what this command writes, `statuses` the folder where exit codes of
-    background processes are noted.
+    sources in turn, `dump` the redirection that leads to where the state belongs, `statuses` the
+    folder where exit codes of background processes are noted.
     """
 
     leave: bytes
@@ -127,9 +138,10 @@ class Files:
     statuses: bytes
 
 
-def first_state(env: Mapping[str, str], cwd: str) -> ShellState:
-    """The state before the first command: the environment and the folder, nothing else."""
-    return ShellState(variables={encode(k): exported(k, v) for k, v in env.items()}, cwd=cwd)
+def first_state(env: Mapping[str, str], cwd: str, umask: bytes = b"") -> ShellState:
+    """The state before the first command: the environment, the folder and the umask."""
+    variables = {encode(k): exported(k, v) for k, v in env.items()}
+    return ShellState(variables=variables, cwd=cwd, umask=umask)
 
 
 def encode(text: str) -> bytes:
@@ -178,38 +190,37 @@ def enter_scripts(
     files: Files,
     overlay: Mapping[bytes, bytes],
     inherited: Container[bytes] = (),
+    folder: str | None = None,
 ) -> tuple[bytes, bytes, bytes]:
     """(enter, restore, functions): what bash reads before `command`; each file sources the next.
 
     `overlay` are declarations for this command alone; variables named in `inherited` are in the
-    shell's environment already. The restored text comes before anything
-    that would trace, check or alter it: functions after variables, options and traps last. Its
-    complaints (a variable that has become read-only, say) go nowhere.
+    shell's environment already; `folder` is where the shell goes first, when it cannot be started
+    there. The restored text comes before anything that would trace, check or alter it: functions
+    after variables, options and traps last. Its complaints (a variable that has become read-only,
+    say) go nowhere.
     """
     restore = [
         _shopts(state),
         b"".join(
             line
             for name, line in {**state.variables, **overlay}.items()
-            if name not in inherited and line not in _AS_IN_A_FRESH_SHELL
+            if name not in inherited and line not in AS_IN_A_FRESH_SHELL
         ),
         *(b"\\builtin unset -v " + name + b"\n" for name in state.missing - overlay.keys()),
-        state.aliases,
+        *state.aliases.values(),
         b"umask " + state.umask + b"\n" if state.umask else b"",
         *(b"\\builtin pushd -n " + quoted(f) + b" >/dev/null\n" for f in state.folders[:0:-1]),
         b"\\builtin set --" + state.positional + b"\n" if state.positional else b"",
         b"" if state.fresh is None else limits.commands(state.fresh.limits, state.limits),
         _read_functions(state, files),
-        state.function_flags,
+        *state.function_flags.values(),
     ]
     if state.clock is not None:
         restore.append(b"SECONDS=%d\n" % (time.monotonic() - state.clock))
-    if state.children:
-        restore.append(continuity.wait_prelude(files.statuses, state.children))
-    if state.jobs and continuity.mentions_jobs(command, state.functions):
-        restore.append(continuity.job_prelude(files.statuses, state.jobs))
+    restore += _processes(state, command, files)
     trap = leave_trap(files)
-    if state.exit_action or continuity.minds_exit_trap(command, state.functions):
+    if state.exit_action or continuity.minds_exit_trap(command, state.function_text):
         restore.append(
             continuity.exit_trap_prelude(
                 command,
@@ -220,15 +231,16 @@ def enter_scripts(
         # The branches keep `$?`, and `set -e` does not end the trap before the action.
         trap = b"if " + trap + b"; then " + action + b"; else " + action + b"; fi"
     restore.append(b"\\builtin trap -- " + quoted(trap) + b" EXIT\n")
-    restore.append(_ENABLE.sub(rb"\\builtin enable -n \1\n", state.disabled))
+    restore += (b"\\builtin enable -n " + name + b"\n" for name in sorted(state.disabled))
     if state.shopts is None or _ALIASES in state.shopts:
         restore.append(b"\\builtin shopt -s expand_aliases\n")
     enter = [
         b"\\builtin unset BASH_ENV\nBASH_ARGV0=bash\n",
         b"\\builtin . " + quoted(files.restore) + b" 2>/dev/null\n",
+        b"" if folder is None else b"\\builtin cd -- " + quoted(encode(folder)) + b"\n",
         _last_words(state, command),
     ]
-    functions = continuity.with_last_background(state.functions, state.background)
+    functions = continuity.with_last_background(state.function_text, state.background)
     return b"".join(enter), b"".join(restore), functions
 
 
@@ -241,21 +253,33 @@ def _read_functions(state: ShellState, files: Files) -> bytes:
     if not state.functions:
         return b""
     read = b"\\builtin . " + quoted(files.functions) + b"\n"
-    if b"extglob" not in (state.shopts or ()) and _EXTENDED_PATTERN.search(state.functions):
+    if b"extglob" not in (state.shopts or ()) and _EXTENDED_PATTERN.search(state.function_text):
         return b"\\builtin shopt -s extglob\n" + read + b"\\builtin shopt -u extglob\n"
     return read
 
 
+def _processes(state: ShellState, command: str, files: Files) -> list[bytes]:
+    """Stand-ins for builtins that are asked for processes of earlier commands."""
+    preludes = []
+    if state.children:
+        preludes.append(continuity.wait_prelude(files.statuses, state.children))
+    if state.jobs and continuity.mentions_jobs(command, state.function_text):
+        preludes.append(continuity.job_prelude(files.statuses, state.jobs))
+    return preludes
+
+
 def leave_trap(files: Files) -> bytes:
     """The text of the EXIT trap that writes the dump by the leave file."""
-    return _LEAVE % (quoted(files.leave), quoted(files.dump))
+    return _LEAVE % (quoted(files.leave), files.dump)
 
 
 def _last_words(state: ShellState, command: str) -> bytes:
     """Options, `$_`, `$?` and traps, in an order in which none of them disturbs the others."""
     last = b"\\builtin : " + quoted(state.last_argument) + b"\n"
-    fires = any(name in state.traps for name in (b" DEBUG\n", b" RETURN\n"))
-    traps = continuity.actions_with_last_background(state.traps, state.background)
+    fires = b"DEBUG" in state.traps or b"RETURN" in state.traps
+    traps = continuity.actions_with_last_background(
+        b"".join(state.traps.values()), state.background
+    )
     words = [b"{\n", b"" if fires else traps, _set_options(state.options), last]
     codes = state.pipe if "PIPESTATUS" in command else ()
     if not fires and (state.status or any(codes)) and _reads_status(state, command):
@@ -275,10 +299,9 @@ def _reads_status(state: ShellState, command: str) -> bool:
         return True
     words = encode(command)
     return any(
-        name in words
-        for source, names in ((state.functions, _FUNCTION_NAME), (state.aliases, _ALIAS_NAME))
-        if b"$?" in source or b"PIPESTATUS" in source
-        for name in names.findall(source)
+        len(table) > _MOST_NAMES or any(name in words for name in table)
+        for table in (state.functions, state.aliases)
+        if any(b"$?" in text or b"PIPESTATUS" in text for text in table.values())
     )
 
 
@@ -312,4 +335,12 @@ def _set_options(on: frozenset[bytes]) -> bytes:
 
 def without_dump(state: ShellState, status: int, folder: str) -> ShellState:
     """The last good state after a command whose shell could not write its own."""
-    return replace(state, status=status, cwd=folder)
+    return replace(
+        state,
+        status=status,
+        cwd=folder,
+        ended=None,
+        gone=False,
+        held=False,
+        overridden=frozenset(),
+    )

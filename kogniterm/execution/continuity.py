@@ -68,7 +68,8 @@ WAIT_FUNCTION = rb"""wait () {
 }
 """
 
-_EXIT_TRAP = re.compile(rb"\btrap\b[^\n]*?(?:\b(?:SIG)?EXIT\b|\s0\b)", re.IGNORECASE | re.DOTALL)
+_TRAP_WORD = re.compile(rb"\btrap\b", re.IGNORECASE)
+_EXIT_NAME = re.compile(rb"\b(?:SIG)?EXIT\b|\s0\b", re.IGNORECASE)
 _LISTS_TRAPS = re.compile(rb"\btrap(?:\s+-p\b|[ \t]*(?:[;|&\n)]|\Z))")
 _LONE_TRAP = re.compile(
     r"""\s*trap\s+(?:--\s+)?(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|'"]+)(?:\s+\w+)+\s*;?\s*\Z""",
@@ -81,10 +82,19 @@ def minds_exit_trap(command: str, functions: bytes) -> bool:
     """Whether `command` or a carried function may set an EXIT trap or list the traps."""
     data = command.encode("utf-8", "surrogateescape")
     return bool(
-        _EXIT_TRAP.search(data)
-        or _LISTS_TRAPS.search(data)
-        or (b"trap" in functions and _EXIT_TRAP.search(functions))
+        _LISTS_TRAPS.search(data)
+        or _sets_exit_trap(data)
+        or (b"trap" in functions and _sets_exit_trap(functions))
     )
+
+
+def _sets_exit_trap(source: bytes) -> bool:
+    """Return whether some line names EXIT after `trap`; in linear time, whatever the text is."""
+    for line in source.split(b"\n"):
+        word = _TRAP_WORD.search(line)
+        if word is not None and _EXIT_NAME.search(line, word.end()):
+            return True
+    return False
 
 
 def exit_trap_prelude(command: str, carried: bytes) -> bytes:
@@ -154,6 +164,7 @@ disown () {
 """
 _MOST_ENDED = 8
 _JOB_WORDS = re.compile(r"%|\b(?:jobs|[fb]g|disown)\b")
+_PROCESS_WORDS = re.compile(r"\$!|\$\{!|(?:^|[\s;&|({])(?:wait|jobs|fg|bg|disown|kill|pkill)\b|%\d")
 _LISTED = re.compile(rb"\[(\d+)\][-+ ]? +\d+ (?:Running|Stopped)\b.*\n(?: +\d+ .*\n)*")
 _LISTED_PID = re.compile(rb"^(?:\[\d+\][-+ ]?)? +(\d+) ", re.MULTILINE)
 _LISTED_TEXT = re.compile(rb"(?:Running|Stopped(?: \([^)\n]*\))?|\n +\d+) +(.*)")
@@ -196,6 +207,11 @@ def _runs(pids: tuple[int, ...]) -> bool:
 def mentions_jobs(command: str, functions: bytes) -> bool:
     """Whether `command` may ask for a job by its number; inside functions, `%n` counts only."""
     return bool(_JOB_WORDS.search(command)) or b"kill %" in functions or b"wait %" in functions
+
+
+def mentions_processes(command: str) -> bool:
+    """Return whether `command` may ask for processes of earlier commands."""
+    return bool(_PROCESS_WORDS.search(command))
 
 
 def job_prelude(folder: bytes, jobs: tuple[CarriedJob, ...]) -> bytes:

@@ -83,8 +83,8 @@ class Descriptors:
 class Farewell:
     """Where a shell that is about to end asks for what it has open to be taken over.
 
-    `asked` becomes readable then. With `wrapped` the shell is in a sandbox, from which nothing
-    is taken: what it may write to was allowed to it alone.
+    `asked` becomes readable then. With `wrapped` the command is in a sandbox, from which nothing
+    is taken: what it may write to was allowed to it alone. Its shell does not ask, either.
     """
 
     def __init__(self, private: PrivateFolder, descriptors: Descriptors, *, wrapped: bool) -> None:
@@ -106,13 +106,13 @@ class Farewell:
             return []
         notes: list[str] = []
         if self._wrapped:
-            notes.append("Descriptors opened with exec are not carried over from a sandbox.")
+            return notes
         for pid in (int(line) for line in lines if line.isdigit()):
             state = process_state(pid)
             if state is not None and state.parent == leader:
                 notes = self._descriptors.take(pid, master, self._own)
                 self.taken = True
-        if self._wrapped or self.taken:
+        if self.taken:
             os.write(self._answers, b"\n")
         return notes
 

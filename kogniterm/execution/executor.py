@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution import carry, continuity, leave
+from kogniterm.execution.carry import ShellState
 from kogniterm.execution.command import RunningCommand
 from kogniterm.execution.descriptors import Descriptors, Farewell
 from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
@@ -19,10 +22,12 @@ from kogniterm.execution.feed import LiveFeed
 from kogniterm.execution.jobs import JobTable
 from kogniterm.execution.keys import KeySequence, as_keystrokes
 from kogniterm.execution.launcher import Launched, Launcher, Order, not_started, refusal
+from kogniterm.execution.lineages import Lineages, is_folder, shown
 from kogniterm.execution.output import OutputKeeper, OutputLimits
 from kogniterm.execution.private import PrivateFolder
 from kogniterm.execution.processes import end_tree
 from kogniterm.execution.results import command_result, exit_code
+from kogniterm.execution.shell_files import SealedFiles, ShellFiles
 from kogniterm.execution.standby import CANNOT_START
 from kogniterm.execution.terms import Company, Ending, RunLimits
 from kogniterm.execution.wrapper import Wrapper
@@ -45,6 +50,29 @@ _LEFT_IN_PART = (
     "The shell could not write down its state (is the disk full?): what this command changed in "
     "variables or folder is not carried over."
 )
+_NOT_OUTSIDE = "Changed in the sandbox and not carried to commands that run outside it: {names}."
+_OUT_OF_REACH = (
+    "Processes of other commands cannot be reached from inside the sandbox; jobs are read and "
+    "stopped by their id."
+)
+_TOO_LARGE = (
+    "The shell's state is incomplete or too large: what this command changed in variables or "
+    "folder is not carried over."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where a command starts: `folder`, and then `inside` if only its sandbox has that.
+
+    `real` is what the folder must be without links, where that was looked at before.
+    """
+
+    wrapped: bool
+    folder: str
+    real: str | None = None
+    inside: str | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 class CommandExecutor:
@@ -52,8 +80,10 @@ class CommandExecutor:
 
     `cwd` is where the first command starts, `env` what commands inherit (this process's own
     environment by default), `secrets` the names never handed on. `outputs` is the folder for
-    raw output; without it output is kept in a private folder until `close`. All durations are
-    in seconds. Usable from any thread; one command runs at a time.
+    raw output; without it output is kept in a private folder until `close`. `sandbox` is what
+    commands run in, and may be exchanged between them; `workspace` is where any of them lets
+    commands write: the executor's own files are kept apart from it. All durations are in
+    seconds. Usable from any thread; one command runs at a time.
     """
 
     def __init__(
@@ -66,6 +96,7 @@ class CommandExecutor:
         limits: OutputLimits | None = None,
         input_wait: float | None = INPUT_WAIT,
         sandbox: Wrapper | None = None,
+        workspace: str | os.PathLike[str] | None = None,
         shell: str = _SHELL,
     ) -> None:
         folder = Path(cwd).absolute()
@@ -75,12 +106,12 @@ class CommandExecutor:
             raise ExecutionError("{shell} is needed to run commands; install bash.", shell=shell)
         variables, self._other_env = base_environment(inherited() if env is None else env, secrets)
         self._shell = shell
-        self._state = carry.first_state(variables, str(folder))
-        self._overlay = dict(UNATTENDED)
+        self._lineages = Lineages.first(carry.first_state(variables, str(folder), _umask()))
+        self._overlays = {wrapped: dict(UNATTENDED) for wrapped in (False, True)}
         self._input_wait = input_wait
         self._limits = limits or OutputLimits()
         self.sandbox = sandbox
-        self._private = PrivateFolder()
+        self._private = PrivateFolder(workspace)
         self._descriptors = Descriptors()
         self._outputs = (outputs or self._private.path / "outputs") / _stamp()
         self._number = 1
@@ -96,8 +127,8 @@ class CommandExecutor:
 
     @property
     def cwd(self) -> str:
-        """The folder the next command starts in."""
-        return self._state.cwd
+        """The folder the next command starts in, as commands outside of a sandbox see it."""
+        return self._lineages.folder()[0]
 
     @property
     def next_output(self) -> str:
@@ -106,7 +137,7 @@ class CommandExecutor:
 
     @property
     def state_folder(self) -> str:
-        """Where shells leave their state; a sandbox must leave it writable."""
+        """The executor's own folder, which no command in a sandbox can write."""
         return str(self._private.path)
 
     @property
@@ -165,15 +196,52 @@ class CommandExecutor:
     ) -> CommandResult:
         path, number = Path(self.next_output), self._number
         self._number += 1
-        folder, notes = self._folder(cwd)
-        overlay = {carry.encode(k): carry.exported(k, v) for k, v in self._extra(env, company)}
-        order = self._order(command, number, folder, overlay, company)
-        farewell = Farewell(self._private, self._descriptors, wrapped=order.wrapped)
-        private_folder(self._outputs)
-        keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
-        with self._guard:  # an order given from its first moment on reaches the command
-            launched = self._launcher.launch(order)
-            self._current = running = _driven(launched, keeper, farewell)
+        start = self._start(cwd)
+        with contextlib.closing(self._shell_files(number)) as files:
+            order = self._order(command, files, start, env, company)
+            farewell = Farewell(self._private, self._descriptors, wrapped=start.wrapped)
+            private_folder(self._outputs)
+            keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
+            with self._guard:  # an order given from its first moment on reaches the command
+                launched = self._launcher.launch(order)
+                self._current = running = _driven(launched, keeper, farewell)
+            ending = self._drive(running, launched, limits, company, farewell)
+            duration = time.monotonic() - running.started
+            jobs = any(job.state == "running" for job in self.jobs())
+            if ending.left_running:
+                self._jobs.adopt(command, running, path, detached=ending.ended == "detached")
+                self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
+            else:
+                running.close()
+            notes = start.notes + running.notes + continuity.not_carried(command)
+            if start.wrapped and jobs and continuity.mentions_processes(command):
+                notes.append(_OUT_OF_REACH)
+            left, missing = self._carry(files, order.overlay, ending, notes, start)
+            if not left:
+                notes += self._descriptors.lost()
+            elif not (start.wrapped or farewell.taken):
+                self._descriptors.close()  # the shell had none any more
+        return command_result(
+            command,
+            ending,
+            keeper,
+            duration,
+            cwd=self.cwd,
+            jobs=self.jobs(),
+            notes=notes,
+            ours=files.traces(),
+            not_outside=missing,
+        )
+
+    def _drive(
+        self,
+        running: RunningCommand,
+        launched: Launched,
+        limits: RunLimits,
+        company: Company,
+        farewell: Farewell,
+    ) -> Ending:
+        """Serve a launched command until it has ended or is detached."""
         try:
             ending = running.run(limits, company)
             self._refuse(launched, ending)
@@ -185,30 +253,10 @@ class CommandExecutor:
         finally:
             with self._guard:
                 self._current = None
-            keeper.close()
+            running.keeper.close()
             launched.let_go()
             farewell.forget()
-        duration = time.monotonic() - running.started
-        if ending.left_running:
-            self._jobs.adopt(command, running, path, detached=ending.ended == "detached")
-            self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
-        else:
-            running.close()
-        notes += running.notes + continuity.not_carried(command)
-        if not self._carry(number, overlay, ending, notes, folder):
-            notes += self._descriptors.lost()
-        elif not (order.wrapped or farewell.taken):
-            self._descriptors.close()  # the shell had none any more
-        return command_result(
-            command,
-            ending,
-            keeper,
-            duration,
-            cwd=self._state.cwd,
-            jobs=self.jobs(),
-            notes=notes,
-            ours=self._private.traces(number),
-        )
+        return ending
 
     @staticmethod
     def _refuse(launched: Launched, ending: Ending) -> None:
@@ -218,56 +266,80 @@ class CommandExecutor:
             if refused is not None:
                 raise refused
 
-    def _extra(self, env: Mapping[str, str], company: Company) -> Iterable[tuple[str, str]]:
-        """Variables for one command alone."""
+    def _overlay(
+        self, env: Mapping[str, str], company: Company, wrapped: bool
+    ) -> dict[bytes, bytes]:
+        """Declarations of variables for one command alone."""
         inside = self.sandbox.variables(self._private.temporary) if self.sandbox is not None else {}
-        return {**({} if company.at_once else self._overlay), **inside, **env}.items()
+        ours = {} if company.at_once else self._overlays[wrapped]
+        return {carry.encode(k): carry.exported(k, v) for k, v in {**ours, **inside, **env}.items()}
 
-    def _folder(self, wanted: str | None) -> tuple[str, list[str]]:
-        """The folder to start in: the nearest that exists, with a note when it is another."""
-        folder = Path(self._state.cwd, wanted) if wanted else Path(self._state.cwd)
-        if wanted and not folder.is_dir():
-            raise ExecutionError("Folder {path} does not exist.", path=str(folder))
-        found = folder
-        while not found.is_dir() and found != found.parent:
-            found = found.parent
-        notes = [] if found == folder else [f"{folder} no longer exists; started in {found}."]
-        return str(found), notes
+    def _start(self, wanted: str | None) -> _Start:
+        """Where the next command starts: the nearest folder that exists, with a note on another."""
+        lineages, wrapped = self._lineages, self.sandbox is not None
+        folder = lineages.outside.cwd
+        if wanted:
+            folder = str(Path(folder, wanted))
+            if not is_folder(Path(folder)):
+                raise ExecutionError("Folder {path} does not exist.", path=folder)
+            return _Start(wrapped, folder)
+        found, real = lineages.folder()
+        if lineages.elsewhere is not None and wrapped:
+            return _Start(wrapped, found, real, lineages.elsewhere)
+        notes = []
+        if lineages.elsewhere is not None:
+            notes.append(f"{_only_inside(lineages.elsewhere)}; started in {shown(found)}.")
+        elif found != folder:
+            gone = "is another folder now" if is_folder(Path(folder)) else "no longer exists"
+            notes.append(f"{shown(folder)} {gone}; started in {shown(found)}.")
+        return _Start(wrapped, found, real, None, notes)
+
+    def _shell_files(self, number: int) -> ShellFiles:
+        """What the shell of command `number` reads and leaves. Raises ExecutionError."""
+        if self.sandbox is None:
+            return self._private.files(number)
+        if self.sandbox.may_write(str(self._private.path)):
+            raise ExecutionError(
+                "The sandbox cannot be used: it may write to {path}, where every folder for "
+                "temporary files is. Work in another folder, or set TMPDIR to one outside of it.",
+                path=str(self._private.path.parent),
+            )
+        return SealedFiles(leave.SANDBOXED)
 
     def _order(
         self,
         command: str,
-        number: int,
-        folder: str,
-        overlay: Mapping[bytes, bytes],
+        files: ShellFiles,
+        start: _Start,
+        env: Mapping[str, str],
         company: Company,
     ) -> Order:
-        private, files = self._private, self._private.files(number)
+        state = self._lineages.state(wrapped=start.wrapped)
+        overlay = self._overlay(env, company, start.wrapped)
         # A sandbox's own programs must not run with what a command has exported.
-        variables = {**self._state.variables, **overlay}
-        inherited = {} if self.sandbox is not None else carry.inheritable(variables)
-        scripts = carry.enter_scripts(self._state, command, files, overlay, inherited)
+        variables = {**state.variables, **overlay}
+        inherited = {} if start.wrapped else carry.inheritable(variables)
+        scripts = carry.enter_scripts(state, command, files.names, overlay, inherited, start.inside)
         enter, restore, functions = scripts
-        private.write("restore", number, restore)
+        files.write("restore", restore)
         if functions:
-            private.write("functions", number, functions)
-        command = continuity.expand_last_background(command, self._state.background)
+            files.write("functions", functions)
+        command = continuity.expand_last_background(command, state.background)
         argv = [self._shell, "--norc", "--noprofile", "-c", "--", command]
         if len(carry.encode(command)) > _LONGEST_ARGUMENT:
-            argv[3:] = ["--", private.write("command", number, carry.encode(command))]
+            argv[3:] = ["--", files.write("command", carry.encode(command))]
         environment = {
             **self._other_env,
             **{carry.decode(name): carry.decode(value) for name, value in inherited.items()},
-            "BASH_ENV": private.write("enter", number, enter),
-            "PWD": folder,
+            "BASH_ENV": files.write("enter", enter),
+            "PWD": start.folder,
         }
         terminal = company.terminal
         rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
-        plain = argv
         if self.sandbox is not None:
             argv = self.sandbox.wrap(
-                plain,
-                cwd=folder,
+                argv,
+                cwd=start.folder,
                 shell_files=str(self._private.path),
                 temporary=self._private.temporary,
                 jobs_run=any(job.state == "running" for job in self.jobs()),
@@ -275,43 +347,76 @@ class CommandExecutor:
         return Order(
             argv,
             environment,
-            folder,
+            start.folder,
             rows=rows,
             columns=columns,
             newlines=company.at_once,
             descriptors=self._descriptors,
-            wrapped=argv != plain,
+            overlay=overlay,
+            real=start.real,
+            handed=files.descriptors if isinstance(files, SealedFiles) else None,
         )
 
     def _carry(
         self,
-        number: int,
+        files: ShellFiles,
         overlay: Mapping[bytes, bytes],
         ending: Ending,
         notes: list[str],
-        folder: str,
-    ) -> bool:
+        start: _Start,
+    ) -> tuple[bool, tuple[str, ...]]:
         """Take over what the command's shell left; without that, keep the last good state.
 
-        Returns whether it left anything.
+        Returns whether it left anything, and what it lacked that sandboxed commands changed.
         """
-        dump = self._private.left(number)
-        state = None if dump is None else leave.read_dump(dump, self._state, overlay)
+        dump = files.left()
+        before = self._lineages.state(wrapped=start.wrapped)
+        state = None if dump is None else leave.read_dump(dump, before, overlay)
         if state is None:
             status = 0 if ending.status is None else exit_code(ending.status)
-            self._state = carry.without_dump(self._state, status, folder)
+            left = carry.without_dump(before, status, start.inside or start.folder)
             if ending.ended == "exited":
-                notes.append(_NOT_LEFT if dump is None else _LEFT_IN_PART)
+                notes.append(
+                    _NOT_LEFT if dump is None else _TOO_LARGE if start.wrapped else _LEFT_IN_PART
+                )
         else:
-            if state.ended is not None:
-                pid, code = state.ended
-                (self._private.statuses / str(pid)).write_text(f"{code}\n")
-            for key in state.overridden:
-                self._overlay.pop(carry.decode(key), None)
-            self._state = state
+            left = state
+        missing = self._take_over(left, notes, wrapped=start.wrapped)
         if not ending.left_running:
-            self._private.tidy(number)
-        return state is not None
+            files.tidy()
+        return state is not None, missing
+
+    def _take_over(
+        self,
+        left: ShellState,
+        notes: list[str],
+        *,
+        wrapped: bool,
+    ) -> tuple[str, ...]:
+        """Let the next commands go on from `left`; returns what this one lacked of the sandbox."""
+        for name in left.overridden:
+            self._overlays[True].pop(carry.decode(name), None)
+            if not wrapped:
+                self._overlays[False].pop(carry.decode(name), None)
+        if not wrapped:
+            if left.ended is not None:
+                pid, code = left.ended
+                (self._private.statuses / str(pid)).write_text(f"{code}\n")
+            missing = self._lineages.missing_outside(left)
+            if missing:
+                notes.append(_NOT_OUTSIDE.format(names=", ".join(missing)))
+            self._lineages = self._lineages.after_outside(left)
+            return missing
+        if left.held:
+            notes.append("Descriptors opened with exec are not carried over from a sandbox.")
+        before = self._lineages.elsewhere
+        self._lineages = self._lineages.after_inside(left)
+        elsewhere = self._lineages.elsewhere
+        if elsewhere is not None and elsewhere != before:
+            notes.append(
+                f"{_only_inside(elsewhere)}; commands that run outside start in {self.cwd}."
+            )
+        return ()
 
     # --- control from other threads -------------------------------------------------------
 
@@ -390,6 +495,19 @@ class CommandExecutor:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _umask() -> bytes:
+    """The umask of this process, as bash prints it; nothing when the kernel does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_bytes().splitlines():
+            if line.startswith(b"Umask:"):
+                return line.split()[1]
+    return b""
+
+
+def _only_inside(folder: str) -> str:
+    return f"{shown(folder)} does not exist outside the sandbox"
 
 
 def _stamp() -> str:

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import termios
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,10 @@ class Order:
     """What to run: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
 
     With `newlines` the terminal translates them. `descriptors` are what the shell is to have
-    open beside its terminal. With `wrapped`, `argv` is a sandbox, which cannot be made ahead of
-    need and is given no descriptors.
+    open beside its terminal, `overlay` the variables it gets for itself alone. `real` is
+    what `cwd` must be without links. `handed` is None unless `argv` is a sandbox, which cannot
+    be made ahead of need: then it is given these, by their numbers in there, instead of
+    `descriptors`.
     """
 
     argv: list[str]
@@ -54,7 +57,9 @@ class Order:
     columns: int
     newlines: bool
     descriptors: Descriptors
-    wrapped: bool
+    overlay: Mapping[bytes, bytes] = field(default_factory=dict)
+    real: str | None = None
+    handed: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,9 @@ class Launcher:
         """
         try:
             with self._lock:
-                return self._wrapped(order) if order.wrapped else self._give(order)
+                if order.handed is not None:
+                    return self._wrapped(order, order.handed)
+                return self._give(order)
         except OSError as error:
             raise ExecutionError(
                 "The supervisor of commands is gone: {reason}.", reason=error
@@ -174,7 +181,8 @@ class Launcher:
                 if order.newlines:
                     pty.set_output_processing(ready.master, on=True)
                 _give_descriptors(channel, order.descriptors)
-                wire.send(channel, {"argv": order.argv, "env": order.env, "cwd": order.cwd})
+                what = {"argv": order.argv, "env": order.env, "cwd": order.cwd}
+                wire.send(channel, {**what, "real": order.real})
             except (OSError, termios.error):
                 ready.close()  # somebody ended it: the next one
             else:
@@ -221,7 +229,7 @@ class Launcher:
             raise not_started(message["error"])
         return message, fds
 
-    def _wrapped(self, order: Order) -> Launched:
+    def _wrapped(self, order: Order, handed: Mapping[int, int]) -> Launched:
         """Start a command in a sandbox."""
         reports, report = os.pipe()
         try:
@@ -234,9 +242,9 @@ class Launcher:
                 "rows": order.rows,
                 "columns": order.columns,
                 "output_processing": order.newlines,
-                "statuses": str(self._private / standby.STATUSES),
+                "numbers": list(handed),
             }
-            wire.send(channel, request, (report,))
+            wire.send(channel, request, (report, *handed.values()))
             message, fds = self._answer(channel, "spawned", "refused")
             if message["op"] == "refused":
                 raise not_started(message["error"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from kogniterm.execution import continuity
 from kogniterm.execution.carry import Fresh, ShellState, decode, quoted
 
-_SCRIPT = rb"""__kt_flags=$-
+_STATE = rb"""__kt_flags=$-
 \builtin set +euxf
 \builtin mapfile -d '' -t __kt_limits </proc/self/limits
 if [[ ! -d $PWD ]]; then __kt_cwd=$(\builtin pwd -P || :); fi
@@ -38,7 +39,9 @@ if [[ -n ${__kt_fire+x} ]]; then
   fi
 fi
 \builtin printf '%s\0' "${__kt_exit-}"
-\builtin jobs -p; \builtin printf '\0%s\0' "$!"
+"""
+
+_PROCESSES = rb"""\builtin jobs -p; \builtin printf '\0%s\0' "$!"
 if [[ -n $! ]]; then
   for __kt_n in 1 2 3 4 5 6 7 8 9 10; do
     if [[ ! -d /proc/$! ]]; then \builtin break; fi; \builtin read -t 0.002 __kt_r <>NEVER
@@ -46,7 +49,7 @@ if [[ -n $! ]]; then
 fi
 if [[ -n $! && ! -d /proc/$! ]]; then \builtin wait "$!"; \builtin printf %s $?; __kt_n=; fi
 \builtin printf '\0'
-\builtin jobs -l; \builtin printf '\0end\0'
+\builtin jobs -l; \builtin printf '\0\0\0end\0'
 __kt_fds=(/proc/$$/fd/*)
 if [[ ${#__kt_fds[@]} -ne 6 || ! -t 0 || ! -t 10 || ! -t 11 ]]; then
   \builtin printf '%d\n' $$ 1<>ASK; \builtin read -r -t 5 __kt_fds <>ANSWER
@@ -54,7 +57,31 @@ fi
 if [[ -n $! && -n $__kt_n && ! -d /proc/$! ]]; then
   \builtin wait "$!"; \builtin printf '%d\n' $? >|STATUSES/$!
 fi
-if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
+"""
+"""What a shell outside adds: its background processes, and the request to take its descriptors."""
+
+_SANDBOXED = rb"""\builtin printf '\0%s\0\0\0' "$!"
+if [[ ! -d ${__kt_cwd:-$PWD} ]]; then \builtin printf gone; fi; \builtin printf '\0'
+__kt_fds=(/proc/$$/fd/*)
+for __kt_n in "${__kt_fds[@]}"; do
+  __kt_r=${__kt_n##*/}
+  case $__kt_r in
+    0|1|2|90|91|95|255) \builtin continue;;
+    1[0-9]|2[0-9]|3[01]|9[2-4]) if [[ -t $__kt_r ]]; then \builtin continue; fi;;
+  esac
+  if [[ -e $__kt_n ]]; then \builtin printf held; \builtin break; fi
+done
+if [[ ! -t 0 ]]; then \builtin printf held; fi
+\builtin printf '\0end\0'
+"""
+"""What a shell in a sandbox adds: that its folder is gone, and that it has descriptors of its
+own, which nobody takes over. Not counted is what `shell_files` gave it (90, 91, 95), the script
+(255), and where bash keeps its terminal while a redirection stands in for it (10 on, or 92 on).
+
+Process numbers in there mean other processes elsewhere, or none.
+"""
+
+_END = rb"""if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
 if [[ $__kt_flags == *e* ]]; then \builtin set -e; fi
 if [[ $__kt_flags == *f* ]]; then \builtin set -f; fi
 if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
@@ -71,24 +98,28 @@ if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
 
 
 def script(folder: bytes) -> bytes:
-    """The leave file of the executor whose folder is `folder`."""
+    """The leave file for shells outside of sandboxes, of the executor whose folder is `folder`."""
     names = (
         (b"ASK", folder + b"/ask"),
         (b"ANSWER", folder + b"/answer"),
         (b"NEVER", folder + b"/statuses/never"),
         (b"STATUSES", folder + b"/statuses"),
     )
-    text = _SCRIPT
+    processes = _PROCESSES
     for name, path in names:
-        text = text.replace(name, quoted(path))
-    return text
+        processes = processes.replace(name, quoted(path))
+    return _STATE + processes + _END
+
+
+SANDBOXED = _STATE + _SANDBOXED + _END
+"""The leave file of a shell in a sandbox."""
 
 
 _FIELDS = (
     *("status", "pipe", "letters", "last", "cwd", "seconds", "umask"),
     *("functions", "flags", "variables", "aliases", "traps", "disabled"),
     *("positional", "local", "folders"),
-    *("exit_action", "children", "background", "ended", "jobs"),
+    *("exit_action", "children", "background", "ended", "jobs", "gone", "held"),
 )
 """What the leave file writes, in its order, each ended by a NUL."""
 
@@ -96,7 +127,9 @@ _VALUE = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|\$?'[^'\\]*+(?:\\.[^'\\]*+)*+'|\\.|
 _VARIABLE = re.compile(
     rb"declare (-\S+) ([A-Za-z_][A-Za-z0-9_]*)(?:=(" + _VALUE + rb"))?\n", re.DOTALL
 )
-_FUNCTION_FLAGS = re.compile(rb"declare (-f\w*) (.+)\n")
+_FUNCTION = re.compile(rb"declare (-f\w*) ([^\n]+)\n?")
+_ALIAS = re.compile(rb"alias (?:-- )?([^=\n]+)=(?:'[^']*+'|\\')*+\n")
+_DISABLED = re.compile(rb"enable -n ([^\s]{1,40})\n")
 _TRAP = re.compile(rb"trap -- ('(?:[^']|'\\'')*+') (\S+)\n")
 
 _KEPT_BY_BASH = frozenset(
@@ -107,23 +140,32 @@ _KEPT_BY_BASH = frozenset(
     LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID
     _""".split()
 )
-_FILLED_AT_START = frozenset(b"HOSTNAME IFS OLDPWD OPTERR OPTIND PATH PS4 SHELL TERM".split())
+FILLED_AT_START = frozenset(b"HOSTNAME IFS OLDPWD OPTERR OPTIND PATH PS4 SHELL TERM".split())
 """What bash gives itself when it starts without."""
 _OURS_ALONE = b"__kt_"
 _MOST_CHILDREN = 64
 _NO_CHILD = 127
+_MOST_CODES = 1024
+_MOST_DIGITS = 18
+_RESERVED = frozenset(
+    b"if then else elif fi case esac for select while until do done in function time coproc".split()
+)
+"""Words that bash writes `function` before when they name one."""
+_STAND_INS = frozenset(b"trap wait kill jobs fg bg disown __kt_job".split())
+"""Functions of `continuity`, when they hold a name of ours."""
 _SIZE_NAMES = frozenset({b"LINES", b"COLUMNS"})
 
 
 def read_dump(
     dump: bytes, previous: ShellState, overlay: Mapping[bytes, bytes]
 ) -> ShellState | None:
-    """The state in `dump`; None when it is incomplete or not what bash prints.
+    """Return the state in `dump`; None when it is incomplete or not what bash prints.
 
-    Variables of `overlay` that the command left alone get their earlier value back.
+    Variables of `overlay` that the command left alone get their earlier value back. A dump may
+    come from a sandbox and hold anything: this never raises, and takes time linear in its size.
     """
     begin = dump.find(b"\0begin\0")
-    parts = dump[begin + 7 :].split(b"\0")
+    parts = dump[begin + 7 :].split(b"\0", len(_FIELDS) + 1)
     if begin < 0 or len(parts) != len(_FIELDS) + 2 or parts[-2] != b"end":
         return None
     field = dict(zip(_FIELDS, parts, strict=False))
@@ -136,56 +178,93 @@ def read_dump(
     fresh = previous.fresh or Fresh(
         _names(kept.get(b"__kt_fresh")), kept.get(b"__kt_fresh_limits", b"")
     )
-    background = field["background"]
+    background, seconds = _number(field["background"]), _number(field["seconds"])
+    listed = _FUNCTION.findall(field["flags"])
     return ShellState(
         variables=_restored(table, previous.variables, overlay, hidden),
-        missing=_FILLED_AT_START - table.keys(),
-        functions=continuity.without_last_background(
-            _without_ours(field["functions"]), previous.background
-        ),
-        function_flags=_function_flags(field["flags"]),
+        missing=FILLED_AT_START - table.keys(),
+        functions=_functions(field["functions"], [name for _, name in listed], previous.background),
+        function_flags={
+            name: b"\\builtin declare " + kind + b" " + name + b"\n"
+            for kind, name in listed
+            if kind != b"-f"
+        },
         shopts=_names(kept.get(b"BASHOPTS")),
         options=_options(kept, field["letters"]),
         fresh=fresh,
         limits=kept.get(b"__kt_limits", b""),
-        aliases=field["aliases"],
-        disabled=field["disabled"],
-        traps=continuity.without_last_background(
-            _traps(dump[:begin]) + _traps(field["traps"]), previous.background
-        ),
+        aliases=_aliases(field["aliases"]),
+        disabled=frozenset(_DISABLED.findall(field["disabled"])),
+        traps=_traps(dump[:begin] + field["traps"], previous.background),
         positional=previous.positional if inside else field["positional"],
         folders=tuple(field["folders"].rstrip(b"\n").split(b"\n")),
         umask=field["umask"].strip(),
-        status=int(field["status"] or 0),
-        pipe=tuple(int(code) for code in field["pipe"].split()),
-        clock=time.monotonic() - int(field["seconds"]) if field["seconds"].isdigit() else None,
+        status=(_number(field["status"]) or 0) & 255,
+        pipe=tuple((_number(code) or 0) & 255 for code in field["pipe"].split()[:_MOST_CODES]),
+        clock=None if seconds is None else time.monotonic() - seconds,
         last_argument=field["last"],
         cwd=decode(field["cwd"]) or previous.cwd,
         exit_action=continuity.without_last_background(field["exit_action"], previous.background),
-        background=int(background) if background.isdigit() else previous.background,
-        children=_known_children(previous, field["children"], background),
-        ended=_ended(background, field["ended"]),
+        background=background or previous.background,
+        children=_known_children(previous, field["children"], field["background"]),
+        ended=_ended(background, _number(field["ended"])),
         jobs=continuity.known_jobs(previous.jobs, field["jobs"]),
+        gone=bool(field["gone"]),
+        held=bool(field["held"]),
         overridden=frozenset(name for name in overlay if table.get(name) != overlay[name]),
     )
 
 
-def _function_flags(printed: bytes) -> bytes:
-    """Declarations of functions that are exported, traced or read-only."""
-    return b"".join(
-        b"\\builtin declare " + kind + b" " + name + b"\n"
-        for kind, name in _FUNCTION_FLAGS.findall(printed)
-        if kind != b"-f"
-    )
+def _number(digits: bytes) -> int | None:
+    """Return the number that `digits` are; None when they are none, or too many."""
+    return int(digits) if digits.isdigit() and len(digits) <= _MOST_DIGITS else None
 
 
-def _traps(printed: bytes) -> bytes:
-    """The user's traps; that on EXIT is ours."""
-    return b"".join(
-        b"\\builtin trap -- " + action + b" " + name + b"\n"
+def _functions(
+    printed: bytes, names: Sequence[bytes], background: int | None
+) -> dict[bytes, bytes]:
+    """Return the definitions in `printed` by name, without the stand-ins of `continuity`.
+
+    `names` are in the order of `printed`. What cannot be told apart stays together, for only the
+    whole has to be right.
+    """
+    starts: list[tuple[bytes, int]] = []
+    position = 0
+    for name in names:
+        header = (b"function " if name in _RESERVED else b"") + name + b" () \n"
+        if not printed.startswith(header, position):
+            position = printed.find(b"\n" + header, position) + 1
+            if position == 0:
+                break
+        starts.append((name, position))
+        position += len(header)
+    table: dict[bytes, bytes] = {}
+    for (name, start), (_, end) in pairwise((*starts, (b"", len(printed)))):
+        text = printed[start:end]
+        if not (name in _STAND_INS and b"__kt_" in text):
+            table[name] = continuity.without_last_background(text, background)
+    return table
+
+
+def _aliases(printed: bytes) -> dict[bytes, bytes]:
+    """Return the `alias` commands in `printed` by name."""
+    table: dict[bytes, bytes] = {}
+    position = 0
+    while match := _ALIAS.match(printed, position):
+        position = match.end()
+        table[match[1]] = match[0]
+    return table
+
+
+def _traps(printed: bytes, background: int | None) -> dict[bytes, bytes]:
+    """Return commands that set the user's traps, by signal; that on EXIT is ours."""
+    return {
+        name: continuity.without_last_background(
+            b"\\builtin trap -- " + action + b" " + name + b"\n", background
+        )
         for action, name in _TRAP.findall(printed)
         if name != b"EXIT"
-    )
+    }
 
 
 def _variables(printed: bytes) -> tuple[dict[bytes, bytes], dict[bytes, bytes]] | None:
@@ -214,27 +293,16 @@ def _names(value: bytes | None) -> frozenset[bytes]:
     return frozenset((value or b"").strip(b'"').split(b":")) - {b""}
 
 
-_OURS = re.compile(
-    rb"^(?:trap|wait|kill|jobs|fg|bg|disown|__kt_job) \(\) *\n\{.*?__kt_.*?^\}\n",
-    re.DOTALL | re.MULTILINE,
-)
-
-
-def _without_ours(functions: bytes) -> bytes:
-    """Functions as printed, without the stand-ins of `continuity`."""
-    return _OURS.sub(b"", functions) if b"__kt_" in functions else functions
-
-
 def _known_children(previous: ShellState, children: bytes, background: bytes) -> tuple[int, ...]:
-    pids = (int(pid) for pid in (*children.split(), background) if pid.isdigit())
-    known = (*previous.children, *pids)
+    pids = (_number(pid) for pid in (*children.split()[-_MOST_CHILDREN:], background))
+    known = (*previous.children, *(pid for pid in pids if pid is not None))
     return tuple(dict.fromkeys(known))[-_MOST_CHILDREN:]
 
 
-def _ended(background: bytes, code: bytes) -> tuple[int, int] | None:
-    if not (background.isdigit() and code.isdigit()) or int(code) == _NO_CHILD:
+def _ended(background: int | None, code: int | None) -> tuple[int, int] | None:
+    if background is None or code is None or code == _NO_CHILD:
         return None
-    return int(background), int(code)
+    return background, code
 
 
 def _restored(

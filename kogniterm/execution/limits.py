@@ -25,7 +25,8 @@ _LETTERS = {
 }
 """The kernel's names (proc(5), /proc/PID/limits) with the letters and units of bash's `ulimit`."""
 
-_LINE = re.compile(rb"(Max [a-z ]+?) {2,}(\d+|unlimited) +(\d+|unlimited)")
+_LINE = re.compile(rb"(Max [a-z ]{1,30}?) {2,40}(\d{1,20}|unlimited) {1,40}(\d{1,20}|unlimited)")
+"""Bounded throughout: a sandboxed shell may say anything of its limits."""
 
 _UNLIMITED = b"unlimited"
 

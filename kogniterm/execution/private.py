@@ -1,5 +1,7 @@
 """The executor's own folder: what shells read and leave, and a lock that says it is in use.
 
+Commands in a sandbox cannot write it: it is made apart from the folders that they can.
+
 The folder goes with its executor. When that is killed the supervisor removes it, and when both
 are killed the next executor does: a folder whose lock nobody holds is nobody's.
 """
@@ -15,24 +17,31 @@ from pathlib import Path
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution import leave
-from kogniterm.execution.carry import Files, decode, leave_trap
+from kogniterm.execution.shell_files import StoredFiles
 from kogniterm.execution.standby import STATUSES
 
 _PREFIX = "kogniterm-"
 _LOCK = "held"
-_OTHERS = ("/dev/shm", "/var/tmp")
+_OTHERS = ("/var/tmp", "/dev/shm")
 """Where the folder is made when the usual place for temporary files cannot be written."""
-_PER_COMMAND = ("left", "enter", "restore", "functions", "command")
 
 
 class PrivateFolder:
-    """Makes the folder, names the files in it. Raises ExecutionError when none can be made."""
+    """Makes the folder, names the files in it. Raises ExecutionError when none can be made.
 
-    def __init__(self) -> None:
-        usual, *others = _places()
-        _sweep(usual)
+    `workspace` is where sandboxed commands may write. When it holds every place for temporary files
+    the first is used, and no sandbox can be (`Wrapper.may_write`).
+    """
+
+    def __init__(self, workspace: str | os.PathLike[str] | None = None) -> None:
+        places = _places()
+        usual = places[0]
+        if workspace is not None:
+            taken = Path(workspace).resolve()
+            places.sort(key=lambda place: Path(place).resolve().is_relative_to(taken))
+        _sweep(places[0])
         reason: OSError | None = None
-        for place in (usual, *others):
+        for place in places:
             try:
                 self.path, self.held = _make(place)
             except OSError as error:
@@ -51,52 +60,9 @@ class PrivateFolder:
         self.asked = _channel(self.path / "ask")
         self.answers = _channel(self.path / "answer")
 
-    def files(self, number: int) -> Files:
+    def files(self, number: int) -> StoredFiles:
         """The files of command `number`."""
-        folder = os.fsencode(self.path)
-        return Files(
-            leave=folder + b"/leave",
-            restore=b"%s/restore-%d" % (folder, number),
-            functions=b"%s/functions-%d" % (folder, number),
-            dump=b"%s/left-%d" % (folder, number),
-            statuses=os.fsencode(self.statuses),
-        )
-
-    def traces(self, number: int) -> dict[str, str]:
-        """What bash may print of command `number`'s files, and what is to be read instead."""
-        files = self.files(number)
-        named = (str(self.path / f"command-{number}"), decode(files.functions))
-        return {
-            # `set -v` makes bash print even the text of a trap.
-            decode(leave_trap(files)): "",
-            # Complaints name the file that the text came from.
-            **{f"{name}: line ": "bash: line " for name in named},
-        }
-
-    def write(self, name: str, number: int, data: bytes) -> str:
-        """Write a file of command `number`; returns its path. Raises ExecutionError."""
-        path = self.path / f"{name}-{number}"
-        try:
-            path.write_bytes(data)
-        except OSError as error:
-            raise ExecutionError(
-                "{path} cannot be written: {reason}.",
-                path=str(self.path),
-                reason=why(error),
-            ) from error
-        return str(path)
-
-    def left(self, number: int) -> bytes | None:
-        """What the shell of command `number` left; None when it left nothing."""
-        with contextlib.suppress(OSError):
-            return (self.path / f"left-{number}").read_bytes()
-        return None
-
-    def tidy(self, number: int) -> None:
-        """Remove the files of command `number`, of which no process is left."""
-        for name in _PER_COMMAND:
-            with contextlib.suppress(OSError):
-                os.unlink(f"{self.path}/{name}-{number}")  # noqa: PTH108 - once a command
+        return StoredFiles(self.path, self.statuses, number)
 
     def close(self, *, keep: bool) -> None:
         """Release it; remove it unless a job that is kept still needs it."""

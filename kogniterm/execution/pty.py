@@ -115,10 +115,11 @@ def set_size(fd: int, rows: int, columns: int) -> None:
 class SpawnRequest:
     """What to start: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
 
-    `report` is the descriptor the leader writes its reports to; exit codes of orphans also go
-    into the folder `statuses`, a file each, where shells of later commands find them. `argv` is
-    a wrapper (a sandbox) that must not own the terminal: it runs in a session without one, with
-    the terminal as its standard streams; a `setsid -c` inside takes the terminal for the shell.
+    `report` is the descriptor the leader writes its reports to; `descriptors` are handed down to
+    the program, under the numbers they are listed by. `argv` is a wrapper (a sandbox) that must not
+    own the terminal: it runs in a session without one, with the terminal as its standard streams;
+    a `setsid -c` inside takes the terminal for the shell. Exit codes of orphans are noted nowhere:
+    their numbers mean other processes inside.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class SpawnRequest:
         columns: int,
         output_processing: bool,
         report: int,
-        statuses: str = "",
+        descriptors: dict[int, int],
     ) -> None:
         self.argv = argv
         self.env = env
@@ -140,7 +141,7 @@ class SpawnRequest:
         self.columns = columns
         self.output_processing = output_processing
         self.report = report
-        self.statuses = statuses
+        self.descriptors = descriptors
 
 
 def spawn(request: SpawnRequest) -> tuple[int, int]:
@@ -150,7 +151,7 @@ def spawn(request: SpawnRequest) -> tuple[int, int]:
     """
     return open_terminal(
         lambda: _split(request),
-        (request.report,),
+        (request.report, *request.descriptors.values()),
         (request.rows, request.columns),
         argv=request.argv,
         env=request.env,
@@ -214,11 +215,23 @@ def _split(request: SpawnRequest) -> None:
     shell = os.fork()
     if shell:
         try:
-            lead(shell, request.report, request.statuses)
+            lead(shell, request.report, "")
         finally:
             os._exit(1)
     os.setpgid(0, 0)
     default_signals()
+    if request.descriptors:
+        above = max(request.descriptors) + 1
+        renumber(list(request.descriptors.values()), list(request.descriptors), above)
+
+
+def renumber(fds: list[int], numbers: list[int], above: int) -> None:
+    """Give the open `fds` the `numbers`, all below `above`, and hand them on when executing."""
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in fds]
+    for fd in fds:
+        os.close(fd)
+    for fd, number in zip(moved, numbers, strict=True):
+        os.dup2(fd, number)
 
 
 def become_leader() -> None:

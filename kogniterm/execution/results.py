@@ -39,6 +39,7 @@ def command_result(
     jobs: tuple[Job, ...],
     notes: list[str],
     ours: Mapping[str, str],
+    not_outside: tuple[str, ...] = (),
 ) -> CommandResult:
     """The result of `command`; `ours` what bash prints of us, and what is to be read instead."""
     rendered = keeper.render()
@@ -73,6 +74,7 @@ def command_result(
         jobs=tuple(job for job in jobs if job.state == "running"),
         waiting=ending.waiting,
         notes=tuple(notes),
+        not_outside=not_outside,
     )
 
 

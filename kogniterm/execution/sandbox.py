@@ -101,6 +101,10 @@ class Sandbox:
         """Return the variant for commands that only read process and network tables."""
         return replace(self, shares_tables=True)
 
+    def may_write(self, path: str) -> bool:
+        """Return whether commands inside may write to the folder `path`."""
+        return any(within(real(path), root) for root in self.roots())
+
     def search(self) -> planted.Found:
         """Return what steers other tools in the folders that can be written."""
         found = planted.Found()
@@ -161,7 +165,7 @@ class Sandbox:
 
     def _rules(self, shell_files: str, temporary: str) -> list[str]:
         """Return what `inside` is told for Landlock."""
-        hidden, roots = self.concealed(), self.roots()
+        hidden, roots = _tops((*self.concealed(), real(shell_files))), self.roots()
         closed = (*self.kept_closed(), *hidden, *_sessions_below(roots))
         return [
             "landlock=1",
@@ -170,8 +174,7 @@ class Sandbox:
             *(f"close={path}" for path in closed),
             *(f"hide={path}" for path in hidden),
             *(f"show={path}" for path in self.programs() if _below(path, hidden)),
-            # The shell writes its state into the first.
-            *(f"private={path}" for path in (shell_files, temporary)),
+            f"private={temporary}",
         ]
 
     def programs(self) -> list[str]:
@@ -194,7 +197,6 @@ class _Mounts:
 
     def __init__(self, box: Sandbox, shell_files: str, temporary: str, jobs_run: bool) -> None:
         self._box = box
-        self._shell_files = shell_files
         self._temporary = temporary
         self._jobs_run = jobs_run
         self._home = real(box.home)
@@ -205,8 +207,8 @@ class _Mounts:
             for root in self._roots
             for part in writable_parts(root, self._closed, self._home, can_cover=True)
         )
-        sessions = _sessions_below(self._parts, but=real(shell_files))
-        self._hidden = _tops((*box.concealed(), *sessions))
+        own = real(shell_files)
+        self._hidden = _tops((*box.concealed(), *_sessions_below(self._parts), own))
         self._covers: dict[str, list[str]] = {}
         """Folders whose own content is not visible inside, each with what is shown in it."""
 
@@ -229,8 +231,6 @@ class _Mounts:
         for path in self._box.programs():
             if not self._is_visible(path) and Path(path).exists():
                 yield "--ro-bind", path, path
-        # The shell writes its state there.
-        yield "--bind", self._shell_files, self._shell_files
         # In the others a write would be lost without an error.
         for folder in ("/dev", *self._covers):
             if folder not in self._private():
@@ -325,7 +325,7 @@ class _Mounts:
                     yield option, path, path
 
 
-def _sessions_below(roots: Sequence[str], but: str = "") -> list[str]:
+def _sessions_below(roots: Sequence[str]) -> list[str]:
     """Return the private folders of executors, where a workspace is the folder they lie in."""
     usual = {"/tmp", real(tempfile.gettempdir())}
     found = []
@@ -337,7 +337,7 @@ def _sessions_below(roots: Sequence[str], but: str = "") -> list[str]:
                     for entry in entries
                     if entry.name.startswith(_SESSIONS) and entry.is_dir(follow_symlinks=False)
                 ]
-    return [path for path in found if path != but]
+    return found
 
 
 def _own_programs() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ end with the supervisor, so that nothing is left of them when it is killed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -85,6 +86,7 @@ def _stand_by(channel: socket.socket, report: int, statuses: str) -> NoReturn:
 def _execute_when_ordered(channel: socket.socket) -> None:
     """Become the shell of the next message: `argv` with `env` in `cwd`.
 
+    `real` is what `cwd` must be without links: what it was when the command was judged.
     Before it there may be one with descriptors: `numbers` are what they are to be here,
     `terminals` those that are to be the terminal.
     """
@@ -98,6 +100,8 @@ def _execute_when_ordered(channel: socket.socket) -> None:
             return
         what, _fds = received
         os.chdir(what["cwd"])
+        if what["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
+            raise OSError(errno.ESTALE, "the folder is another one now", what["cwd"])
         pty.live_on()
         os.execve(what["argv"][0], what["argv"], what["env"])
     except (OSError, ValueError) as error:
@@ -109,11 +113,9 @@ def _place(
 ) -> socket.socket:
     """Give the descriptors the numbers they had in the shell before; returns the channel, moved."""
     above = max((*numbers, *terminals)) + 1
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in (channel.fileno(), *fds)]
-    for fd in (channel.detach(), *fds):
-        os.close(fd)
-    for fd, number in zip(moved[1:], numbers, strict=True):
-        os.dup2(fd, number)
+    moved = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, above)
+    os.close(channel.detach())
+    pty.renumber(fds, numbers, above)
     for number in terminals:
         os.dup2(0, number)
-    return socket.socket(fileno=moved[0])
+    return socket.socket(fileno=moved)

@@ -8,16 +8,18 @@ library and ptyprocess only.
 
 Messages (`wire`): whenever a leader stands by, `ready` goes to the executor with the terminal's
 master, the pipe of the reports and the channel of the shell-to-be; `failed` when none could be
-made; `next` asks for the one after it. `spawn` with one descriptor (the report pipe) starts a
-command that cannot wait for its order (one in a sandbox) and is answered by `spawned` with the
-terminal's master, or by `refused`. `adopt` (drain this master into a file), `keep` (outlive the
-executor) and `close` (the executor ends, and removes its folder itself) have no answer; `sync`
-is answered by `synced` when everything written so far by adopted commands is in their files.
+made; `next` asks for the one after it. `spawn` starts a command that cannot wait for its order (one
+in a sandbox): with it come the report pipe and what the command is to have open; it is answered by
+`spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file),
+`keep` (outlive the executor) and `close` (the executor ends, and removes its folder itself) have no
+answer; `sync` is answered by `synced` when everything written so far by adopted commands is in
+their files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import select
@@ -154,7 +156,7 @@ class Supervisor:
         message, fds = received
         match message["op"]:
             case "spawn":
-                self._spawn(message, fds[0])
+                self._spawn(message, fds)
             case "adopt":
                 self._adopt(message, fds[0])
             case "keep":
@@ -170,7 +172,13 @@ class Supervisor:
                     command.drain_all()
                 self._answer({"op": "synced"})
 
-    def _spawn(self, message: dict[str, Any], report: int) -> None:
+    def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
+        if len(fds) != 1 + len(message["numbers"]):  # the kernel drops what may not be opened
+            for fd in fds:
+                os.close(fd)
+            self._answer({"op": "refused", "error": os.strerror(errno.EMFILE)})
+            return
+        report, *handed = fds
         request = pty.SpawnRequest(
             message["argv"],
             message["env"],
@@ -179,7 +187,7 @@ class Supervisor:
             columns=message["columns"],
             output_processing=message["output_processing"],
             report=report,
-            statuses=message["statuses"],
+            descriptors=dict(zip(message["numbers"], handed, strict=True)),
         )
         try:
             leader, master = pty.spawn(request)
@@ -187,7 +195,8 @@ class Supervisor:
             self._answer({"op": "refused", "error": str(error)})
             return
         finally:
-            os.close(report)
+            for fd in fds:
+                os.close(fd)
         os.set_blocking(master, False)
         self._commands[leader] = _Command(leader, master)
         self._answer({"op": "spawned", "leader": leader}, (master,))

@@ -199,6 +199,7 @@ def _executor(given: Given, state: SessionState) -> CommandExecutor:
         state.cwd if Path(state.cwd).is_dir() else state.folder,
         env=dict(given.environ),
         outputs=given.paths.outputs,
+        workspace=state.folder,
         input_wait=given.settings.input_wait_limit,
     )
 

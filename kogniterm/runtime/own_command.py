@@ -11,7 +11,7 @@ from kogniterm.errors import KognitermError
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime import events
 from kogniterm.runtime.recovery import runs_settled
-from kogniterm.runtime.run_command import LoopSink, until_done
+from kogniterm.runtime.run_command import LoopSink, tell_what_was_missing, until_done
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import CommandResult
 
@@ -56,4 +56,5 @@ async def run_own_command(
         Outcome(request_id, "finished" if done else "cancelled", message, result), durable=True
     )
     sink(events.CommandEnded(request_id, result))
+    tell_what_was_missing(result, sink)
     return result

@@ -77,7 +77,9 @@ class PolicyDesk:
     project: RuleSet = field(default_factory=RuleSet)
     leases: list[Lease] = field(default_factory=list)
     filled: frozenset[str] = frozenset()
-    """Variables of the shell that commands filled with data: they may turn out to be code."""
+    """Variables that commands outside a sandbox filled with data: they may turn out to be code."""
+    filled_inside: frozenset[str] = frozenset()
+    """The same for sandboxed commands, which get those of both sides."""
     git_variable: str = ""
     """A variable that git obeys and a command of the session exported."""
     _granted: int = 0
@@ -96,8 +98,10 @@ class PolicyDesk:
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
         if request.effect != "command":
             return self._assess_path(request, cwd)
+        # Where it will run is not decided yet.
+        suspect = self.filled | self.filled_inside
         report = approval.classify(
-            request.command, cwd=cwd, workspace=self.workspace, filled=self.filled
+            request.command, cwd=cwd, workspace=self.workspace, filled=suspect
         )
         report = _with_remotes(on_disk(report, self.workspace), cwd)
         return _with_repository(report, self.git_variable)
@@ -158,11 +162,19 @@ class PolicyDesk:
 
     def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
         """Return what must be told of a command that has run in `box`."""
-        self.filled = approval.fills(command, cwd=self.workspace, filled=self.filled)
+        if box is None:
+            before, self.filled = self.filled, self._fills(command, self.filled)
+            # What it changed is carried into the sandbox too.
+            self.filled_inside = (self.filled_inside - (before - self.filled)) | self.filled
+        else:
+            self.filled_inside = self._fills(command, self.filled_inside)
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if any(argv[0] in _EXPORTING for argv in ran.programs):
             self.git_variable = next(_git_variables(ran), self.git_variable)
         return self.sandbox.end(command, result, box)
+
+    def _fills(self, command: str, filled: frozenset[str]) -> frozenset[str]:
+        return approval.fills(command, cwd=self.workspace, filled=filled)
 
     def use_project_rules(self, texts: Mapping[str, str]) -> None:
         """Judge by the rules of a trusted project, text by file name, from now on.

@@ -13,7 +13,7 @@ from kogniterm.protocols import EventSink
 from kogniterm.runtime import events
 from kogniterm.runtime.front import Front
 from kogniterm.runtime.ports import SessionPorts
-from kogniterm.types import ActionRequest, CommandResult, Waiting
+from kogniterm.types import ActionRequest, CommandResult, Text, Waiting
 
 FLUSH_SECONDS = 0.03
 STOP_AGAIN = 0.1
@@ -49,6 +49,17 @@ async def run_command(
         # The screens show what a command says: here it is why there is none.
         front.sink(events.CommandOutput(request.id, f"{error}\n".encode("utf-8", "replace")))
         return failed, cancelled
+
+
+def tell_what_was_missing(result: CommandResult, sink: EventSink) -> None:
+    """Tell the user what sandboxed commands changed in the shell and this one did not have."""
+    if result.not_outside:
+        text = Text(
+            "The sandbox's changes of {names} do not apply to commands outside it. "
+            "If they should, set them again in a command that runs outside.",
+            {"names": ", ".join(result.not_outside)},
+        )
+        sink(events.Notice(text))
 
 
 class CommandStop:

@@ -34,7 +34,7 @@ from kogniterm.runtime.plan_review import review_plan
 from kogniterm.runtime.plans import only_plans, plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
 from kogniterm.runtime.recovery import recover, runs_settled
-from kogniterm.runtime.run_command import run_command
+from kogniterm.runtime.run_command import run_command, tell_what_was_missing
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -354,6 +354,7 @@ async def _act_command(
         front.sink(events.Notice(notice, "warning"))
     if plan is not None and plan != previous:
         front.sink(events.PlanChanged(plan, previous))
+    tell_what_was_missing(result, front.sink)
     session.learn_outcome(result)
     if cancelled:
         raise asyncio.CancelledError

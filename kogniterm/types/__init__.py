@@ -254,6 +254,7 @@ class CommandResult:
     `exit_code` is None when the command was ended by its timeout, stopped, or detached; a
     command that died of signal n by itself has 128+n and `signal` set. `text` is what the model
     sees: rendered as a screen would show it, clipped to head and tail. `duration` in seconds.
+    `not_outside` names what sandboxed commands changed in the shell and this one, outside, lacked.
     """
 
     command: str
@@ -269,6 +270,7 @@ class CommandResult:
     jobs: tuple[Job, ...] = ()
     waiting: Waiting | None = None
     notes: tuple[str, ...] = ()
+    not_outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

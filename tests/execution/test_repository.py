@@ -12,6 +12,7 @@ from kogniterm.execution.effects import preview
 from kogniterm.execution.repository import GitRun, settings_that_run
 from kogniterm.execution.sandbox import Sandbox
 from kogniterm.runtime.policy_desk import PolicyDesk, PolicySettings
+from kogniterm.runtime.sandbox_service import SandboxService
 from kogniterm.tools.search import files_below, search_text
 from kogniterm.types import (
     ActionRequest,
@@ -92,7 +93,7 @@ def test_the_persons_own_settings_do_not_count(repository: Path, tmp_path: Path)
 
 
 def assess(folder: Path, command: str) -> RiskReport:
-    desk = PolicyDesk(str(folder), None, PolicySettings(), RuleSet(()), lambda: 0.0)
+    desk = PolicyDesk(str(folder), SandboxService(None), PolicySettings(), RuleSet(()), lambda: 0.0)
     return desk.assess(ActionRequest("a1", "c1", "execute_command", command), str(folder))
 
 
@@ -160,7 +161,9 @@ def verdict(
 ) -> Verdict:
     """What becomes of `command` in auto mode with `--no-sandbox`, or in a sandbox."""
     box = Sandbox("bubblewrap", str(folder), str(folder)) if boxed else None
-    desk = PolicyDesk(str(folder), box, PolicySettings(unboxed_ok=True), RuleSet(()), lambda: 0.0)
+    desk = PolicyDesk(
+        str(folder), SandboxService(box), PolicySettings(unboxed_ok=True), RuleSet(()), lambda: 0.0
+    )
     request = ActionRequest("a1", "c1", "execute_command", command)
     model = ModelInfo("scripted:x", "scripted", 32_000, 1_000)
     return desk.judge(request, desk.assess(request, str(folder)), mode, model, str(folder))
@@ -262,7 +265,9 @@ def test_a_repository_that_is_not_known_is_asked_about(repository: Path, command
 
 
 def test_a_variable_that_an_earlier_command_exported_is_remembered(repository: Path) -> None:
-    desk = PolicyDesk(str(repository), None, PolicySettings(unboxed_ok=True), RuleSet(()), float)
+    desk = PolicyDesk(
+        str(repository), SandboxService(None), PolicySettings(unboxed_ok=True), RuleSet(()), float
+    )
     command = "export GIT_DIR=elsewhere"
     desk.after_run(command, CommandResult(command, "exited", 0, "", 0.0, str(repository)), None)
     request = ActionRequest("a1", "c1", "execute_command", "git status")
@@ -291,7 +296,9 @@ def test_harmless_repositories_are_left_alone(repository: Path, command: str) ->
 def test_neither_a_rule_nor_a_lease_lets_a_repository_run_its_programs(repository: Path) -> None:
     git(repository, "config", "core.fsmonitor", "./evil")
     rules = load_rules('[[rule]]\ndecision = "allow"\nprogram = "git"\n', origin="policy.toml")
-    desk = PolicyDesk(str(repository), None, PolicySettings(unboxed_ok=True), rules, lambda: 0.0)
+    desk = PolicyDesk(
+        str(repository), SandboxService(None), PolicySettings(unboxed_ok=True), rules, lambda: 0.0
+    )
     request = ActionRequest("a1", "c1", "execute_command", "git status")
     model = ModelInfo("scripted:x", "scripted", 32_000, 1_000)
     modes: tuple[ApprovalMode, ...] = ("manual", "auto")

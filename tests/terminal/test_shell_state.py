@@ -1,0 +1,47 @@
+"""What a sandboxed command leaves in the shell never runs in what the user runs: real terminals."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.real_terminal import User
+from tests.terminal.conftest import OpenTerminal
+
+STEPS = """
+replies:
+- run: "printf '#!/bin/sh\\necho planted\\n' > date; chmod +x date; mkdir sub; cd sub"
+- run: "date() { echo planted; }; export PATH=$PWD/..:$PATH A=planted; trap 'echo planted' DEBUG"
+- text: The shell is prepared.
+- run: "trap - DEBUG; echo in${A+side}; date > ../said"
+- text: The shell was used.
+"""
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_command_of_the_users_own_runs_as_if_no_sandboxed_one_had(
+    open_terminal: OpenTerminal, user: User, place: Path, kind: str
+) -> None:
+    project = place / "project"
+    project.mkdir()
+    (project / "steps.yaml").write_text(STEPS)
+    terminal = open_terminal(user=user, environment={"KOGNITERM_SANDBOX": kind})
+    found = rf"sandbox: {kind} (?:works|refused)"
+    if not re.search(found, terminal.run("kogniterm doctor")[1], re.IGNORECASE):
+        pytest.skip(f"{kind} does not work in a terminal on this machine")
+    terminal.start("kogniterm --auto-approve --model scripted:steps.yaml")
+    terminal.until("auto-approve")
+    terminal.send("go\r")
+    terminal.until("The shell is prepared.")
+    terminal.send("!date +year-%Y; echo a-${A-unset} ${PWD##*/}\r")
+    terminal.until("year-2")
+    terminal.until("a-unset sub")
+    terminal.until("changes of A, PATH, date do not apply")
+    terminal.send("go on\r")
+    terminal.until("The shell was used.")
+    terminal.until("inside")
+    assert (project / "said").read_text() == "planted\n"
+    terminal.send("/quit\r")
+    assert terminal.status() == 0
