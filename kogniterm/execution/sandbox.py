@@ -103,7 +103,9 @@ class Sandbox:
 
     def may_write(self, path: str) -> bool:
         """Return whether commands inside may write to the folder `path`."""
-        return any(within(real(path), root) for root in self.roots())
+        closed, home = self.kept_closed(), real(self.home)
+        parts = (writable_parts(root, closed, home, can_cover=True) for root in self.roots())
+        return any(_below(real(path), found) for found in parts)
 
     def search(self) -> planted.Found:
         """Return what steers other tools in the folders that can be written."""
