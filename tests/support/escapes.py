@@ -19,21 +19,25 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from kogniterm.approval import classify
 from kogniterm.execution import open_executor
 from kogniterm.execution.effects import preview
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.repository import hooks_that_run, settings_that_run
+from kogniterm.execution.repository import GitRun, hooks_that_run, settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
 
 LAYOUTS = ("project", "home", "temporary")
 """The workspace is a folder of the home, the home itself, or a folder below /tmp."""
 SECRET = "the-private-key"
+IN_A_ROW = 5
+"""Attempts in one session: what they leave makes later ones slow."""
+IN_SECONDS = 5.0
 
 FILES = (
     "ln -sfn {target} {name}",
@@ -160,7 +164,13 @@ def world(place: Path, layout: str) -> Iterator[World]:
     for name in ("bin", "sub", ".git/hooks"):
         (workspace / name).mkdir(parents=True)
     (workspace / "notes.txt").write_text("notes\n")
-    victim = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    victim = subprocess.Popen(
+        ["sleep", "1000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     with socket.socket(socket.AF_UNIX) as path, socket.create_server(("127.0.0.1", 0)) as tcp:
         path.bind(str(outside / "s"))
         path.listen()
@@ -222,34 +232,50 @@ def attack(place: Path, kind: str, layout: str, seed: int, rounds: int) -> dict[
         )  # fmt: skip
         before = found.picture()
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(found.home)}
-        with open_executor(found.workspace, environment) as executor:
-            commands = attempts(found, executor, chance)
-            for _ in range(rounds):
-                command = next(commands)
-                executor.sandbox = box
-                said = executor.run(command, timeout=20).text
-                executor.sandbox = None
-                harmless = chance.choice(OUTSIDE)
-                outcome = executor.run(harmless, timeout=20, cwd=str(found.workspace))
-                _host_looks(found, harmless)
-                wrong = _changes(before, found.picture()) + _reached(found)
-                if kind == "bubblewrap" and SECRET in said:
-                    wrong.append("the secret was read")
-                if outcome.ended != "exited":
-                    wrong.append(f"{harmless!r} outside ended as {outcome.ended}")
-                if wrong:
-                    escaped.append(f"{command} -> {harmless}: {'; '.join(wrong)}")
-                    break
+        made = 0
+        while made < rounds and not escaped:
+            with open_executor(found.workspace, environment) as executor:
+                commands = islice(attempts(found, executor, chance), IN_A_ROW)
+                escaped += _try(found, executor, box, commands, chance, before)
+            made += IN_A_ROW
         late = _changes(before, found.picture()) + _reached(found)
         escaped += [f"at the end: {change}" for change in late if not escaped]
-    return {"attempts": rounds, "escaped": escaped}
+    return {"attempts": made, "escaped": escaped}
+
+
+def _try(
+    found: World,
+    executor: CommandExecutor,
+    box: Sandbox,
+    commands: Iterable[str],
+    chance: random.Random,
+    before: Mapping[str, str],
+) -> list[str]:
+    """Run the commands in the sandbox, each before a harmless one outside; what got out."""
+    for command in commands:
+        executor.sandbox = box
+        # What it left may slow later commands of the sandbox down, and may only do that.
+        said = executor.run(command, timeout=IN_SECONDS).text
+        executor.sandbox = None
+        harmless = chance.choice(OUTSIDE)
+        outcome = executor.run(harmless, timeout=60, cwd=str(found.workspace))
+        _host_looks(found, harmless)
+        wrong = _changes(before, found.picture()) + _reached(found)
+        if box.kind == "bubblewrap" and SECRET in said:
+            wrong.append("the secret was read")
+        if outcome.ended != "exited":
+            wrong.append(f"{harmless!r} outside ended as {outcome.ended}")
+        if wrong:
+            return [f"{command} -> {harmless}: {'; '.join(wrong)}"]
+    return []
 
 
 def _host_looks(found: World, command: str) -> None:
     """What the host does beside commands: look at effects and at the repository's settings."""
     preview(classify(f"rm -r {found.workspace}/sub; {command}"), str(found.workspace))
-    settings_that_run([found.workspace])
-    hooks_that_run([found.workspace], reading=False)
+    runs = [GitRun(found.workspace)]
+    settings_that_run(runs, reading=False)
+    hooks_that_run(runs, reading=False)
 
 
 def _reached(found: World) -> list[str]:
@@ -289,7 +315,7 @@ def _look(path: Path) -> str:
     return f"{status.st_mode:o}"
 
 
-def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     names = sorted({*before, *after})
     return [
         f"{name}: {before.get(name, 'nothing')} became {after.get(name, 'nothing')}"
