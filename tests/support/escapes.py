@@ -28,7 +28,7 @@ from kogniterm.approval import classify
 from kogniterm.execution import open_executor
 from kogniterm.execution.effects import preview
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.repository import hooks_that_run, settings_that_run
+from kogniterm.execution.repository import GitRun, hooks_that_run, settings_that_run
 from kogniterm.execution.sandbox import Sandbox, probe
 
 LAYOUTS = ("project", "home", "temporary")
@@ -248,8 +248,9 @@ def attack(place: Path, kind: str, layout: str, seed: int, rounds: int) -> dict[
 def _host_looks(found: World, command: str) -> None:
     """What the host does beside commands: look at effects and at the repository's settings."""
     preview(classify(f"rm -r {found.workspace}/sub; {command}"), str(found.workspace))
-    settings_that_run([found.workspace])
-    hooks_that_run([found.workspace], reading=False)
+    runs = [GitRun(found.workspace)]
+    settings_that_run(runs, reading=True)
+    hooks_that_run(runs, reading=False)
 
 
 def _reached(found: World) -> list[str]:
