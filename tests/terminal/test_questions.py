@@ -61,8 +61,8 @@ def test_words_typed_at_an_approval_never_answer_it(
     ran = place / "project" / "ran"
     terminal = prompt_at(open_terminal, place, {"run": f"touch {ran}"}, {"text": "Finished."})
     terminal.until("[y] approve")
-    typed = [(words, every) for every in QUICK for words in (WORDS, "yes but it my way", "1 y")]
-    typed += [(words, every) for every in SLOW for words in ("y but", "so why", "x y")]
+    typed = [(words, every) for every in QUICK for words in (WORDS, "1 y")]
+    typed += [(words, every) for every in SLOW for words in ("y but", "x y")]
     for words, every in typed:
         terminal.type(words, every=every)
         terminal.until(f"› {words}")
@@ -241,7 +241,8 @@ def test_in_spanish_s_is_yes(open_terminal: OpenTerminal, place: Path) -> None:
     terminal.send("s")
     terminal.until(ran.exists)
     ran.unlink()
-    terminal.until("[p]")
+    terminal.until("╰ ✓")
+    terminal.until(lambda: "[p]" in "\n".join(terminal.shown[-4:]))
     terminal.send("p")
     terminal.until("[1]")
     terminal.send("1")
