@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 
-from tests.support.real_terminal import User
+from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     ARMED_SECONDS,
+    anew,
     answer,
     asked,
     nap,
     put,
     result_of,
     say,
+    screen,
     scripted,
 )
 from tests.terminal.conftest import OpenTerminal
@@ -25,6 +27,12 @@ SCRIPT = """replies:
   - {when: {tool: execute_command, last_contains: exit}, text: "It was asked again."}
   - {text: "All right.", repeat: forever}
 """.replace("NAP", NAP)
+
+
+def kept_draft(terminal: RealTerminal) -> str:
+    """What was typed and not sent, as the one session keeps it."""
+    with sqlite3.connect(terminal.home / ".local/share/kogniterm/kogniterm.db") as rows:
+        return str(rows.execute("SELECT draft FROM sessions").fetchone()[0])
 
 
 def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
@@ -81,8 +89,7 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     terminal.until("It was asked again.")
     assert (terminal.folder / "asked").read_text() == "asked\n"
     terminal.send("half a thought")
-    terminal.until("half a thought")
-    terminal.pause(1.5)
+    terminal.until(lambda: kept_draft(terminal) == "half a thought")
     other.run(f"kill -9 $(pgrep -s {terminal.pid} -f '[k]ogniterm resume')")
     terminal.until(lambda: terminal.text.count("Killed") == 3)
     terminal.send("stty sane\r")
@@ -90,6 +97,37 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     terminal.until(lambda: any(line == "› half a thought" for line in terminal.shown))
     terminal.send("\x03\x04")
     assert terminal.status() == 0
+
+
+def test_an_unknown_command_is_proposed_again_or_left(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    count = "replies: [{run: echo x >> count}, {text: All right., repeat: forever}]"
+    model = scripted(terminal, count)
+    run = f"kogniterm run -y --no-sandbox --model {model}"
+    assert terminal.run(f"KOGNITERM_FAULTS=kill:before-outcome {run} go")[0] == 137
+    terminal.run("cp -r ~/.local ~/kept")
+    model = scripted(terminal, count)
+    terminal.start(f"kogniterm resume last --model {model}")
+    terminal.until("let the model propose it again")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("a")
+    answer(terminal, "echo x >> count", "n")
+    with anew(terminal, "tokens in, "):
+        terminal.send("\r")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    terminal.run("rm -rf ~/.local; mv ~/kept ~/.local")
+    model = scripted(terminal, "replies: [{text: All right., repeat: forever}]")
+    terminal.start(f"kogniterm resume last --model {model}")
+    with anew(terminal, "tokens in, "):
+        terminal.until(lambda: "[g]" in screen(terminal))
+        terminal.pause(ARMED_SECONDS)
+        terminal.send("g")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    assert (terminal.folder / "count").read_text() == "x\n"
 
 
 def test_a_changed_byte_in_the_journal_is_found(open_terminal: OpenTerminal, user: User) -> None:

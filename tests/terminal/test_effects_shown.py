@@ -35,7 +35,8 @@ def test_the_question_names_what_is_created(
     terminal.run(f"export KOGNITERM_LANGUAGE={language}")
     terminal.start(f"kogniterm run {script} 'go'")
     terminal.until(line)
-    terminal.until("[y =" if language == "en" else "[y")
+    assert "Overwrites" not in terminal.text
+    terminal.until("[y =" if language == "en" else "[s =")
     terminal.send("n\r\r")
     assert terminal.status() == 3
     assert not (place / "project" / "new").exists()

@@ -92,8 +92,7 @@ def test_facts_from_the_shell_travel_and_come_back(open_terminal: OpenTerminal, 
     assert (terminal.folder / "third.jsonl").read_text() == first
     assert terminal.run(f"KOGNITERM_MEMORY=off {memory} list")[0] in {0, 2}
     terminal.start(f"{memory} forget emacs")
-    terminal.until("emacs")
-    terminal.pause(0.5)
+    terminal.until("[y/N]")
     terminal.send("y\r")
     status = terminal.status()
     assert "emacs" not in terminal.run(f"{memory} list")[1]

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.support.real_terminal import RealTerminal, User
 from tests.terminal.conftest import OpenTerminal
 
 WORDS = "why do you want this?"
-RHYTHMS = (0.02, 0.06, 0.2, 0.4)
+QUICK, SLOW = (0.02, 0.06), (0.2, 0.4)
+"""Seconds between two keys; slow words are short ones, for only their first keys can answer."""
+ALONE = 1.0
+"""Seconds after which a key that was pressed alone has answered."""
+
+
+SAID = [("yes and why?", every) for every in QUICK] + [("yes", every) for every in SLOW]
 
 
 def script(project: Path, *replies: dict[str, object], at_end: str = "fail") -> Path:
@@ -51,14 +55,15 @@ def seen(terminal: RealTerminal) -> str:
     return "\n".join(terminal.shown)
 
 
-@pytest.mark.parametrize("every", RHYTHMS)
 def test_words_typed_at_an_approval_never_answer_it(
-    open_terminal: OpenTerminal, place: Path, every: float
+    open_terminal: OpenTerminal, place: Path
 ) -> None:
     ran = place / "project" / "ran"
     terminal = prompt_at(open_terminal, place, {"run": f"touch {ran}"}, {"text": "Finished."})
     terminal.until("[y] approve")
-    for words in (WORDS, "yes but it my way", "so what", "1 y", "x y"):
+    typed = [(words, every) for every in QUICK for words in (WORDS, "1 y")]
+    typed += [(words, every) for every in SLOW for words in ("y but", "x y")]
+    for words, every in typed:
         terminal.type(words, every=every)
         terminal.until(f"› {words}")
         terminal.until(lambda: "Enter: reject with this reason" in seen(terminal))
@@ -66,7 +71,7 @@ def test_words_typed_at_an_approval_never_answer_it(
         terminal.send("\x03")
         terminal.until(lambda: "[y] approve" in seen(terminal))
     assert not ran.exists()
-    terminal.type("y", every=1.5)
+    terminal.type("y", every=ALONE)
     terminal.until("Finished.")
     assert ran.exists()
 
@@ -102,7 +107,7 @@ def test_keys_typed_before_the_question_never_answer_it(
     assert not ran.exists()
     terminal.send("\x1b")
     terminal.until("[y] approve")
-    terminal.type("y", every=1.5)
+    terminal.type("y", every=ALONE)
     terminal.until("Heard.")
     assert ran.exists()
 
@@ -117,13 +122,13 @@ def test_a_dangerous_command_wants_the_whole_word_on_an_empty_line(
     terminal.send("go\r")
     terminal.until("dangerous")
     terminal.until("[y] approve")
-    terminal.type("y", every=1.5)
+    terminal.type("y", every=ALONE)
     terminal.until("Type yes and press Enter")
     terminal.type("yyes\r", every=0.06)
     terminal.until("Not run. To run it, press y again and type yes.")
     assert victim.exists()
     terminal.until(lambda: "[y] approve" in seen(terminal))
-    terminal.type("y", every=1.5)
+    terminal.type("y", every=ALONE)
     terminal.until(lambda: "Type yes and press Enter" in seen(terminal))
     terminal.type("yes\r", every=0.06)
     terminal.until("Heard.")
@@ -135,11 +140,11 @@ def test_words_at_the_questions_of_trust_and_undo_never_answer_them(
 ) -> None:
     (place / "project").mkdir()
     (place / "project" / "KOGNITERM.md").write_text("Be brief.\n")
-    terminal = prompt_at(open_terminal, place, said="")
+    terminal = prompt_at(open_terminal, place, {"text": "Heard."}, said="")
     terminal.send("/trust\r")
     terminal.until("[y] trust")
-    for every in RHYTHMS:
-        terminal.type("yes why?", every=every)
+    for words, every in SAID:
+        terminal.type(words, every=every)
         terminal.until(lambda: "Your text stays on the line" in seen(terminal))
         terminal.send("\x03")
         terminal.until(lambda: "[y] trust" in seen(terminal))
@@ -149,8 +154,22 @@ def test_words_at_the_questions_of_trust_and_undo_never_answer_them(
     terminal.until("ALT-Enter" if "ALT-Enter" in terminal.text else "Alt-Enter")
     terminal.until(lambda: "[y] trust" in seen(terminal))
     assert "Trusted" not in terminal.text
-    terminal.type("n", every=1.5)
+    terminal.type("n", every=ALONE)
     terminal.until("Nothing was changed.")
+
+
+def test_a_key_held_down_answers_one_question(open_terminal: OpenTerminal, place: Path) -> None:
+    one, two = place / "project" / "one", place / "project" / "two"
+    replies = ({"run": f"touch {one}"}, {"run": f"touch {two}"}, {"text": "Heard."})
+    terminal = prompt_at(open_terminal, place, *replies)
+    terminal.until("[y] approve")
+    terminal.send("y")
+    terminal.until(one.exists)
+    terminal.type("y" * 40, every=0.03)  # what a keyboard repeats begins after a while
+    terminal.until(f"$ touch {two}")
+    terminal.type("y" * 20, every=0.03)
+    terminal.pause(ALONE)
+    assert not two.exists()
 
 
 def test_words_at_a_plan_never_start_it(open_terminal: OpenTerminal, place: Path) -> None:
@@ -158,8 +177,8 @@ def test_words_at_a_plan_never_start_it(open_terminal: OpenTerminal, place: Path
     replies = ({"plan": plan}, {"text": "Heard."})
     terminal = prompt_at(open_terminal, place, *replies)
     terminal.until("[y] work on it")
-    for every in RHYTHMS:
-        terminal.type("yes and a day", every=every)
+    for words, every in SAID:
+        terminal.type(words, every=every)
         terminal.until(lambda: "Enter: reject the plan" in seen(terminal))
         terminal.send("\x03")
         terminal.until(lambda: "[y] work on it" in seen(terminal))
@@ -167,24 +186,26 @@ def test_words_at_a_plan_never_start_it(open_terminal: OpenTerminal, place: Path
     assert "Plan →" not in terminal.text
 
 
-@pytest.mark.parametrize("every", RHYTHMS)
 def test_words_at_the_question_of_a_run_never_answer_it(
-    open_terminal: OpenTerminal, place: Path, every: float
+    open_terminal: OpenTerminal, place: Path
 ) -> None:
     terminal = open_terminal()
     ran = place / "project" / "ran"
-    file = script(place / "project", {"run": f"touch {ran}"}, {"text": "Heard."})
+    commands: list[dict[str, object]] = [{"run": f"touch {ran}{number}"} for number in range(4)]
+    file = script(place / "project", *commands, {"text": "Heard."})
     terminal.start(f"kogniterm run --no-sandbox --memory off --model scripted:{file} go")
-    terminal.until("Run this command?")
-    terminal.send("y")  # before the menu: no answer
-    terminal.until("Your decision [y = run it")
-    assert "Not an answer: y" in terminal.text
-    terminal.type("yes but why?\r", every=every)
-    terminal.until("Press Enter to reject with this reason")
-    assert not ran.exists()
-    terminal.send("\r")
+    for number, (words, every) in enumerate(SAID):
+        terminal.until(f"touch {ran}{number}")
+        terminal.until(lambda n=number: terminal.text.count("Run this command?") > n)
+        terminal.send("y")  # before the menu: no answer
+        terminal.until(lambda n=number: terminal.text.count("Not an answer: y") > n)
+        terminal.until(lambda: terminal.shown[-1].startswith("Your decision [y = run it"))
+        terminal.type(f"{words} now\r", every=every)
+        terminal.until(lambda n=number: terminal.text.count("Press Enter to reject") > n)
+        assert not list((place / "project").glob("ran*"))
+        terminal.send("\r")
     assert terminal.status() == 3
-    assert not ran.exists()
+    assert not list((place / "project").glob("ran*"))
 
 
 def test_a_dumb_terminal_asks_again_for_words(open_terminal: OpenTerminal, place: Path) -> None:
@@ -208,17 +229,30 @@ def test_a_dumb_terminal_asks_again_for_words(open_terminal: OpenTerminal, place
 
 
 def test_in_spanish_s_is_yes(open_terminal: OpenTerminal, place: Path) -> None:
-    ran = place / "project" / "ran"
+    ran, other = place / "project" / "ran", place / "project" / "other"
     terminal = open_terminal(environment={"LANG": "es_ES.UTF-8"})
-    file = script(place / "project", {"run": f"touch {ran}"}, {"text": "Hecho."})
+    touch: list[dict[str, object]] = [{"run": f"touch {ran}"}] * 3
+    file = script(place / "project", *touch, {"run": f"touch {other}"}, {"text": "Hecho."})
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
     terminal.until("manual")
     terminal.send("hola\r")
     terminal.until("[s] sí, aprobar")
     assert "[d] detener el turno" in seen(terminal)
-    terminal.type("s", every=1.5)
-    terminal.until("Hecho.")
+    terminal.send("s")
+    terminal.until(ran.exists)
+    ran.unlink()
+    terminal.until("╰ ✓")
+    terminal.until(lambda: "[p]" in "\n".join(terminal.shown[-4:]))
+    terminal.send("p")
+    terminal.until("[1]")
+    terminal.send("1")
+    terminal.until(f"$ touch {other}")  # the third is covered by the lease
+    terminal.until("[d] detener el turno")
+    terminal.pause(ALONE)
+    terminal.send("d")
+    terminal.until(lambda: any(line == "› hola" for line in terminal.shown))
     assert ran.exists()
+    assert not other.exists()
 
 
 def test_a_file_name_cannot_forge_a_row(open_terminal: OpenTerminal, place: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.real_terminal import User
+from tests.support.typing_user import put, result_of, scripted
 from tests.terminal.conftest import OpenTerminal
 
 KINDS = {"bubblewrap": "bubblewrap", "landlock": "Landlock"}
@@ -36,6 +38,33 @@ def test_a_sandbox_is_found_from_a_terminal(
     assert (place / "project" / "made").read_text() == "42\n"
     assert not (place / "outside").exists()
     assert status == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_sandbox_keeps_and_what_it_refuses(
+    open_terminal: OpenTerminal, user: User, kind: str
+) -> None:
+    terminal = open_terminal(user=user, columns=120, environment={"KOGNITERM_SANDBOX": kind})
+    if f"sandbox: {kind} does not work" in terminal.run("kogniterm doctor")[1]:
+        pytest.skip(f"{kind} does not work on this machine")
+    put(terminal.home, ".ssh/id_test", "a private key\n")
+    scratch = "import tempfile; name = tempfile.gettempdir() + '/scratch.txt'"
+    put(terminal.folder, "write.py", f"{scratch}; open(name, 'w').write('kept')\n")
+    put(terminal.folder, "read.py", f"{scratch}; print(open(name).read())\n")
+    connect = "import socket; socket.create_connection(('127.0.0.1', 1), 5)"
+    commands = [
+        "python3 write.py",
+        "python3 read.py",
+        f'python3 -c "{connect}"',
+        "python3 -c \"print(open('../home/.ssh/id_test').read())\"",
+    ]
+    replies: list[dict[str, object]] = [{"run": command} for command in commands]
+    model = scripted(terminal, json.dumps({"replies": [*replies, {"text": "Done."}]}))
+    terminal.run(f"kogniterm run -y --output json --model {model} go > out.json")
+    found = result_of(terminal.folder / "out.json")["commands"]
+    assert [command.get("exit_code") for command in found[:3]] == [0, 0, 1]
+    assert found[1]["output"] == "kept"
+    assert "a private key" not in (terminal.folder / "out.json").read_text()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -60,8 +60,8 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
     terminal.run("KOGNITERM_DATA_DIR=$HOME/other kogniterm sessions import one.jsonl")
     assert (terminal.home / "other" / "kogniterm.db").exists()
     terminal.start(f"{sessions} delete 'and over'")
-    terminal.until("over here")
-    terminal.pause(0.5)
+    terminal.until("[y/N]")
+    assert "over here" in terminal.text
     terminal.send("y\r")
     assert terminal.status() == 0
     assert terminal.run(f"{sessions} show 'and over'")[0] == 2

@@ -79,6 +79,42 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     assert terminal.status() == 0
 
 
+def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    commands = ["touch one.txt", "touch two.txt", "touch ../three.txt", "touch four.txt"]
+    model = scripted(terminal, script(*commands))
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "go")
+    answer(terminal, commands[0], "l")
+    terminal.until("[2]")
+    (sentence,) = [line for line in terminal.shown if line.strip().startswith("[2]")]
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("2")
+    asked(terminal, commands[2])
+    assert (terminal.folder / "two.txt").exists()
+    answer(terminal, commands[2], "s")
+    terminal.until("The turn was stopped.")
+    terminal.send("\x03")
+    terminal.pause(0.3)
+    say(terminal, "/leases", " ".join(sentence.split()[1:5]))
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    open_prompt(terminal, f"kogniterm -c --model {scripted(terminal, script(commands[3]))}")
+    say(terminal, "go on")
+    asked(terminal, commands[3])
+    terminal.send("n")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("\r")
+    terminal.until("Done.")
+    terminal.until(lambda: "tokens in, " in terminal.text.rsplit("Done.", 1)[1])
+    assert not (terminal.folder / "four.txt").exists()
+    assert not (terminal.home.parent / "three.txt").exists()
+    terminal.send("\x04")
+    assert terminal.status() == 0
+
+
 def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     touch = "touch made.txt"
@@ -108,6 +144,7 @@ def test_the_model_asks_what_only_the_user_can_decide(
     terminal.pause(0.3)
     terminal.send("\r")
     terminal.until("Blue it is.")
+    terminal.until(" tokens in, ")
     terminal.send("\x04")
     assert terminal.status() == 0
     status, _ = terminal.run(f"kogniterm run --model {model} 'paint it' < /dev/null")
