@@ -15,6 +15,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.planted import planted
 from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
 from kogniterm.system_programs import SYSTEM_PATH, find_program
+from tests.support.programs import require
 
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 GIT = find_program("git")
@@ -47,8 +48,7 @@ def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    if GIT is None:
-        pytest.skip("git is not installed")
+    require("git")
     done = subprocess.run(
         [GIT, *arguments], cwd=folder, env=NOBODY, check=True, capture_output=True, text=True
     )

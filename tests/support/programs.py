@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from kogniterm.execution.sandbox import probe
 from kogniterm.system_programs import find_program
 
 needs = pytest.mark.needs
@@ -63,3 +66,18 @@ def missing_line(reasons: Iterable[str]) -> str:
     tests = "1 test was" if skipped == 1 else f"{skipped} tests were"
     counts = ", ".join(f"{name} ({count})" for name, count in sorted(waiting.items()))
     return f"{tests} skipped for want of {counts}: `make test-programs` installs them or says how"
+
+
+def require_sandbox(kind: str) -> None:
+    """Skip the running test where this kind of sandbox does not work even without a terminal."""
+    __tracebackhide__ = True
+    if kind == "bubblewrap":
+        require("bwrap")
+    if not _sandbox_works(kind):
+        pytest.skip(f"{kind} does not work on this machine")
+
+
+@cache
+def _sandbox_works(kind: str) -> bool:
+    with tempfile.TemporaryDirectory(prefix="kogniterm-test-", dir="/var/tmp") as folder:
+        return probe(Path(folder), kind).kind == kind  # type: ignore[arg-type]  # a kind of ours

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.ordinary import hand_over
+from tests.support.programs import needs, require
 from tests.support.real_terminal import RealTerminal, User
 from tests.terminal.conftest import OpenTerminal
 
@@ -92,7 +92,7 @@ def test_programs_of_the_workspace_on_path_are_not_started(
         tool("edit_file", path="a.txt", old="words", new="other"),
         {"run": "/bin/rm a.txt"},
     )
-    assert shutil.which("git") is not None
+    require("git")
     terminal.run("/usr/bin/git init -q")
     kogniterm = terminal.run("type -P kogniterm")[1].splitlines()[-1]
     terminal.run(f"PATH={programs}:$PATH; hash -r")
@@ -103,7 +103,7 @@ def test_programs_of_the_workspace_on_path_are_not_started(
     assert not (place / "project" / "a.txt").exists()
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@needs("git")
 @pytest.mark.parametrize("setting", ["core.fsmonitor", "filter.ev.clean", "hook", "alias.st"])
 def test_a_repositorys_programs_are_refused_without_a_sandbox(
     terminal: RealTerminal, place: Path, setting: str

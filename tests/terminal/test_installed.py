@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.support.databases import postgres_server, postgres_url  # noqa: F401 (fixtures)
+from tests.support.programs import require
 from tests.support.real_terminal import User
 from tests.support.typing_user import ARMED_SECONDS, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
@@ -36,8 +36,7 @@ def test_bash_completes_and_man_shows_the_page(open_terminal: OpenTerminal, user
             True,
         )
     assert terminal.run("kogniterm completion --list sessions")[0] == 0
-    if shutil.which("man") is None:
-        pytest.skip("man is not installed")
+    require("man")
     put(terminal.folder, "kogniterm.1", (ROOT / "docs" / "kogniterm.1").read_text())
     status, shown = terminal.run("MANPAGER=cat man -l ./kogniterm.1 | head -60")
     assert (status, "NAME" in shown) == (0, True)

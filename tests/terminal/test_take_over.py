@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-
-import pytest
-
+from tests.support.programs import require
 from tests.support.real_terminal import User
 from tests.support.typing_user import anew, answer, holding, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
@@ -77,9 +74,7 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
 def test_full_screen_programs_get_the_whole_terminal(
     open_terminal: OpenTerminal, user: User
 ) -> None:
-    for program in ("vim", "less"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
+    require("vim", "less")
     programs = script("vim notes.txt", "less long.txt", "python3 -q", "cat notes.txt")
     terminal = open_terminal(user=user, rows=30, columns=100)
     put(terminal.folder, "notes.txt", "alpha\n")
