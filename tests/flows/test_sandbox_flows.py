@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from kogniterm.execution.sandbox import probe
 from kogniterm.runtime import events
 from kogniterm.sessions.records import Noted
 from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.support.programs import require
 
 IN_A_SANDBOX = "runs in a sandbox"
 
@@ -86,16 +86,14 @@ async def test_approved_commands_run_outside_and_nothing_is_told(
 async def test_tables_of_the_machine_are_read_outside_the_private_ones(
     make_flow: MakeFlow, kind: str
 ) -> None:
-    if shutil.which("ps") is None:
-        pytest.skip("ps is not installed")
+    require("ps")
     flow = make_flow(script("ps -e -o pid="), sandbox=kind)
     await flow.run()
     assert str(os.getpid()) in told(flow)[0].split()
 
 
 async def test_listening_sockets_of_the_machine_are_seen(make_flow: MakeFlow, kind: str) -> None:
-    if shutil.which("ss") is None:
-        pytest.skip("ss is not installed")
+    require("ss")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         flow = make_flow(script("ss -ltn", "ss -ltnp"), sandbox=kind)
