@@ -27,7 +27,8 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
         "read -rsp 'Password: ' p; test -n \"$p\" && echo taken",
         "read -rp 'Your name? ' n; echo \"hello $n\"",
         "stty size; read -r go; stty size",
-        "trap 'echo caught' INT; echo ready; read -r go; read -r go; echo over",
+        "trap 'echo caught' INT; read -r go; echo $((6 * 7))-hears; "
+        "read -r go; read -r go; echo over",
         'echo up; read -r go; echo "went on with $go"',
     )
     terminal = open_terminal(user=user, rows=40, columns=120)
@@ -54,6 +55,8 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
     say(terminal, "the fourth")
     with anew(terminal, "Ctrl-]"):
         answer(terminal, "caught", "y")
+    terminal.send("\r")
+    terminal.until("42-hears")
     terminal.send("\x03")
     terminal.until("^Ccaught")
     terminal.send("\r\r")
