@@ -37,7 +37,7 @@ def test_every_command_is_asked_for_and_only_what_was_shown_runs(
     terminal.until("Reason")
     terminal.send("I still need it\r")
     answer(terminal, "echo first", "e")
-    terminal.pause(0.3)
+    terminal.until("New command:")
     terminal.send("echo second\r")
     answer(terminal, "echo second", "y")
     answer(terminal, "echo first", "y")
