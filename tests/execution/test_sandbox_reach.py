@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -355,11 +356,21 @@ def test_what_the_host_process_runs_cannot_be_written_below_a_workspace(ground: 
 # --- process and network tables -----------------------------------------------------------------
 
 
+@contextmanager
+def outside_process() -> Iterator[subprocess.Popen[bytes]]:
+    """A process outside that does nothing, ended with the test however that ends."""
+    with subprocess.Popen(["sleep", "4242"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground) -> None:
     work = ground.home / "work"
     box = ground.box(work).sharing_tables()
     with (
-        subprocess.Popen(["sleep", "4242"]) as victim,
+        outside_process() as victim,
         socket.create_server(("127.0.0.1", 0)) as server,
         open_executor(work, sandbox=box) as executor,
     ):
@@ -373,14 +384,13 @@ def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground)
         read = executor.run(f"cat /proc/{victim.pid}/environ | wc -c; ls -l /proc/{victim.pid}/cwd")
         assert read.text.splitlines()[-1].find(" -> ") == -1
         assert victim.poll() is None
-        victim.kill()
 
 
 def test_settings_of_other_processes_stay(ground: Ground) -> None:
     work = ground.home / "work"
     for box in (ground.box(work), ground.box(work).sharing_tables()):
         with (
-            subprocess.Popen(["sleep", "1000"]) as victim,
+            outside_process() as victim,
             open_executor(work, sandbox=box) as executor,
         ):
             pid, before = victim.pid, Path(f"/proc/{victim.pid}/limits").read_text()

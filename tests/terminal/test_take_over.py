@@ -26,7 +26,7 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
     programs = script(
         "read -rsp 'Password: ' p; test -n \"$p\" && echo taken",
         "read -rp 'Your name? ' n; echo \"hello $n\"",
-        "stty size; read -r go; stty size",
+        "stty size; read -r go; until stty size | grep -qx '38 110'; do sleep 0.1; done; stty size",
         "trap 'echo caught' INT; read -r go; echo $((6 * 7))-hears; "
         "read -r go; read -r go; echo over",
         'echo up; read -r go; echo "went on with $go"',
