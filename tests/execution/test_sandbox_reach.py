@@ -376,8 +376,8 @@ def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground)
     ):
         port = server.getsockname()[1]
         assert f"{victim.pid}" in executor.run("ps -e -o pid=").text.split()
-        table = executor.run("cat /proc/net/tcp").text.upper()
-        assert f":{port:04X} " in table
+        # The whole table may be longer than what is kept of an output.
+        assert executor.run(f"grep -q ':{port:04X} ' /proc/net/tcp").exit_code == 0
         code = f'import socket; socket.create_connection(("127.0.0.1", {port}))'
         for attack in (python(code), f"kill -9 {victim.pid}", "echo x > made", "touch ~/x"):
             assert executor.run(attack).exit_code != 0, attack
