@@ -1,4 +1,4 @@
-"""Whether a permission speaks of everything a command does: shared by allow rules and leases."""
+"""Check that a permission covers everything a command does, for allow rules and leases."""
 
 from __future__ import annotations
 

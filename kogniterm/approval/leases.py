@@ -40,12 +40,12 @@ _IMPLIED: Mapping[EffectKind, frozenset[EffectKind]] = {
     "overwrite": frozenset({"overwrite", "write", "create"}),
     "write": frozenset({"write", "create"}),
 }
-"""Who may overwrite files may also write and create them; the other way round is wider."""
+"""Kinds of change that a granted kind includes: overwriting includes writing and creating."""
 _ON_FILES: frozenset[EffectKind] = frozenset({"create", "write", "overwrite"})
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _WILD = re.compile(r"[*?\[…]")
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
-"""What names a remote, a branch or a tag, and neither a file elsewhere nor an address."""
+"""A name of a remote, a branch or a tag, and neither a file elsewhere nor an address."""
 _NAMES_A_FILE = ("It writes {path}.", "It deletes {path}.")
 """Reasons that say no more than the effect on the file, which is compared by itself."""
 
@@ -249,7 +249,7 @@ def at_or_below(target: str, granted: str) -> bool:
 
 
 def _same_form(form: Form, granted: Form) -> bool:
-    """Whether two calls have the same options, and operands that differ as their form allows."""
+    """Return whether two calls have the same options and operands that differ as allowed."""
     if form.key != granted.key or len(form.options) != len(granted.options):
         return False
     pairs = zip(sorted(form.options, key=_name), sorted(granted.options, key=_name), strict=True)
@@ -279,14 +279,14 @@ def _coarse(effect: Effect) -> tuple[object, ...]:
 
 
 def _reaches(effect: Effect, folder: str, workspace: str) -> bool:
-    """Whether a change stays in `folder`, and its target is known."""
+    """Return whether a change stays in `folder` and its target is known."""
     if effect.outside or "…" in effect.target:
         return False
     return within(posixpath.normpath(posixpath.join(workspace, effect.target)), folder)
 
 
 def _below(operand: str, folder: str) -> bool:
-    """Whether an operand is a file at or below `folder`; some effects do not name the operands."""
+    """Return whether an operand is a file at or below `folder`, which effects may not name."""
     path = posixpath.normpath(posixpath.join(folder, operand))
     if "://" in operand or operand.startswith("~") or not within(path, folder):
         return False
@@ -294,7 +294,7 @@ def _below(operand: str, folder: str) -> bool:
 
 
 def _is_address(target: str) -> bool:
-    """Whether the target of a network effect says whom it talks to."""
+    """Return whether the target of a network effect names the host."""
     return bool(re.search(r"[.:/]|^localhost\b", target)) and "…" not in target
 
 
