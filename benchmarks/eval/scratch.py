@@ -1,37 +1,25 @@
 """A scratch folder in which commands can do no harm to the rest of the machine.
 
-Only the folder can be written, and there is no network. Bubblewrap also hides other processes:
-what a model proposes runs only in there. The table's own commands are known; where bubblewrap does
-not work, they run under Landlock, which needs nothing installed. Without either nothing is run.
+Commands run in the product's own sandbox: only the folder can be written, and there is no network.
+Bubblewrap also hides other processes: what a model proposes runs only in there. The table's own
+commands are known and run under Landlock too. Without either nothing is run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
-from kogniterm.execution import landlock
-from kogniterm.system_programs import find_program
+from kogniterm.execution.processes import end_tree
+from kogniterm.execution.sandbox import Probe, Sandbox, SandboxKind, probe
 
 SECONDS = 20
-Kind = Literal["bubblewrap", "landlock", "none"]
-_CONFINE = """\
-import os, sys
-sys.path.append(sys.argv[1])
-from kogniterm.execution.landlock import restrict
-restrict(sys.argv[2:4], network=False)
-os.execvp(sys.argv[4], sys.argv[4:])
-"""
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +39,12 @@ class Scratch:
 
     def run(self, command: str) -> Done:
         """Run `command` with bash in the folder; 124 when it takes too long."""
+        box, temporary = self._sandbox(), str(self.temporary)
+        argv = ["bash", "-c", command]
         process = subprocess.Popen(
-            [*self._sandbox(), "bash", "-c", command],
+            box.wrap(argv, cwd=box.workspace, shell_files=temporary, temporary=temporary),
             cwd=self.folder,
-            env=self._environment(),
+            env={**os.environ, "LC_ALL": "C.UTF-8", **box.variables(temporary)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -64,40 +54,26 @@ class Scratch:
             try:
                 output, code = process.communicate(timeout=SECONDS)[0], process.returncode
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                end_tree(process.pid)
                 output, code = process.communicate()[0], 124
         return Done(output.decode("utf-8", "replace"), code)
 
-    def _environment(self) -> Mapping[str, str]:
-        given = os.environ | {"LC_ALL": "C.UTF-8"}
-        return given | {"TMPDIR": str(self.temporary)} if kind() == "landlock" else given
+    def _sandbox(self) -> Sandbox:
+        found = _found()
+        if found.kind == "none":
+            raise RuntimeError("neither bubblewrap nor Landlock works here: nothing is run")
+        return Sandbox(found.kind, str(self.folder), str(Path.home()), program=found.program)
 
-    def _sandbox(self) -> list[str]:
-        folder = str(self.folder)
-        if kind() == "landlock":
-            confine = [sys.executable, "-I", "-S", "-c", _CONFINE, str(_ROOT)]
-            return [*confine, folder, str(self.temporary)]
-        sandbox = [_bwrap(), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        sandbox += ["--tmpfs", "/tmp", "--bind", folder, folder]
-        sandbox += ["--unshare-all", "--die-with-parent", "--new-session"]
-        return [*sandbox, "--chdir", folder]
+
+def kind() -> SandboxKind:
+    """Return the kind of sandbox that can be made here."""
+    return _found().kind
 
 
 @cache
-def kind() -> Kind:
-    """Return the kind of sandbox that can be made here."""
-    if program := find_program("bwrap"):
-        probe = [program, "--ro-bind", "/", "/", "--unshare-all", "true"]
-        if subprocess.run(probe, check=False, capture_output=True).returncode == 0:
-            return "bubblewrap"
-    return "landlock" if landlock.available() else "none"
-
-
-def _bwrap() -> str:
-    program = find_program("bwrap")
-    if program is None or kind() != "bubblewrap":
-        raise RuntimeError("neither bubblewrap nor Landlock works here: nothing is run")
-    return program
+def _found() -> Probe:
+    with tempfile.TemporaryDirectory(prefix="kogniterm-eval-", dir="/var/tmp") as folder:
+        return probe(Path(folder))
 
 
 @contextlib.contextmanager

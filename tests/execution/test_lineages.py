@@ -67,17 +67,17 @@ def shells(box: Sandbox) -> Iterator[Shells]:
 
 # --- what a sandboxed command leaves ----------------------------------------------------------
 
-PLANTED = "printf '#!/bin/sh\\necho planted\\n' > git; chmod +x git"
+PLANTED = "printf '#!/bin/sh\\necho planted\\n' > sort; chmod +x sort"
 LEFT = [
-    ("a function", "git() { echo planted; }", "git --version", "git version"),
+    ("a function", "sort() { echo planted; }", "sort --version", "sort ("),
     (
         "an alias",
-        "shopt -s expand_aliases; alias git='echo planted'",
-        "shopt -s expand_aliases\ngit --version",
-        "git version",
+        "shopt -s expand_aliases; alias sort='echo planted'",
+        "shopt -s expand_aliases\nsort --version",
+        "sort (",
     ),
-    ("PATH", f"{PLANTED}; PATH=$PWD:$PATH", "git --version", "git version"),
-    ("the table of programs", f"{PLANTED}; hash -p $PWD/git git", "git --version", "git version"),
+    ("PATH", f"{PLANTED}; PATH=$PWD:$PATH", "sort --version", "sort ("),
+    ("the table of programs", f"{PLANTED}; hash -p $PWD/sort sort", "sort --version", "sort ("),
     ("LD_PRELOAD", "export LD_PRELOAD=$PWD/planted.so", "echo ${LD_PRELOAD-unset}", "unset"),
     (
         "BASH_ENV",
@@ -119,9 +119,9 @@ def test_nothing_left_in_the_sandbox_applies_outside(
 
 
 def test_nothing_left_in_the_sandbox_applies_to_the_first_command_outside(shells: Shells) -> None:
-    shells.inside("git() { echo planted; }; export PATH=$PWD:$PATH A=planted PAGER=planted")
-    result = shells.outside("git --version; [[ $PATH == $PWD* ]]; echo $? ${A-unset} $PAGER")
-    assert result.text.startswith("git version")
+    shells.inside("sort() { echo planted; }; export PATH=$PWD:$PATH A=planted PAGER=planted")
+    result = shells.outside("sort --version; [[ $PATH == $PWD* ]]; echo $? ${A-unset} $PAGER")
+    assert result.text.startswith("sort (")
     assert result.text.endswith("1 unset cat")
 
 

@@ -18,6 +18,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
 from kogniterm.types import CommandResult
+from tests.support.programs import needs
 
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 PYTHON = shutil.which("python3") or "python3"
@@ -366,6 +367,7 @@ def outside_process() -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@needs("ps")
 def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground) -> None:
     work = ground.home / "work"
     box = ground.box(work).sharing_tables()

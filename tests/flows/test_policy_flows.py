@@ -14,6 +14,7 @@ from kogniterm.runtime import events
 from kogniterm.runtime.trust import TrustStore, discover
 from kogniterm.types import ActionRequest, Decision
 from tests.flows.conftest import MakeFlow, yes
+from tests.support.programs import needs
 
 TWICE = "replies: [{run: '%s'}, {run: '%s'}, {text: Done.}]"
 
@@ -107,6 +108,7 @@ async def test_a_lease_saves_the_second_question_and_can_be_revoked(make_flow: M
     assert session.revoke("l1").used == 1
 
 
+@needs("git")
 async def test_a_lease_for_a_remote_ends_when_the_remote_has_another_address(
     make_flow: MakeFlow,
 ) -> None:
