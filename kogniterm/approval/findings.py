@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from kogniterm.approval.display import render
 from kogniterm.approval.places import HOLE
-from kogniterm.types import RISK_LABELS, Effect, EffectKind, RiskLabel, RiskReport, Text
+from kogniterm.types import (
+    RISK_LABELS,
+    Effect,
+    EffectKind,
+    GitCall,
+    RiskLabel,
+    RiskReport,
+    Text,
+)
 
 _RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
 _MAX_REASONS = 24
@@ -23,7 +31,7 @@ class Findings:
         self._programs: list[tuple[str, ...]] = []
         self._deciding: dict[str, None] = {}
         self._runs_input = False
-        self._repositories: dict[tuple[str, str], None] = {}
+        self._git_calls: dict[GitCall, None] = {}
 
     def note(self, label: RiskLabel, template: str, **values: object) -> None:
         """Raise the label to at least `label`, because of what the template says."""
@@ -69,10 +77,10 @@ class Findings:
         """Record that a program runs what it reads: then every file read decides what runs."""
         self._runs_input = True
 
-    def repository(self, folder: str | None, verb: str) -> None:
-        """Record that git does `verb` in `folder`, None where that is not known."""
-        known = folder is not None and HOLE not in folder and len(self._repositories) < _MAX_EFFECTS
-        self._repositories[(folder if folder is not None and known else "", verb)] = None
+    def git_call(self, folder: str | None, *words: str) -> None:
+        """Record that git is called in `folder`, None where that is not known, verb first."""
+        known = folder is not None and HOLE not in folder and len(self._git_calls) < _MAX_EFFECTS
+        self._git_calls[GitCall(folder if folder is not None and known else "", words)] = None
 
     def unread(self) -> None:
         """Record that something runs which nobody judged: no rule or lease may cover it."""
@@ -96,7 +104,7 @@ class Findings:
             tuple(self._effects),
             tuple(self._programs),
             self._files_that_decide(),
-            repositories=tuple(self._repositories),
+            git_calls=tuple(self._git_calls),
         )
 
     def _files_that_decide(self) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
 from kogniterm.approval.leases import LeaseKind
 from kogniterm.approval.options import Rules, parse_options
 from kogniterm.approval.places import HOME
-from kogniterm.approval.programs.git import from_verb
 from kogniterm.approval.repository import (
     HOOKS_RUN,
     SETTINGS_RUN,
@@ -103,7 +101,7 @@ class PolicyDesk:
         report = approval.classify(
             request.command, cwd=cwd, workspace=self.workspace, filled=suspect
         )
-        report = _with_remotes(on_disk(report, self.workspace), cwd)
+        report = _with_remotes(on_disk(report, self.workspace))
         return _with_repository(report, self.git_variable)
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
@@ -307,11 +305,12 @@ def _with_repository(report: RiskReport, steered: str) -> RiskReport:
 
     `steered` is a variable that an earlier command set for git to obey, or empty.
     """
-    if not report.repositories or report.label == "dangerous":
+    if not report.git_calls or report.label == "dangerous":
         return report
-    runs = [GitRun(_folder(name), frozenset({verb})) for name, verb in report.repositories if name]
+    known = [call for call in report.git_calls if call.folder]
+    runs = [GitRun(_folder(call.folder), frozenset({call.verb})) for call in known]
     reading = report.label == "safe_readonly"
-    unknown = "…" if len(runs) < len(report.repositories) else _not_there(report, runs)
+    unknown = "…" if len(runs) < len(report.git_calls) else _not_there(report, runs)
     found = [
         (SETTINGS_RUN, "name", ", ".join(settings_that_run(runs, reading=reading)[:5])),
         (HOOKS_RUN, "name", ", ".join(hooks_that_run(runs, reading=reading)[:5])),
@@ -334,38 +333,22 @@ _REMOTE_OPTIONS = Rules(
 )
 
 
-def _with_remotes(report: RiskReport, cwd: str) -> RiskReport:
+def _with_remotes(report: RiskReport) -> RiskReport:
     """`report` with the addresses that git's configuration gives for the remotes it talks to."""
     if Effect("network", "git") not in report.effects:
         return report
     addresses: dict[str, None] = {}
-    for folder, argv in _git_calls(report, Path(cwd)):
-        verb, *rest = from_verb(argv) or ("",)
-        if verb not in _TO_REMOTES:
+    for call in report.git_calls:
+        if call.verb not in _TO_REMOTES or not call.folder:
             continue
-        operands = parse_options(map(Argument, rest), _REMOTE_OPTIONS).operands
-        remote = operands[0].value if operands and verb != "remote" else None
-        addresses.update(dict.fromkeys(remote_addresses(folder, remote)))
+        operands = parse_options(map(Argument, call.words[1:]), _REMOTE_OPTIONS).operands
+        remote = operands[0].value if operands and call.verb != "remote" else None
+        addresses.update(dict.fromkeys(remote_addresses(_folder(call.folder), remote)))
     if not addresses:
         return report
     known = tuple(Effect("network", address) for address in addresses)
     others = tuple(effect for effect in report.effects if effect != Effect("network", "git"))
     return replace(report, effects=(*others, *known))
-
-
-def _git_calls(report: RiskReport, folder: Path) -> list[tuple[Path, tuple[str, ...]]]:
-    """The calls of git, each with the folder it works in."""
-    found: list[tuple[Path, tuple[str, ...]]] = []
-    for program, *arguments in report.programs:
-        if program in ("cd", "pushd") and arguments:
-            folder /= arguments[-1]
-        elif program.rpartition("/")[2] == "git":
-            inner = folder
-            for option, value in pairwise(arguments):
-                if option == "-C":
-                    inner /= value
-            found.append((inner, (program, *arguments)))
-    return found
 
 
 def _folder(name: str) -> Path:

@@ -161,12 +161,27 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class GitCall:
+    """A call of git in a command: its folder, empty where it is not known, and its verb and words.
+
+    The folder is absolute; one in the home begins with the mark that stands for the home.
+    """
+
+    folder: str
+    words: tuple[str, ...]
+
+    @property
+    def verb(self) -> str:
+        """The subcommand."""
+        return self.words[0]
+
+
+@dataclass(frozen=True, slots=True)
 class RiskReport:
     """Facts about a command with reasons a person understands. Never a permission.
 
     `deciding` are the files (or patterns of files) whose content decides what the command runs,
-    also those that do not exist; like targets, they are relative to the workspace. `repositories`
-    are the runs of git: (folder, verb), the folder empty where it is not known.
+    also those that do not exist; like targets, they are relative to the workspace.
     """
 
     command: str
@@ -175,7 +190,7 @@ class RiskReport:
     effects: tuple[Effect, ...] = ()
     programs: tuple[tuple[str, ...], ...] = ()
     deciding: tuple[str, ...] = ()
-    repositories: tuple[tuple[str, str], ...] = ()
+    git_calls: tuple[GitCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

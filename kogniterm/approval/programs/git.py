@@ -144,7 +144,7 @@ def git(call: Call, rules: Rules) -> None:
         return
     verb, *rest = args
     for folder in (scope.cwd, *folders):
-        call.findings.repository(folder, verb.value)
+        call.findings.git_call(folder, verb.value, *(arg.value for arg in rest))
     if not verb.known:
         call.ask("What {program} is to do is only known when it runs.")
         return
