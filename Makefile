@@ -4,7 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-WORKERS ?= 2
+# Two for each of two cores: many tests wait for a terminal, as a user does.
+WORKERS ?= 4
 PYTEST_ARGS ?=
 SOURCES := kogniterm tests benchmarks docs
 

@@ -82,17 +82,30 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
         unicode=quick.unicode,
         narrowing=quick.narrowing,
         truecolor=quick.truecolor,
-        editor=_found(_words(quick.editor) or ("vi",), workspace),
-        pager=_found(_words(quick.pager) or ("less", "-R"), workspace),
+        editor=_found(_words(quick.editor), _EDITORS, workspace),
+        pager=_found(_words(quick.pager), _PAGERS, workspace),
         notify=notify_name(quick.notify),
         history=quick.paths.history_file,
     )
 
 
-def _found(command: tuple[str, ...], workspace: str) -> tuple[str, ...]:
-    """`command` with the path of its program; its bare name, which is not run, without one."""
-    path = find_user_program(command[0], workspace, os.curdir)
-    return (path or command[0], *command[1:])
+_EDITORS = (("vi",), ("nano",))
+_PAGERS = (("less", "-R"), ("more",), ("cat",))
+"""What is used where the user names none: the first that is installed."""
+
+
+def _found(
+    chosen: tuple[str, ...], usual: Sequence[tuple[str, ...]], workspace: str
+) -> tuple[str, ...]:
+    """The user's choice, else the first usual one, with the path of its program.
+
+    A program that is not found keeps its bare name, which is not run but named in an error.
+    """
+    commands = [chosen] if chosen else usual
+    for name, *options in commands:
+        if path := find_user_program(name, workspace, os.curdir):
+            return (path, *options)
+    return commands[0]
 
 
 def notify_name(value: str) -> NotifyName:

@@ -140,6 +140,8 @@ class Repl(Desk):
     async def reopen(self, session_id: str | None) -> None:
         """Close the session, if one is open, and open another one."""
         self.turns.pause()
+        # What stood on the line at the last tick may have been sent since.
+        self._drafts.keep()
         await self._close_session()
         self._is_open.clear()
         opened = await self._open_session(session_id)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import randrange
 from typing import Any
@@ -23,6 +23,17 @@ _NUMBERS = itertools.count(1)
 def nap() -> str:
     """Return a command that sleeps for days, unlike any other on this machine."""
     return f"sleep {randrange(10**6, 10**7)}"
+
+
+def running(command: str) -> list[int]:
+    """Return the processes of this machine whose words, joined by blanks, contain `command`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            if command in b" ".join(words).decode(errors="replace"):
+                found.append(int(process.name))
+    return found
 
 
 def put(folder: Path, name: str, text: str | bytes) -> Path:

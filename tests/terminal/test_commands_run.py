@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import answer, nap, open_prompt, put, result_of, say, scripted
+from tests.support.typing_user import (
+    answer,
+    nap,
+    open_prompt,
+    put,
+    result_of,
+    running,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 CARRIED = [
@@ -20,7 +32,7 @@ CARRIED = [
     "exec 7> ../seven; echo written >&7",
     "echo again >&7; exec 7>&-; cat ../seven",
     "sleep 300 & echo started",
-    "echo $(ps -o args= -p $!) / $(jobs | wc -l); kill %1; wait %1; echo ended $?",
+    "echo $(tr '\\0' ' ' < /proc/$!/cmdline) / $(jobs | wc -l); kill %1; wait %1; echo ended $?",
     "cd ..; exit 7",
     "pwd | sed 's/.*project/project/'",
     "python3 -c 'import os; os.kill(os.getppid(), 9)'",
@@ -88,9 +100,8 @@ def test_a_command_has_a_terminal_of_its_own_and_nothing_is_left_behind(
     assert flood["output"].endswith("\n200000")
     assert Path(flood["output_path"]).read_bytes().count(b"\n") == 200000
     assert found[6] == "nano cat"
-    _, processes = terminal.run("ps -u $(id -u) -o args")
-    assert DAEMON not in processes
-    assert JOB not in processes
+    assert not running(DAEMON)
+    assert not running(JOB)
 
 
 def test_ends_by_timeout_and_by_a_wait_for_keys_that_nobody_sends(
@@ -104,6 +115,7 @@ def test_ends_by_timeout_and_by_a_wait_for_keys_that_nobody_sends(
 
 
 def test_jobs_are_listed_read_kept_and_stopped(open_terminal: OpenTerminal, user: User) -> None:
+    require("less")
     kept, mine = nap(), nap()
     script = f"""replies:
   - run: "echo serving; exec {kept} & sleep 0.1"
@@ -128,7 +140,6 @@ def test_jobs_are_listed_read_kept_and_stopped(open_terminal: OpenTerminal, user
     say(terminal, f"!{mine} &", "exit 0")
     terminal.send("\x04")
     assert terminal.status() == 0
-    _, processes = terminal.run("ps -u $(id -u) -o args")
-    assert kept in processes
-    assert mine not in processes
-    terminal.run(f"pkill -u $(id -u) -x -f '{kept}'")
+    assert not running(mine)
+    (job,) = running(kept)
+    os.kill(job, signal.SIGKILL)

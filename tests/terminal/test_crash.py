@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 
 from tests.support.real_terminal import RealTerminal, User
@@ -13,6 +15,7 @@ from tests.support.typing_user import (
     nap,
     put,
     result_of,
+    running,
     say,
     screen,
     scripted,
@@ -35,6 +38,12 @@ def kept_draft(terminal: RealTerminal) -> str:
         return str(rows.execute("SELECT draft FROM sessions").fetchone()[0])
 
 
+def kill(terminal: RealTerminal, command: str) -> None:
+    """End the process of this terminal that was started with `command`, without a warning."""
+    (pid,) = (pid for pid in running(command) if os.getsid(pid) == terminal.pid)
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
     open_terminal: OpenTerminal, user: User
 ) -> None:
@@ -46,8 +55,7 @@ def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
     put(terminal.folder, "die.sh", script)
     status, shown = terminal.run("bash die.sh")
     assert status == 137, shown
-    left = f"until ! pgrep -x -f '{NAP}' > list; do sleep 0.1; done"
-    assert terminal.run(left)[0] == 0
+    terminal.until(lambda: not running(NAP))
     # With nobody there it stays unknown, and the status says that a person is needed.
     unattended = f"kogniterm run --resume last --model {model} --output json"
     assert terminal.run(f"{unattended} < /dev/null > out.json")[0] == 3
@@ -81,18 +89,20 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     # A question that stood open is asked again, and a draft stands on the line again.
     say(terminal, "ask me")
     asked(terminal, "echo asked")
-    other.run(f"kill -9 $(pgrep -s {terminal.pid} -f '[k]ogniterm resume')")
-    terminal.until(lambda: terminal.text.count("Killed") == 2)
-    terminal.send("stty sane\r")
+    with anew(terminal, "Killed"):
+        kill(terminal, "kogniterm resume")
+    terminal.send("stty sane; clear\r")
+    terminal.until(lambda: len(terminal.shown) == 1)
     terminal.start(f"kogniterm resume last --model {model}")
     answer(terminal, "echo asked", "y")
     terminal.until("It was asked again.")
     assert (terminal.folder / "asked").read_text() == "asked\n"
     terminal.send("half a thought")
     terminal.until(lambda: kept_draft(terminal) == "half a thought")
-    other.run(f"kill -9 $(pgrep -s {terminal.pid} -f '[k]ogniterm resume')")
-    terminal.until(lambda: terminal.text.count("Killed") == 3)
-    terminal.send("stty sane\r")
+    with anew(terminal, "Killed"):
+        kill(terminal, "kogniterm resume")
+    terminal.send("stty sane; clear\r")
+    terminal.until(lambda: len(terminal.shown) == 1)
     terminal.start(f"kogniterm resume last --model {model}")
     terminal.until(lambda: any(line == "› half a thought" for line in terminal.shown))
     terminal.send("\x03\x04")

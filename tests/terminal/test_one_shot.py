@@ -5,8 +5,18 @@ from __future__ import annotations
 import json
 
 from tests.support.fake_gemini import FakeGemini
+from tests.support.programs import require
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, asked, holding, nap, put, result_of, scripted
+from tests.support.typing_user import (
+    answer,
+    asked,
+    holding,
+    nap,
+    put,
+    result_of,
+    running,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 FOUR = """replies:
@@ -58,6 +68,7 @@ def test_hidden_characters_and_how_much_is_deleted_are_shown(
     terminal = open_terminal(user=user, columns=120)
     for number in range(12):
         put(terminal.folder, f"build/{number}.o", "x")
+    require("git")
     terminal.run("git init -q . && git add build/1.o build/2.o")
     terminal.start(f"kogniterm run --model {scripted(terminal, script)} clean")
     shown = asked(terminal, "rm -r build")
@@ -89,6 +100,7 @@ def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
         },
     )
     put(terminal.folder, "notes.txt", "alpha\n")
+    require("git")
     terminal.run("git init -q . && git add . && echo beta > notes.txt")
     fake_gemini.say("It adds beta.")
     status, _ = terminal.run("git diff | kogniterm run 'review this' > review.txt")
@@ -163,7 +175,7 @@ def test_each_exit_status_means_what_the_page_says(open_terminal: OpenTerminal, 
     terminal.send("\x03")
     assert terminal.status() == 130
     assert result_of(terminal.folder / "out.json")["stop"] == "interrupted"
-    assert sleep not in terminal.run("ps -e -o args")[1]
+    assert not running(sleep)
     assert terminal.run("kogniterm run hi --modle x")[0] == 2
     assert terminal.run("kogniterm sessions show nix")[0] == 2
     giving_up = scripted(

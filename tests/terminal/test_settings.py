@@ -6,6 +6,7 @@ import json
 import re
 import stat
 
+from tests.support.programs import require
 from tests.support.real_terminal import User
 from tests.support.typing_user import ARMED_SECONDS, holding, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
@@ -132,6 +133,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
 
 
 def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
+    require("less")
     terminal = open_terminal(user=user, columns=120, rows=60)
     model = scripted(terminal, "replies: [{text: Fine., repeat: forever}]")
     open_prompt(terminal, f"kogniterm --model {model}")

@@ -44,14 +44,16 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
     with anew(terminal, "Ctrl-]"):
         answer(terminal, "Your name", "y")
     terminal.send("Ana\r")
-    terminal.until("hello Ana")
+    terminal.until("Answer 2.")
+    assert "hello Ana" in terminal.text
     say(terminal, "the third")
     with anew(terminal, "Ctrl-]"):
         answer(terminal, "stty size", "y")
     terminal.until("40 120")
     terminal.resize(38, 110)
     terminal.send("\r")
-    terminal.until("38 110")
+    terminal.until("Answer 3.")
+    assert "\n38 110" in terminal.text
     say(terminal, "the fourth")
     with anew(terminal, "Ctrl-]"):
         answer(terminal, "caught", "y")

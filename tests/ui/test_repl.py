@@ -486,3 +486,20 @@ async def test_vi_keys_edit_tell_their_mode_and_begin_each_line_by_inserting(
     assert [item.text for item in session.inputs if item] == ["two", "two"]
     await live.until(lambda: not live.repl.turns.running)
     assert await live.leave() == 0
+
+
+async def test_a_line_that_was_sent_is_no_draft_of_the_session_that_is_left(
+    keys: PipeInput,
+) -> None:
+    live, session = live_repl(keys, say_hello)
+    await live.until("· manual ·")
+    live.press("/new")
+    await live.until("› /new")
+    live.repl._drafts.keep()
+    assert session.state.draft == "/new"
+    live.press("\r")
+    await live.until(lambda: session.closed)
+    await live.until(live.repl._is_open.is_set)
+    assert session.state.draft == ""
+    assert live.repl.front.draft() == ""
+    assert await live.leave() == 0

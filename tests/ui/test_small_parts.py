@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
+from kogniterm.settings import quick
 from kogniterm.ui.attention import Attention
 from kogniterm.ui.banner import banner
 from kogniterm.ui.choice import Option
@@ -21,7 +22,7 @@ from kogniterm.ui.history import KEPT, PrivateHistory
 from kogniterm.ui.locale import use_language
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.paste import Pastes
-from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.preferences import Preferences, from_quick
 from kogniterm.ui.question_keys import READY, Line, key_row
 from kogniterm.ui.sent import CHARACTERS, LINES, sent
 from kogniterm.ui.theme import (
@@ -265,3 +266,34 @@ def test_of_a_long_paste_the_two_ends_stay() -> None:
     assert shown[LINES // 2] == f"  … {101 - LINES} more lines"
     assert shown[LINES // 2 + 1] == f"  line {101 - LINES // 2}"
     assert shown[-1] == f"  {'y' * CHARACTERS}…"
+
+
+@pytest.mark.parametrize(
+    ("installed", "chosen", "expected"),
+    [
+        ((), "", ["cat"]),
+        (("more",), "", ["more"]),
+        (("less", "more"), "", ["less", "-R"]),
+        (("less", "mine"), "mine --quiet", ["mine", "--quiet"]),
+        (("less",), "missing", None),
+    ],
+)
+def test_the_pager_is_the_chosen_one_or_the_first_that_is_installed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: tuple[str, ...],
+    chosen: str,
+    expected: list[str] | None,
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in (*installed, "cat"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    pager = from_quick(
+        quick({"HOME": str(tmp_path), "PAGER": chosen}), str(tmp_path / "project")
+    ).pager
+    assert list(pager) == (
+        [str(programs / expected[0]), *expected[1:]] if expected else ["missing"]
+    )
