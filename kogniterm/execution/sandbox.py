@@ -107,6 +107,14 @@ class Sandbox:
         parts = (writable_parts(root, closed, home, can_cover=True) for root in self.roots())
         return any(_below(real(path), found) for found in parts)
 
+    def can_start_in(self, folder: str, temporary: str) -> bool:
+        """Return whether a command inside can start in `folder`; it may be covered there."""
+        path = real(folder)
+        if self.kind != "bubblewrap" or within(path, real(self.workspace)):
+            return True
+        mounts = _Mounts(self, temporary, temporary, jobs_run=True)
+        return mounts.leaves_visible(path) or mounts.has_private(path)
+
     def search(self) -> planted.Found:
         """Return what steers other tools in the folders that can be written."""
         found = planted.Found()
@@ -217,6 +225,16 @@ class _Mounts:
     def arguments(self) -> list[str]:
         """Return them as bubblewrap's options."""
         return [option for options in self._all() for option in options]
+
+    def leaves_visible(self, path: str) -> bool:
+        """Return whether `path`, without links, is seen inside as it is."""
+        self.arguments()
+        return self._is_visible(path)
+
+    def has_private(self, path: str) -> bool:
+        """Return whether there is a folder of this name in the private /tmp."""
+        below = (Path(path).relative_to(root) for root in self._private() if within(path, root))
+        return any(Path(self._temporary, part).is_dir() for part in below)
 
     def _all(self) -> Iterator[Sequence[str]]:
         yield from self._system()

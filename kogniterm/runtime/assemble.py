@@ -89,6 +89,7 @@ def assemble(
     policy.sandbox.was_told(message.text for message in state.messages)
     tell(journal, journal.append, vault.redact(instructions_text(project)))
     executor = _executor(given, state)
+    policy.sandbox.temporary = executor.temporary_folder
     memory, asker = _memory(given, journal, model, clock), PersonDesk()
     places = ToolPlaces(
         lambda: executor.cwd,

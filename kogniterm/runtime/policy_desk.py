@@ -152,10 +152,12 @@ class PolicyDesk:
             self.leases = [
                 lease.taken() if lease.id == verdict.lease_id else lease for lease in self.leases
             ]
-        failure = self.sandbox.stopped.get(request.command)
-        if failure is not None and verdict.kind == "allow":
-            wider = Text("The sandbox stopped it before; approved, it runs outside.")
-            return Verdict("ask", (failure.text, wider, *report.reasons), verdict.trace)
+        if verdict.kind == "allow" and circumstances.sandboxed:
+            obstacle = self.sandbox.in_the_way(request.command, cwd)
+            if obstacle is not None:
+                wider = Text("Approved, it runs outside of the sandbox.")
+                known = (obstacle,) if self.sandbox.always else (obstacle, wider)
+                return Verdict("ask", (*known, *report.reasons), verdict.trace)
         return verdict
 
     def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:

@@ -80,11 +80,12 @@ class SandboxService:
     always: bool = False
     stopped: dict[str, SandboxFailure] = field(default_factory=dict)
     told: bool = False
+    temporary: str = ""
+    """The private /tmp of the session, which the executor makes."""
     _told_of_tmp: bool = False
     _report: RiskReport | None = None
     _before: Mapping[str, State] = field(default_factory=dict)
     _still_runs: bool = False
-    _temporary: str = ""
     _written: frozenset[str] = frozenset()
 
     def choose(self, decision: Decision, report: RiskReport) -> Sandbox | None:
@@ -100,12 +101,23 @@ class SandboxService:
             return self.box.sharing_tables()
         return self.box
 
-    def begin(self, box: Sandbox | None, report: RiskReport, temporary: str) -> None:
-        """Note how things are before a command; `temporary` is its private /tmp."""
+    def in_the_way(self, command: str, cwd: str) -> Text | None:
+        """Return why `command` would not work inside in `cwd`, or None when nothing is known."""
+        if failure := self.stopped.get(command):
+            return failure.text
+        if self.box is None or self.always or self.box.can_start_in(cwd, self.temporary):
+            return None
+        return Text(
+            "The sandbox does not show the folder where the session is ({path}).",
+            {"path": approval.render(cwd)},
+        )
+
+    def begin(self, box: Sandbox | None, report: RiskReport) -> None:
+        """Note how things are before a command."""
         self._report = report
         if box is None:
             return
-        self._temporary, self._written = temporary, _names_in(temporary)
+        self._written = _names_in(self.temporary)
         if not self._still_runs:  # else what is known from before counts
             self._before = box.search().states
 
@@ -174,7 +186,7 @@ class SandboxService:
     def _of_tmp(self, box: Sandbox) -> list[str]:
         """A write to /tmp succeeds, and nobody outside will find it."""
         beside = box.workspace.count("/") == 2 and box.workspace.startswith("/tmp/")
-        changed = _names_in(self._temporary) - self._written
+        changed = _names_in(self.temporary) - self._written
         if box.kind != "bubblewrap" or not changed or (self._told_of_tmp and not beside):
             return []
         self._told_of_tmp = True

@@ -401,7 +401,7 @@ class LiveSession:
     def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
         """Let the executor run the next command in the sandbox this decision calls for."""
         self.executor.sandbox = box = self.policy.sandbox.choose(decision, report)
-        self.policy.sandbox.begin(box, report, self.executor.temporary_folder)
+        self.policy.sandbox.begin(box, report)
         return box
 
     def keep_preimages(self, request: ActionRequest, report: RiskReport) -> None:

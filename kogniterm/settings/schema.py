@@ -307,7 +307,12 @@ class Settings(BaseSettings):
     editor: str | None = _setting(
         None, "Editor for long inputs and edits.", system=("VISUAL", "EDITOR"), example="vim"
     )
-    pager: str | None = _setting(None, "Pager for long texts.", system=("PAGER",), example="less")
+    pager: str | None = _setting(
+        None,
+        "Pager for long texts; `less -R` when unset, else `more` or `cat`.",
+        system=("PAGER",),
+        example="less",
+    )
 
     faults: str | None = _setting(
         None,

@@ -19,9 +19,10 @@ from kogniterm.execution.carry import Files, enter_scripts, first_state
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.leave import read_dump
 from kogniterm.execution.lineages import Lineages
-from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+from kogniterm.execution.sandbox import Sandbox, SandboxKind
 from kogniterm.types import CommandResult
 from tests.support.executing import PATIENCE
+from tests.support.programs import require_sandbox
 
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 
@@ -37,9 +38,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(params=KINDS)
 def box(request: pytest.FixtureRequest, home: Path) -> Sandbox:
-    found = probe(home / "probe", request.param)
-    if found.kind != request.param:
-        pytest.skip(f"{request.param} does not work on this machine: {dict(found.reasons)}")
+    found = require_sandbox(request.param)
     return Sandbox(request.param, str(home / "work"), str(home), program=found.program)
 
 

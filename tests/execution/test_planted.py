@@ -13,9 +13,9 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.planted import planted
-from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+from kogniterm.execution.sandbox import Sandbox, SandboxKind
 from kogniterm.system_programs import SYSTEM_PATH, find_program
-from tests.support.programs import require
+from tests.support.programs import require, require_sandbox
 
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 GIT = find_program("git")
@@ -41,9 +41,7 @@ def work() -> Iterator[Path]:
 
 @pytest.fixture(params=KINDS)
 def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
-    found = probe(work.parent / ".probe", request.param)
-    if found.kind != request.param:
-        pytest.skip(f"{request.param} does not work on this machine")
+    found = require_sandbox(request.param)
     return Sandbox(found.kind, str(work), str(work.parent), program=found.program)
 
 
@@ -136,9 +134,7 @@ def steering(work: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("attack", ["hook", "config", "replace"])
 def test_bubblewrap_refuses_to_change_what_is_there(work: Path, attack: str) -> None:
-    found = probe(work.parent / ".probe", "bubblewrap")
-    if found.kind != "bubblewrap":
-        pytest.skip("bubblewrap does not work on this machine")
+    found = require_sandbox("bubblewrap")
     box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)
     git(work, "init", "-q")
     (work / ".vscode").mkdir()
@@ -192,9 +188,7 @@ def test_names_are_found_in_a_large_workspace(box: Sandbox, work: Path) -> None:
 
 def test_a_command_that_still_runs_moves_no_mount(work: Path) -> None:
     """A job exchanges folders for links while the next command's mounts are made."""
-    found = probe(work.parent / ".probe", "bubblewrap")
-    if found.kind != "bubblewrap":
-        pytest.skip("bubblewrap does not work on this machine")
+    found = require_sandbox("bubblewrap")
     outside = work.parent / "outside"
     outside.mkdir()
     box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)

@@ -17,7 +17,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
 from tests.support.executing import timed_out
-from tests.support.programs import require
+from tests.support.programs import require_sandbox
 
 LONG = 100_000 + os.getpid()
 """Seconds that no other process sleeps, so that it can be found among all."""
@@ -35,13 +35,7 @@ def home() -> Iterator[Path]:
 
 def sandbox(kind: SandboxKind, home: Path, work: Path) -> Sandbox:
     """One of this kind round `work`; where it does not work the test is skipped."""
-    if kind == "bubblewrap":
-        require("bwrap")
-    found = probe(home / "probe", kind)
-    if found.kind != kind:
-        reasons = {name: str(reason) for name, reason in found.reasons.items()}
-        pytest.skip(f"{kind} does not work on this machine: {reasons}")
-    return Sandbox(kind, str(work), str(home), program=found.program)
+    return Sandbox(kind, str(work), str(home), program=require_sandbox(kind).program)
 
 
 @pytest.fixture(params=KINDS)
@@ -64,10 +58,22 @@ def test_the_workspace_can_be_written_and_nothing_else(
     shell: CommandExecutor, box: Sandbox, home: Path
 ) -> None:
     assert shell.run("echo hi > inside && cat inside").text.strip() == "hi"
-    for target in (f"{home}/no", "/etc/no", "/var/tmp/no", f"{home}/probe/no"):
+    for target in (f"{home}/no", "/etc/no", "/var/tmp/no", f"{home}/.ssh/no"):
         result = shell.run(f"touch {target}")
         assert result.exit_code != 0
         assert not Path(target).exists()
+
+
+def test_a_command_can_start_in_what_is_shown_and_in_the_private_tmp(
+    shell: CommandExecutor, box: Sandbox, home: Path
+) -> None:
+    outside = Path(tempfile.mkdtemp())
+    shell.run(f"mkdir -p {outside.parent}/inside-only")
+    folders = [Path(box.workspace), home, Path("/usr"), outside.parent, outside]
+    can = [box.can_start_in(str(folder), shell.temporary_folder) for folder in folders]
+    assert can == [True, True, True, True, box.kind == "landlock"]
+    if box.kind == "bubblewrap":
+        assert box.can_start_in(f"{outside.parent}/inside-only", shell.temporary_folder)
 
 
 def test_links_do_not_lead_out(shell: CommandExecutor, home: Path) -> None:

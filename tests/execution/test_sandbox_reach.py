@@ -18,7 +18,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
 from kogniterm.types import CommandResult
-from tests.support.programs import needs
+from tests.support.programs import needs, require_sandbox
 
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 PYTHON = shutil.which("python3") or "python3"
@@ -50,10 +50,7 @@ def ground_at(place: Path, kind: SandboxKind) -> Ground:
     for name in (".bashrc", ".profile", ".ssh/authorized_keys", ".netrc", "notes.txt"):
         (home / name).write_text("as it was\n")
     (home / ".config" / "kogniterm" / "policy.toml").write_text("# mine\n")
-    found = probe(home / ".config" / "probe", kind)
-    if found.kind != kind:
-        reasons = {name: str(reason) for name, reason in found.reasons.items()}
-        pytest.skip(f"{kind} does not work on this machine: {reasons}")
+    found = require_sandbox(kind)
     return Ground(kind, found.program, home)
 
 
@@ -339,8 +336,7 @@ def test_an_environment_below_tmp_is_seen_inside(kind: SandboxKind, tmp_path: Pa
             check=True,
         )
         shutil.rmtree(scratch)
-        if probe(tmp_path / "p", kind).kind != kind:
-            pytest.skip(f"{kind} does not work on this machine")
+        require_sandbox(kind)
         assert done.stdout.split()[0] == kind, done.stdout
     finally:
         shutil.rmtree(place)

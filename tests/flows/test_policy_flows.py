@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.execution.sandbox import probe
 from kogniterm.runtime import events
 from kogniterm.runtime.trust import TrustStore, discover
 from kogniterm.types import ActionRequest, Decision
 from tests.flows.conftest import MakeFlow, yes
-from tests.support.programs import needs
+from tests.support.programs import needs, require_sandbox
 
 TWICE = "replies: [{run: '%s'}, {run: '%s'}, {text: Done.}]"
 
@@ -187,11 +186,8 @@ async def test_a_project_can_only_tighten(make_flow: MakeFlow) -> None:
         flow.open()
 
 
-async def test_what_the_sandbox_stopped_is_asked_when_proposed_again(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
-    if probe(tmp_path / "probe").kind == "none":
-        pytest.skip("no sandbox works on this machine")
+async def test_what_the_sandbox_stopped_is_asked_when_proposed_again(make_flow: MakeFlow) -> None:
+    require_sandbox("auto")
     outside = Path("/var/tmp") / f"kogniterm-flow-{os.getpid()}"
     flow = make_flow(TWICE % (f"touch {outside}", f"touch {outside}"), sandbox="auto")
     answer = await flow.run()
@@ -201,9 +197,8 @@ async def test_what_the_sandbox_stopped_is_asked_when_proposed_again(
     assert "not run" in flow.shown[4]
 
 
-async def test_auto_mode_confines_what_nobody_approved(make_flow: MakeFlow, tmp_path: Path) -> None:
-    if probe(tmp_path / "probe").kind == "none":
-        pytest.skip("no sandbox works on this machine")
+async def test_auto_mode_confines_what_nobody_approved(make_flow: MakeFlow) -> None:
+    require_sandbox("auto")
     script = "replies: [{run: 'echo in > made; python3 -c \"print(6*7)\"'}, {text: Done.}]"
     flow = make_flow(script, sandbox="auto")
     assert (await flow.run()).exit_code == 0

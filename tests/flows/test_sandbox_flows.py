@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.sandbox import probe
 from kogniterm.runtime import events
 from kogniterm.sessions.records import Noted
 from tests.flows.conftest import Flow, MakeFlow, yes
-from tests.support.programs import require
+from tests.support.programs import require, require_sandbox
 
 IN_A_SANDBOX = "runs in a sandbox"
 
@@ -24,11 +24,9 @@ def script(*commands: str) -> str:
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
-def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def kind(request: pytest.FixtureRequest) -> str:
     """A kind of sandbox that works here."""
-    if probe(tmp_path / "probe", request.param).kind != request.param:
-        pytest.skip(f"{request.param} does not work on this machine")
-    return str(request.param)
+    return require_sandbox(request.param).kind
 
 
 def told(flow: Flow) -> list[str]:
@@ -105,10 +103,9 @@ async def test_listening_sockets_of_the_machine_are_seen(make_flow: MakeFlow, ki
 
 
 async def test_a_command_that_is_misled_says_so_and_is_asked_about_again(
-    make_flow: MakeFlow, tmp_path: Path
+    make_flow: MakeFlow,
 ) -> None:
-    if probe(tmp_path / "probe", "bubblewrap").kind != "bubblewrap":
-        pytest.skip("bubblewrap does not work on this machine")
+    require_sandbox("bubblewrap")
     command = "ps -e > processes.txt; python3 -c 1"
     flow = make_flow(script(command, command), sandbox="bubblewrap")
     answer = await flow.run()
@@ -131,9 +128,8 @@ async def test_refusals_are_recognised(make_flow: MakeFlow, kind: str, command: 
     assert "the user will be asked to let it run outside" in told(flow)[0]
 
 
-async def test_files_in_the_private_tmp_are_announced(make_flow: MakeFlow, tmp_path: Path) -> None:
-    if probe(tmp_path / "probe", "bubblewrap").kind != "bubblewrap":
-        pytest.skip("bubblewrap does not work on this machine")
+async def test_files_in_the_private_tmp_are_announced(make_flow: MakeFlow) -> None:
+    require_sandbox("bubblewrap")
     name = f"/tmp/kept-{os.getpid()}"
     flow = make_flow(
         script(f"python3 -c 1 > {name}", f"cat {name} && python3 -c 'print(7)' >> {name}"),
@@ -154,3 +150,18 @@ async def test_settings_below_the_workspace_cannot_be_made(make_flow: MakeFlow, 
     flow.environ["KOGNITERM_CONFIG_DIR"] = str(flow.folder / "mine")
     await flow.run()
     assert list((flow.folder / "mine").iterdir()) == []
+
+
+async def test_in_a_folder_that_the_sandbox_does_not_show_the_user_is_asked(
+    make_flow: MakeFlow,
+) -> None:
+    require_sandbox("bubblewrap")
+    folder = tempfile.mkdtemp()
+    commands = [f"touch {folder}/one; cd {folder}", "ls", "ls; cd -", "ls"]
+    flow = make_flow(script(*commands), [yes, yes, yes], sandbox="auto", allow_reads=True)
+    await flow.run()
+    assert flow.person is not None
+    reasons = [[str(reason) for reason in verdict.reasons] for _, _, verdict in flow.person.asked]
+    hidden = f"The sandbox does not show the folder where the session is ({folder})."
+    assert [hidden in asked for asked in reasons] == [False, True, True]
+    assert [result.text.split("\n")[0] for result in flow.results] == ["", "one", "one", ""]

@@ -13,10 +13,11 @@ import pytest
 from kogniterm.approval import classify
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+from kogniterm.execution.sandbox import Sandbox, SandboxKind
 from kogniterm.runtime.sandbox_service import Aftermath, SandboxService
 from kogniterm.types import Decision
 from tests.support.executing import PATIENCE
+from tests.support.programs import require_sandbox
 
 
 @pytest.fixture
@@ -30,16 +31,15 @@ def work() -> Iterator[Path]:
 @pytest.fixture(params=["bubblewrap", "landlock"])
 def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
     kind: SandboxKind = request.param
-    found = probe(work.parent / "probe", kind)
-    if found.kind != kind:
-        pytest.skip(f"{kind} does not work on this machine")
+    found = require_sandbox(kind)
     return Sandbox(kind, str(work), str(work.parent / "home"), program=found.program)
 
 
 def run(service: SandboxService, executor: CommandExecutor, command: str) -> Aftermath:
     report = classify(command)
     executor.sandbox = box = service.choose(Decision("approve", command, "policy"), report)
-    service.begin(box, report, executor.temporary_folder)
+    service.temporary = executor.temporary_folder
+    service.begin(box, report)
     return service.end(command, executor.run(command, timeout=PATIENCE), box)
 
 
@@ -100,9 +100,7 @@ def test_names_that_would_forge_a_line_are_shown_as_they_are(box: Sandbox, work:
 
 
 def test_a_sandbox_that_cannot_start_is_an_error_and_nothing_runs(work: Path) -> None:
-    found = probe(work.parent / "probe", "bubblewrap")
-    if found.kind != "bubblewrap":
-        pytest.skip("bubblewrap does not work on this machine")
+    found = require_sandbox("bubblewrap")
     gone = str(work.parent / "gone")
     home = str(work.parent / "home")
     box = Sandbox("bubblewrap", str(work), home, writable=(gone,), program=found.program)
@@ -115,9 +113,7 @@ def test_a_sandbox_that_cannot_start_is_an_error_and_nothing_runs(work: Path) ->
 
 
 def test_only_what_a_command_wrote_to_tmp_is_announced(work: Path) -> None:
-    found = probe(work.parent / "probe", "bubblewrap")
-    if found.kind != "bubblewrap":
-        pytest.skip("bubblewrap does not work on this machine")
+    found = require_sandbox("bubblewrap")
     box = Sandbox("bubblewrap", str(work), str(work.parent / "home"), program=found.program)
     service = SandboxService(box)
     with open_executor(work, sandbox=box) as executor:

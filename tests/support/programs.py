@@ -17,10 +17,11 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from kogniterm.execution.sandbox import probe
+from kogniterm.execution.sandbox import Probe, SandboxKind, probe
 from kogniterm.system_programs import find_program
 
 needs = pytest.mark.needs
@@ -68,16 +69,22 @@ def missing_line(reasons: Iterable[str]) -> str:
     return f"{tests} skipped for want of {counts}: `make test-programs` installs them or says how"
 
 
-def require_sandbox(kind: str) -> None:
-    """Skip the running test where this kind of sandbox does not work even without a terminal."""
+def require_sandbox(kind: SandboxKind | Literal["auto"]) -> Probe:
+    """Return what works; skip the running test where this kind of sandbox does not.
+
+    `auto` is any kind. It is tried without a terminal.
+    """
     __tracebackhide__ = True
     if kind == "bubblewrap":
         require("bwrap")
-    if not _sandbox_works(kind):
-        pytest.skip(f"{kind} does not work on this machine")
+    found = _probed(kind)
+    if found.kind != kind and (kind != "auto" or found.kind == "none"):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in found.reasons.items())
+        pytest.skip(f"no sandbox of this kind works here ({reasons})")
+    return found
 
 
 @cache
-def _sandbox_works(kind: str) -> bool:
+def _probed(kind: SandboxKind | Literal["auto"]) -> Probe:
     with tempfile.TemporaryDirectory(prefix="kogniterm-test-", dir="/var/tmp") as folder:
-        return probe(Path(folder), kind).kind == kind  # type: ignore[arg-type]  # a kind of ours
+        return probe(Path(folder), kind)  # type: ignore[arg-type]  # "none" is no kind to ask for
