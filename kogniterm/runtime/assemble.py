@@ -34,6 +34,7 @@ from kogniterm.runtime.memory_desk import MemoryDesk
 from kogniterm.runtime.person import person
 from kogniterm.runtime.plans import PlanDesk
 from kogniterm.runtime.policy_desk import open_policy
+from kogniterm.runtime.sandbox_service import SandboxService
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.toolbox import ToolPlaces, session_tools
 from kogniterm.runtime.trust import (
@@ -88,8 +89,7 @@ def assemble(
     policy = open_policy(settings, paths, state.folder, now=clock.now, project_rules=rules)
     policy.sandbox.was_told(message.text for message in state.messages)
     tell(journal, journal.append, vault.redact(instructions_text(project)))
-    executor = _executor(given, state)
-    policy.sandbox.temporary = executor.temporary_folder
+    executor = _executor(given, state, policy.sandbox)
     memory, asker = _memory(given, journal, model, clock), PersonDesk()
     places = ToolPlaces(
         lambda: executor.cwd,
@@ -195,14 +195,16 @@ def _outputs(given: Given) -> OutputStore:
     return outputs
 
 
-def _executor(given: Given, state: SessionState) -> CommandExecutor:
-    return open_executor(
+def _executor(given: Given, state: SessionState, sandbox: SandboxService) -> CommandExecutor:
+    executor = open_executor(
         state.cwd if Path(state.cwd).is_dir() else state.folder,
         env=dict(given.environ),
         outputs=given.paths.outputs,
         workspace=state.folder,
         input_wait=given.settings.input_wait_limit,
     )
+    sandbox.temporary = executor.temporary_folder
+    return executor
 
 
 def _memory(
