@@ -8,6 +8,7 @@ history and journal keep the whole text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
@@ -36,9 +37,33 @@ def tools_tokens(tools: Sequence[ToolSpec]) -> int:
     return sum(text_tokens(f"{spec.name} {spec.description} {spec.parameters}") for spec in tools)
 
 
-def room(info: ModelInfo, tools: Sequence[ToolSpec]) -> int:
-    """How many tokens system text and history may take: the window without reply and tools."""
-    return info.context_window - info.max_output - tools_tokens(tools)
+REFUSED_SHARE = 0.7
+"""Share of a request that a provider refused as too long which the next one may have. Estimates
+err upwards (`compaction.CHARS_PER_TOKEN`), but less for text that tokenizers split finely."""
+
+
+@dataclass(slots=True)
+class Window:
+    """How many tokens a request to a session's model may have.
+
+    As the model's tables say, until its provider refuses a request as too long: then less.
+    """
+
+    most: int | None = None
+
+    def tokens(self, info: ModelInfo) -> int:
+        """Return what a request may take beside the reply."""
+        usual = info.context_window - info.max_output
+        return usual if self.most is None else min(usual, self.most)
+
+    def room(self, info: ModelInfo, tools: Sequence[ToolSpec]) -> int:
+        """Return what system text and history may take beside the tools and the reply."""
+        return self.tokens(info) - tools_tokens(tools)
+
+    def refuse(self, messages: Sequence[BaseMessage], tools: Sequence[ToolSpec]) -> None:
+        """Note that the provider refused a request with these as too long."""
+        size = estimate_tokens(messages) + tools_tokens(tools)
+        self.most = int(min(size, self.most or size) * REFUSED_SHARE)
 
 
 def fitted(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
-from kogniterm.types import Reply
+from kogniterm.agent.messages import note, tool_message
+from kogniterm.errors import ModelReplyError
+from kogniterm.types import UNUSABLE, Reply
 
+MAX_UNUSABLE = 3
+"""How often in a row a model may give a reply that cannot be used."""
 MALFORMED = "malformed_json"
 """The argument name under which a call keeps arguments that were no JSON."""
 
@@ -72,10 +77,34 @@ def _whole(value: Any) -> Any:
 
 
 def is_unusable(message: AIMessage) -> str | None:
-    """Why a reply can be neither shown nor acted on, or None."""
+    """Return why a reply can be neither shown nor acted on, or None."""
+    if problem := message.response_metadata.get(UNUSABLE):
+        return str(problem)
     if not message.tool_calls and not message.text.strip():
         return "it was empty"
     return None
+
+
+def no_usable_reply(problem: str) -> ModelReplyError:
+    """Return the error of a model whose replies could not be used again and again."""
+    return ModelReplyError(
+        "The model gave no usable reply {count} times in a row (the last time {problem}); "
+        "try again or choose another model with --model.",
+        count=MAX_UNUSABLE,
+        problem=problem,
+    )
+
+
+def sent_back(message: AIMessage, problem: str) -> list[BaseMessage]:
+    """Return a reply and why it cannot be used, as valid history."""
+    if message.tool_calls:
+        text = f"[not run: {problem}]"
+        answers: Sequence[BaseMessage] = [
+            tool_message(str(c["id"]), c["name"], text, failed=True) for c in message.tool_calls
+        ]
+        return [message, *answers]
+    nudge = note(f"(Your reply could not be used: {problem}. Reply again.)")
+    return [message, nudge] if message.text.strip() else [nudge]
 
 
 def observation_limit(window: int) -> int:

@@ -21,7 +21,7 @@ from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip
-from kogniterm.agent.fitting import fitted, room
+from kogniterm.agent.fitting import fitted
 from kogniterm.agent.history import whole
 from kogniterm.agent.plan import fresh_outputs
 from kogniterm.agent.state import ThinkContext
@@ -117,7 +117,7 @@ class Judge:
             return None
         write, reply = get_stream_writer(), None
         try:
-            request = _request(case, room(context.model.info, ()))
+            request = _request(case, context.window.room(context.model.info, ()))
             write(request.purpose)
             async for event in context.model.stream(request):
                 # Its words are not the answer: nothing of them is shown as they come.

@@ -11,8 +11,15 @@ from langgraph.runtime import Runtime
 
 from kogniterm.agent.calls import Ran, as_request, grouped, observed, offered_tools, run_group
 from kogniterm.agent.evaluate import open_plan_problem
-from kogniterm.agent.fitting import fitted, room
-from kogniterm.agent.history import clean_reply, is_unusable, whole
+from kogniterm.agent.fitting import fitted
+from kogniterm.agent.history import (
+    MAX_UNUSABLE,
+    clean_reply,
+    is_unusable,
+    no_usable_reply,
+    sent_back,
+    whole,
+)
 from kogniterm.agent.images import seen_by
 from kogniterm.agent.loops import (
     MAX_MALFORMED_ROUNDS,
@@ -25,26 +32,24 @@ from kogniterm.agent.messages import (
     PLAN_FIRST,
     images_behind_results,
     last_ai,
-    note,
     steered,
-    tool_message,
     unanswered_calls,
 )
 from kogniterm.agent.plan import MAKE_PLAN
 from kogniterm.agent.state import GraphState, ThinkContext
-from kogniterm.errors import LoopError, ModelReplyError, ToolError
+from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError, ToolError
 from kogniterm.types import (
     ActionRequest,
     ModelPurpose,
     ModelRequest,
     Plan,
     Reply,
+    RetryNotice,
+    Text,
     TextDelta,
     ThoughtDelta,
     Usage,
 )
-
-MAX_UNUSABLE = 3
 
 
 async def create_plan(state: GraphState, runtime: Runtime[ThinkContext]) -> GraphState:
@@ -116,29 +121,37 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         if stop is not None:
             return {"messages": added, "failure": stop, "usage": usage}
         tools = offered_tools(context)
-        limit = room(context.model.info, tools)
         seen = seen_by(context.model.info, [*state["messages"], *added])
         seen = images_behind_results(seen)
-        history = fitted(context.system, seen, limit)
+        history = fitted(context.system, seen, context.window.room(context.model.info, tools))
         request = ModelRequest(history, tools, purpose, agent=context.agent)
-        reply = clean_reply(await _stream(context, request))
+        try:
+            reply = clean_reply(await _stream(context, request))
+        except ContextOverflowError as error:
+            if attempt == MAX_UNUSABLE:
+                raise
+            # Shortened now; before the next round the runtime compacts the history itself.
+            context.window.refuse(history, tools)
+            _say_again(attempt, error.text)
+            continue
         usage += reply.usage
         problem = _problem(reply.message, history, state.get("plan"), context)
         if problem is None and purpose == "create_plan":
             problem = _plan_missing(reply.message, history, context)
         if problem is None:
             return {"messages": [*added, reply.message], "usage": usage}
-        added.extend(_send_back(reply.message, problem))
-        if attempt == MAX_UNUSABLE:
-            break
+        added.extend(sent_back(reply.message, problem))
+        if attempt < MAX_UNUSABLE:
+            reason = Text("The model's reply could not be used: {problem}.", {"problem": problem})
+            _say_again(attempt, reason)
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
-    raise ModelReplyError(
-        "The model gave no usable reply {count} times in a row (the last time {problem}); "
-        "try again or choose another model with --model.",
-        count=MAX_UNUSABLE,
-        problem=problem,
-    )
+    raise no_usable_reply(str(problem))
+
+
+def _say_again(attempt: int, reason: Text) -> None:
+    """Tell the user that the model is asked again, and that what came so far does not count."""
+    get_stream_writer()(RetryNotice(attempt, MAX_UNUSABLE, 0.0, reason))
 
 
 def _must_plan(context: ThinkContext) -> bool:
@@ -197,18 +210,6 @@ def _plan_missing(
     if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:
         return None
     return "a plan was asked for and make_plan was not called"
-
-
-def _send_back(message: AIMessage, problem: str) -> list[BaseMessage]:
-    """The reply and why it cannot be used, as valid history."""
-    if message.tool_calls:
-        text = f"[not run: {problem}]"
-        answers: Sequence[BaseMessage] = [
-            tool_message(str(c["id"]), c["name"], text, failed=True) for c in message.tool_calls
-        ]
-        return [message, *answers]
-    nudge = note(f"(Your reply could not be used: {problem}. Reply again.)")
-    return [message, nudge] if message.text.strip() else [nudge]
 
 
 async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:

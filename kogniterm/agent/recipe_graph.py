@@ -11,7 +11,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.graph import END, START, StateGraph
 
 from kogniterm.agent import recipe as recipes
-from kogniterm.agent.history import clean_reply
+from kogniterm.agent.history import (
+    MAX_UNUSABLE,
+    clean_reply,
+    is_unusable,
+    no_usable_reply,
+    sent_back,
+)
 from kogniterm.agent.messages import tool_message
 from kogniterm.agent.recipe import REFERENCE, Input, Node, Recipe
 from kogniterm.errors import KognitermError, ToolError, UsageError
@@ -171,8 +177,16 @@ class Runner:
         offered = [self.recipe.node(name) for name in node.tools or ()]
         specs = tuple(_spec(one) for one in offered)
         messages: list[BaseMessage] = [HumanMessage(scope.fill(node.model or "", _as_text))]
+        unusable = 0
         for _ in range(MAX_TOOL_ROUNDS):
             message = clean_reply(await self.ports.ask(messages, specs)).message
+            problem = is_unusable(message)
+            if problem is not None:
+                unusable += 1
+                if unusable == MAX_UNUSABLE:
+                    raise no_usable_reply(problem)
+                messages += sent_back(message, problem)
+                continue
             messages.append(message)
             if not message.tool_calls:
                 return NodeResult(message.text)

@@ -9,6 +9,7 @@ from typing import Annotated, TypedDict
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from kogniterm.agent.fitting import Window
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     ActionRequest,
@@ -64,7 +65,7 @@ class ThinkContext:
     `think` is the graph they run through, and `agents` those already at work by the id of their
     call. In the context of a sub-agent `agent` is that id, and `agent_task` what it was asked to
     do, short. `said_meanwhile` gives an agent what the person said while the turn ran, until it
-    is journaled.
+    is journaled. `window` is how long a request may be, which a refusal of the provider changes.
     """
 
     model: Model
@@ -79,6 +80,7 @@ class ThinkContext:
     review_plans: bool = False
     delegates: bool = False
     said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said
+    window: Window = field(default_factory=Window)
     think: Think | None = None
     agents: Mapping[str, AgentState] = field(default_factory=dict)
     agent: str = ""

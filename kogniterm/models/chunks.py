@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
-from kogniterm.types import TextDelta, ThoughtDelta, Usage
+from kogniterm.types import UNUSABLE, TextDelta, ThoughtDelta, Usage
 
 KEPT_METADATA = ("model_provider", "model_name", "finish_reason", "stop_reason", "done_reason")
 """Response metadata that later calls or people need; the rest is provider noise, some of it
@@ -45,7 +45,7 @@ def deltas(chunk: AIMessageChunk) -> Iterator[TextDelta | ThoughtDelta]:
 
 
 def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
-    """The whole message of a stream, with its raw response metadata.
+    """Return the whole message of a stream, with its raw response metadata.
 
     Joined once at the end: adding chunk by chunk validates the growing message every time.
     """
@@ -123,8 +123,10 @@ def _arguments(raw: str) -> tuple[dict[str, Any] | None, str | None]:
     return value, None
 
 
-def cleaned(message: AIMessage) -> AIMessage:
-    """`message` as it joins the history: provider noise dropped, signatures kept.
+def cleaned(message: AIMessage, problem: str = "") -> AIMessage:
+    """Return `message` as it joins the history: provider noise dropped, signatures kept.
+
+    `problem` says why it cannot be used.
 
     `additional_kwargs["function_call"]` is a legacy copy of the tool calls that streaming
     concatenates into something unparsable; the tool calls themselves are authoritative.
@@ -134,6 +136,8 @@ def cleaned(message: AIMessage) -> AIMessage:
         for key in KEPT_METADATA
         if message.response_metadata.get(key)
     }
+    if problem:
+        metadata[UNUSABLE] = problem
     extras = {
         key: value
         for key, value in message.additional_kwargs.items()

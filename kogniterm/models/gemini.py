@@ -144,10 +144,10 @@ class GeminiModel:
             raise gemini_errors.from_exception(
                 error, model=self.info.name, host=host_of(self._url)
             ) from error
-        failure = gemini_errors.unusable(message, model=self.info.name)
+        failure = gemini_errors.no_reply(message)
         if failure is not None:
             raise failure
-        yield Reply(cleaned(message), usage_of(message))
+        yield Reply(cleaned(message, gemini_errors.problem(message)), usage_of(message))
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
         """The client's chunks for `request`, its connection left when they are left."""

@@ -17,10 +17,16 @@ from kogniterm.errors import (
     ModelBlockedError,
     ModelError,
     ModelQuotaError,
-    ModelReplyError,
     ModelUnavailableError,
 )
-from kogniterm.models.failures import adjusted, detail, from_status, from_transport, retry_after
+from kogniterm.models.failures import (
+    CUT,
+    adjusted,
+    detail,
+    from_status,
+    from_transport,
+    retry_after,
+)
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -38,9 +44,6 @@ BLOCKED_FINISHES = frozenset(
         "IMAGE_PROHIBITED_CONTENT",
         "IMAGE_RECITATION",
     }
-)
-MALFORMED_FINISHES = frozenset(
-    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 )
 
 
@@ -123,11 +126,27 @@ def _daily(details: list[Mapping[str, Any]]) -> bool:
     return any("PerDay" in str(violation.get("quotaId", "")) for violation in violations)
 
 
-def unusable(message: AIMessage, *, model: str) -> ModelError | None:
-    """Why a complete stream is no reply to act on; None when it is one."""
+PROBLEMS = {
+    "STOP": "",
+    "MAX_TOKENS": CUT,
+    "MALFORMED_FUNCTION_CALL": "its function call could not be read",
+    "MALFORMED_RESPONSE": "it could not be read",
+    "UNEXPECTED_TOOL_CALL": "it called a function although none was offered",
+    "TOO_MANY_TOOL_CALLS": "it called too many functions in a row",
+}
+"""What is wrong with a reply, by its finish reason (`Candidate.FinishReason` of the Gemini API)."""
+
+
+def problem(message: AIMessage) -> str:
+    """Return in words for the model why a reply cannot be used, or nothing."""
+    finish = str(message.response_metadata.get("finish_reason") or "STOP")
+    return PROBLEMS.get(finish, f"the provider ended it ({finish})")
+
+
+def no_reply(message: AIMessage) -> ModelError | None:
+    """Return why a stream that ended brought no reply of the model; None when it did."""
     metadata = message.response_metadata
     finish = str(metadata.get("finish_reason") or "")
-    called = bool(message.tool_calls or message.invalid_tool_calls)
     feedback = metadata.get("prompt_feedback")
     if feedback:
         reason = feedback.get("block_reason") if isinstance(feedback, Mapping) else feedback
@@ -140,26 +159,8 @@ def unusable(message: AIMessage, *, model: str) -> ModelError | None:
             "Gemini's safety filter stopped the reply ({reason}); word the task differently.",
             reason=finish,
         )
-    if finish in MALFORMED_FINISHES:
-        return ModelReplyError(
-            "{model} wrote a function call that cannot be read ({reason}).",
-            model=model,
-            reason=finish,
-        )
-    if finish == "MAX_TOKENS":
-        return ModelReplyError(
-            "{model} reached its output limit before the reply was complete.", model=model
-        )
-    if not finish:
-        if not message.content and not called:
-            return ModelReplyError("{model} sent an empty reply.", model=model)
+    if not finish and (message.content or message.tool_calls or message.invalid_tool_calls):
         return ModelUnavailableError(
             "The connection to Gemini was cut before the reply was complete."
         )
-    if finish != "STOP":
-        return ModelReplyError(
-            "{model} stopped without a usable reply ({reason}).", model=model, reason=finish
-        )
-    if not message.text.strip() and not called:
-        return ModelReplyError("{model} sent an empty reply.", model=model)
     return None

@@ -119,10 +119,10 @@ class LangChainModel:
             message = joined(chunks)
         except provider_errors.foreign(self._info.provider) as error:
             raise provider_errors.from_exception(error, host=host, **names) from error
-        failure = provider_errors.unusable(message, **names)
+        failure = provider_errors.no_reply(message, **names)
         if failure is not None:
             raise failure
-        yield Reply(cleaned(message), usage_of(message))
+        yield Reply(cleaned(message, provider_errors.problem(message)), usage_of(message))
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
         client = self._open()

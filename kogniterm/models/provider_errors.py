@@ -14,10 +14,10 @@ from kogniterm.errors import (
     ModelBlockedError,
     ModelError,
     ModelQuotaError,
-    ModelReplyError,
     ModelUnavailableError,
 )
 from kogniterm.models.failures import (
+    CUT,
     adjusted,
     detail,
     from_status,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
 BLOCKED = frozenset({"content_filter", "refusal"})
-CUT = frozenset({"length", "max_tokens"})
+CUT_FINISHES = frozenset({"length", "max_tokens"})
 OVERFLOWED = frozenset({"model_context_window_exceeded"})
 BUSY_ERRORS = frozenset({"overloaded_error", "api_error", "server_error", "timeout_error"})
 """Error types inside a stream that has begun with status 200."""
@@ -136,15 +136,20 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def unusable(message: AIMessage, *, model: str, provider: str) -> ModelError | None:
-    """Why a complete stream is no reply to act on; None when it is one."""
+def problem(message: AIMessage) -> str:
+    """Return in words for the model why a reply cannot be used, or nothing."""
+    return CUT if _finish(message) in CUT_FINISHES else ""
+
+
+def _finish(message: AIMessage) -> str:
     metadata = message.response_metadata
-    finish = str(
-        metadata.get("finish_reason")
-        or metadata.get("stop_reason")
-        or metadata.get("done_reason")
-        or ""
-    )
+    reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+    return str(next(filter(None, reasons), ""))
+
+
+def no_reply(message: AIMessage, *, model: str, provider: str) -> ModelError | None:
+    """Return why a stream that ended brought no reply of the model; None when it did."""
+    finish = _finish(message)
     called = bool(message.tool_calls or message.invalid_tool_calls)
     empty = not message.text.strip() and not called
     refusal = message.additional_kwargs.get("refusal")
@@ -154,10 +159,6 @@ def unusable(message: AIMessage, *, model: str, provider: str) -> ModelError | N
             "word the task differently.",
             provider=provider,
             reason=detail(refusal or finish),
-        )
-    if finish in CUT:
-        return ModelReplyError(
-            "{model} reached its output limit before the reply was complete.", model=model
         )
     if finish in OVERFLOWED:
         return ContextOverflowError(
@@ -170,6 +171,4 @@ def unusable(message: AIMessage, *, model: str, provider: str) -> ModelError | N
             "The connection to {provider} was cut before the reply was complete.",
             provider=provider,
         )
-    if empty:
-        return ModelReplyError("{model} sent an empty reply.", model=model)
     return None

@@ -8,31 +8,31 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from kogniterm import prompts
 from kogniterm.agent import compaction
-from kogniterm.agent.history import whole
+from kogniterm.agent.history import is_unusable, whole
 from kogniterm.agent.messages import drop_old_images
 from kogniterm.errors import ModelError
 from kogniterm.protocols import Model
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Compacted
-from kogniterm.types import ModelInfo, ModelRequest, Reply, Usage
+from kogniterm.types import ModelRequest, Reply, Usage
 
 SUMMARY_SHARE = 0.5
 """Share of the window that the text to be summarised may take."""
 
 
-def has_room(messages: Sequence[BaseMessage], fixed: int, model: ModelInfo) -> bool:
+def has_room(messages: Sequence[BaseMessage], fixed: int, window: int) -> bool:
     """Whether a history may grow on beside `fixed` tokens of system text and tools."""
     tokens = compaction.estimate_tokens(messages)
-    window = model.context_window - model.max_output
     return not compaction.needs_compaction(tokens, fixed, window)
 
 
-async def compact(state: SessionState, model: Model, *, asked: bool = False) -> Compacted:
+async def compact(
+    state: SessionState, model: Model, window: int, *, asked: bool = False
+) -> Compacted:
     """The record that replaces the history by a summary and its last rounds.
 
     `asked`: a person wants it smaller now, so it is cut by its own size and not by the window's.
     """
-    window = model.info.context_window
     if asked:
         window = min(window, compaction.estimate_tokens(state.messages))
     older, _ = _parts(state, window)
@@ -79,7 +79,8 @@ async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, 
     try:
         async for event in model.stream(ModelRequest((HumanMessage(text),), purpose="compact")):
             if isinstance(event, Reply):
-                return whole(event.message.text).strip() or None, event.usage
+                said = "" if is_unusable(event.message) else whole(event.message.text).strip()
+                return said or None, event.usage
     except ModelError:
         # The turn must go on without a summary by the model; the calls and their ends remain.
         return None, usage

@@ -17,13 +17,21 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolM
 
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
-from kogniterm.agent.fitting import fitted, room
+from kogniterm.agent.fitting import fitted
 from kogniterm.agent.graph import think
+from kogniterm.agent.history import MAX_UNUSABLE
 from kogniterm.agent.recipe import Recipe
 from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
 from kogniterm.agent.state import Item
 from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, Task, parse_task
-from kogniterm.errors import BudgetError, KognitermError, RefusedError, ToolError, UsageError
+from kogniterm.errors import (
+    BudgetError,
+    ContextOverflowError,
+    KognitermError,
+    RefusedError,
+    ToolError,
+    UsageError,
+)
 from kogniterm.protocols import Tool
 from kogniterm.runtime import events
 from kogniterm.runtime.conclude import failed, interrupted
@@ -154,15 +162,23 @@ class SessionRecipePorts:
 
     async def ask(self, history: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]) -> Reply:
         """Ask the session's model; counted and told like any other call."""
+        window, model = self.session.window, self.session.chat_model
+        attempt = 1
+        while True:
+            asked = fitted(SystemMessage(SYSTEM), history, window.room(model.info, tools))
+            try:
+                return await self._ask(ModelRequest(asked, tools, "decide_action"))
+            except ContextOverflowError:
+                if attempt == MAX_UNUSABLE:
+                    raise
+                window.refuse(asked, tools)
+                attempt += 1
+
+    async def _ask(self, request: ModelRequest) -> Reply:
         self._may_continue()
-        model = self.session.chat_model
-        system = SystemMessage(SYSTEM)
-        request = ModelRequest(
-            fitted(system, history, room(model.info, tools)), tools, "decide_action"
-        )
         relay(request.purpose, self.front.sink, self.count)
         reply: Reply | None = None
-        async for event in model.stream(request):
+        async for event in self.session.chat_model.stream(request):
             if isinstance(event, Reply):
                 reply = event
                 relay(event, self.front.sink, self.count)

@@ -11,7 +11,7 @@ from langchain_core.messages import SystemMessage
 
 from kogniterm.agent import compaction
 from kogniterm.agent.calls import offered_tools
-from kogniterm.agent.fitting import tools_tokens
+from kogniterm.agent.fitting import Window, tools_tokens
 from kogniterm.agent.history import observation_limit
 from kogniterm.agent.state import ThinkContext
 from kogniterm.approval.leases import Lease, LeaseKind, Offer
@@ -92,6 +92,7 @@ class LiveSession:
     plan_mode: PlanMode = "auto"
     plans: PlanDesk = field(default_factory=PlanDesk)
     steering: Steering = field(default_factory=Steering)
+    window: Window = field(default_factory=Window)
     stopping: CommandStop = field(init=False)
     _tokens: int = 0
     _ids: int = 0
@@ -228,7 +229,7 @@ class LiveSession:
 
     def use_model(self, name: str) -> None:
         """Ask another model from the next call on. Raises `UsageError` or `ModelError`."""
-        self.chat_model = self.open_model(name)
+        self.chat_model, self.window = self.open_model(name), Window()
         self.record(Note.MODEL.record(self.chat_model.info.name))
 
     def use_mode(self, mode: ApprovalMode) -> None:
@@ -321,8 +322,7 @@ class LiveSession:
     async def make_room(self, front: Front, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""
         fixed = self._fixed_tokens()
-        window = self.model.context_window - self.model.max_output
-        if not compaction.needs_compaction(self._tokens, fixed, window):
+        if not compaction.needs_compaction(self._tokens, fixed, self.window.tokens(self.model)):
             return
         before = self._tokens
         count.add_usage(await self._compact(asked=False))
@@ -340,7 +340,8 @@ class LiveSession:
 
     async def _compact(self, *, asked: bool) -> Usage:
         """What the summary cost."""
-        body = await compact(self.state, self.chat_model, asked=asked)
+        window = min(self.model.context_window, self.window.most or self.model.context_window)
+        body = await compact(self.state, self.chat_model, window, asked=asked)
         self.record(body, durable=True)
         self.system = system_message(self.journal)
         if self.memory is not None:
@@ -360,11 +361,14 @@ class LiveSession:
             may_continue=may_continue,
             new_id=self.new_id,
             clean=self._clean,
-            has_room=lambda messages: has_room(messages, self._fixed_tokens(), self.model),
+            has_room=lambda messages: has_room(
+                messages, self._fixed_tokens(), self.window.tokens(self.model)
+            ),
             plan_only=only_plans(self),
             review_plans=self.plans.asks(self.mode) and not only_plans(self),
             delegates=True,
             said_meanwhile=self.steering.take,
+            window=self.window,
             agents=self.state.agents,
         )
 

@@ -359,9 +359,17 @@ class RetryNotice:
     reason: Text
 
 
+UNUSABLE = "unusable"
+"""Where the response metadata of a message says why it can be neither shown nor acted on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The complete reply; always the last event of a model call."""
+    """The reply as it came; always the last event of a model call.
+
+    It may be empty, and a provider may have cut it or found it malformed: then the message's
+    `response_metadata` says so under `UNUSABLE`, in words for the model.
+    """
 
     message: AIMessage
     usage: Usage = Usage()

@@ -8,6 +8,7 @@ from email.utils import formatdate
 
 import pytest
 
+from kogniterm.agent.history import is_unusable
 from kogniterm.errors import (
     ContextOverflowError,
     ModelAuthError,
@@ -15,7 +16,6 @@ from kogniterm.errors import (
     ModelError,
     ModelNotFoundError,
     ModelQuotaError,
-    ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
     SettingsError,
@@ -91,32 +91,9 @@ FINAL: dict[str, tuple[Prepare, type[ModelError], str]] = {
     ),
     "reply blocked": (chunk("SAFETY", "half of it"), ModelBlockedError, "SAFETY"),
     "recitation": (chunk("RECITATION"), ModelBlockedError, "RECITATION"),
-    "malformed function call": (
-        chunk("MALFORMED_FUNCTION_CALL"),
-        ModelReplyError,
-        "function call that cannot be read",
-    ),
-    "unexpected tool call": (chunk("UNEXPECTED_TOOL_CALL"), ModelReplyError, "cannot be read"),
-    "output limit": (chunk("MAX_TOKENS", "and so on and"), ModelReplyError, "output limit"),
-    "unknown finish": (chunk("OTHER"), ModelReplyError, "OTHER"),
-    "new finish reason": (chunk("BRAND_NEW", "x"), ModelReplyError, "without a usable reply"),
-    "stopped without content": (chunk("STOP"), ModelReplyError, "empty reply"),
-    "empty candidates": (
-        lambda f: f.chunks({"candidates": [], "usageMetadata": {"promptTokenCount": 1}}),
-        ModelReplyError,
-        "empty reply",
-    ),
-    "json of another kind": (
-        lambda f: f.raw(b"data: [1, 2]\r\n\r\n"),
-        ModelReplyError,
-        "empty reply",
-    ),
-    "only white space": (chunk("STOP", "  \n"), ModelReplyError, "empty reply"),
 }
 
 
-# The Gemini client warns of a finish reason newer than itself.
-@pytest.mark.filterwarnings("ignore:BRAND_NEW is not a valid FinishReason")
 @pytest.mark.parametrize("name", FINAL)
 async def test_what_asking_again_cannot_cure_fails_at_once(
     name: str, open_gemini: OpenGemini, fake_gemini: FakeGemini, pauses: Pauses
@@ -129,6 +106,36 @@ async def test_what_asking_again_cannot_cure_fails_at_once(
     assert words in str(caught.value)
     assert "a-key" not in str(caught.value)
     assert str(caught.value).count("\n") == 0
+    assert len(fake_gemini.requests) == 1
+    assert pauses.taken == []
+
+
+UNUSABLE_REPLIES: dict[str, tuple[Prepare, str]] = {
+    "malformed function call": (chunk("MALFORMED_FUNCTION_CALL"), "could not be read"),
+    "unexpected tool call": (chunk("UNEXPECTED_TOOL_CALL"), "none was offered"),
+    "output limit": (chunk("MAX_TOKENS", "and so on and"), "output limit"),
+    "unknown finish": (chunk("OTHER"), "OTHER"),
+    "new finish reason": (chunk("BRAND_NEW", "x"), "the provider ended it"),
+    "stopped without content": (chunk("STOP"), "empty"),
+    "empty candidates": (
+        lambda f: f.chunks({"candidates": [], "usageMetadata": {"promptTokenCount": 1}}),
+        "empty",
+    ),
+    "json of another kind": (lambda f: f.raw(b"data: [1, 2]\r\n\r\n"), "empty"),
+    "only white space": (chunk("STOP", "  \n"), "empty"),
+}
+
+
+# The Gemini client warns of a finish reason newer than itself.
+@pytest.mark.filterwarnings("ignore:BRAND_NEW is not a valid FinishReason")
+@pytest.mark.parametrize("name", UNUSABLE_REPLIES)
+async def test_a_reply_that_cannot_be_used_comes_with_what_is_wrong(
+    name: str, open_gemini: OpenGemini, fake_gemini: FakeGemini, pauses: Pauses
+) -> None:
+    prepare, words = UNUSABLE_REPLIES[name]
+    prepare(fake_gemini)
+    heard = await ask(open_gemini(), tools=TOOLS)
+    assert words in str(is_unusable(heard.message))
     assert len(fake_gemini.requests) == 1
     assert pauses.taken == []
 

@@ -88,3 +88,12 @@ def ollama_stream(*messages: dict[str, Any], done: str | None = "stop") -> list[
         empty = {"role": "assistant", "content": ""}
         lines.append({**base, "message": empty, "done": True, "done_reason": done, **counts})
     return [json.dumps(line).encode() + b"\n" for line in lines]
+
+
+def spoken(provider: str, *texts: str, finish: str = "") -> list[bytes]:
+    """A whole reply of text, streamed as the provider does it."""
+    if provider == "openai":
+        return openai_stream(*({"content": text} for text in texts), finish=finish or "stop")
+    if provider == "anthropic":
+        return anthropic_stream(*({"text": text} for text in texts), stop=finish or "end_turn")
+    return ollama_stream(*({"content": text} for text in texts), done=finish or "stop")
