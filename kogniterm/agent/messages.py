@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm.agent.images import ImageBlock, human_content, images_of, without_images
-from kogniterm.types import ActionRequest, CommandResult, Decision, PlanMode, UserInput
+from kogniterm.types import ActionRequest, CommandResult, Decision, PlanMode, UserInput, Waiting
 
 Observed = ToolMessage
 """What a request's outcome looks like to the model."""
@@ -111,6 +111,8 @@ def command_text(result: CommandResult) -> str:
     """The observation of a command: what a screen showed, how it ended, what was left out."""
     lines = [result.text.rstrip("\n")] if result.text.strip() else []
     lines.append(_ending(result))
+    if result.waiting is not None:
+        lines.append(f"[{_diagnosis(result.waiting)}]")
     if result.omitted_bytes and result.output_path:
         lines.append(f"[{result.omitted_bytes} bytes left out; read_output {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)
@@ -131,6 +133,28 @@ def _ending(result: CommandResult) -> str:
     if result.ended == "not_started":
         return "[not started]"
     return f"[stopped{took}; outcome incomplete]"
+
+
+_WAITS = {
+    "terminal": "{program} was waiting for input at the terminal",
+    "password": "{program} was waiting for a password",
+    "sleeping": "{program} was sleeping",
+    "busy": "{program} was still computing",
+    "network": "{program} was waiting for the network",
+    "stopped": "{program} was stopped by a signal",
+}
+_UNANSWERED = (
+    ". Nobody typed anything: run it so that it asks nothing (an option, or its input in a pipe or "
+    "a file)"
+)
+
+
+def _diagnosis(waiting: Waiting) -> str:
+    """Why a command that was ended had not ended by itself, and what helps."""
+    said = _WAITS[waiting.kind].format(program=waiting.program or "the command")
+    evidence = f" ({waiting.evidence})" if waiting.evidence else ""
+    helps = _UNANSWERED if waiting.kind in ("terminal", "password") else ""
+    return f"at the end {said} for {waiting.seconds:.0f} s{evidence}{helps}"
 
 
 def command_message(

@@ -138,7 +138,8 @@ class Watch:
         self._cpu = {state.pid: state.cpu for state in states}
         if not findings:
             return None
-        return min(findings, key=lambda finding: _ORDER.index(finding.kind))
+        # Of those in the same state the last one: its parents wait for it.
+        return min(reversed(findings), key=lambda finding: _ORDER.index(finding.kind))
 
     def _inspect(self, state: ProcessState, group: int, terminal: int) -> _Finding:
         pid, name = state.pid, state.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -392,3 +393,21 @@ async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object)
     assert len(seen) == 6
     for before, after in pairwise(seen):
         assert after[: len(before)] == before
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "told"),
+    [
+        ("python3 -c 'input()'", "input_wait_limit", "python3 was waiting for input at the"),
+        ("read -s secret", "input_wait_limit", "waiting for a password"),
+        ("sleep 1000", "command_timeout", "sleep was sleeping for"),
+    ],
+)
+async def test_the_model_is_told_what_a_command_waited_for(
+    make_flow: MakeFlow, command: str, flag: str, told: str
+) -> None:
+    script = f"replies: [{{run: {json.dumps(command)}}}, {{text: All right.}}]"
+    flow = make_flow(script, **{flag: 1.5})
+    await flow.run()
+    assert told in flow.shown[2]
+    assert ("Nobody typed anything" in flow.shown[2]) == (flag == "input_wait_limit")
