@@ -117,16 +117,33 @@ def installed(provider: str) -> bool:
     return entry is not None and (entry.package is None or find_spec(entry.package) is not None)
 
 
+OUTPUT_SHARE = 4
+"""Part of the context window that is kept for the reply where the table's longest does not fit."""
+
+
 def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelInfo:
-    """What is known of a provider's model: what the tables say, unless the settings know."""
+    """Return what is known of a provider's model: what the tables say, unless the settings know.
+
+    Raises `UsageError` for settings that leave a request no room.
+    """
     window, output = window_of(provider.name, argument)
+    window = options.context_window or window
+    if options.max_output and options.max_output * 2 > window:
+        raise UsageError(
+            "An output limit of {output} tokens leaves too little of a context window of {window}; "
+            "lower max_output_tokens or raise context_window.",
+            output=options.max_output,
+            window=window,
+        )
+    if output * 2 > window:  # a window that was set smaller than the model's own
+        output = window // OUTPUT_SHARE
     images = images_of(provider.name, argument)
     if options.images is not None:
         images = (images or ANY_IMAGES) if options.images else ()
     return ModelInfo(
         name=f"{provider.name}:{argument}",
         provider=provider.name,
-        context_window=options.context_window or window,
+        context_window=window,
         max_output=min(options.max_output or output, output),
         images=images,
     )

@@ -106,3 +106,16 @@ async def test_the_key_reaches_no_child_and_no_file(
     await gemini.run("show the environment")
     assert "a-key-of-the-person" not in gemini.results[0].text
     assert "a-key-of-the-person" not in str(fake_gemini.requests[1].body)
+
+
+async def test_the_window_of_the_example_settings_works(
+    make_flow: MakeFlow, fake_gemini: FakeGemini
+) -> None:
+    flow = make_flow(
+        model="google_genai:gemini-flash-latest",
+        google_api_key="a-key-of-the-user",
+        google_base_url=fake_gemini.url,
+        context_window=32_768,
+    )
+    fake_gemini.say("Hello.")
+    assert (await flow.run("hi")).text == "Hello."

@@ -309,3 +309,25 @@ def test_options_are_checked_and_keep_keys_out_of_sight() -> None:
         with pytest.raises(ValueError, match=r"above zero|at least once"):
             ModelOptions(**wrong)
     assert "secret" not in repr(ModelOptions(keys={"openai": "secret"}))
+
+
+@pytest.mark.parametrize(
+    ("window", "limit", "expected"),
+    [
+        (32_768, None, (32_768, 8_192)),
+        (32_768, 1_000, (32_768, 1_000)),
+        (None, None, (1_048_576, 65_536)),
+    ],
+)
+def test_a_window_that_is_set_smaller_leaves_room_for_the_request(
+    window: int | None, limit: int | None, expected: tuple[int, int]
+) -> None:
+    options = ModelOptions(keys=KEYS, context_window=window, max_output=limit)
+    info = open_model("google_genai:gemini-flash-latest", options).info
+    assert (info.context_window, info.max_output) == expected
+
+
+def test_settings_that_leave_no_room_are_refused() -> None:
+    options = ModelOptions(keys=KEYS, context_window=32_768, max_output=20_000)
+    with pytest.raises(UsageError, match="lower max_output_tokens or raise context_window"):
+        open_model("google_genai:gemini-flash-latest", options)
