@@ -202,8 +202,24 @@ async def run_group(
     """Answer calls inside the graph; sub-agents of one group run side by side."""
     if calls[0]["name"] == DELEGATE.name:
         results = await _delegate(calls, messages, context)
-        return [Ran(plan, one.text, one.status, one.pending, one.proof) for one in results]
+        asked = last_ai(messages)
+        beside = asked.tool_calls if asked is not None else calls
+        alone = [call["name"] for call in beside].count(DELEGATE.name) == 1
+        return [
+            Ran(plan, one.text, one.status, one.pending, _owned(call, one, alone=alone))
+            for call, one in zip(calls, results, strict=True)
+        ]
     return [await _run_inside(calls[0], plan, messages, context)]
+
+
+def _owned(call: Call, result: Result, *, alone: bool) -> Mapping[str, Any] | None:
+    """Return what a sub-agent's end proves, and of which step; nothing when it used no tool."""
+    if result.status != "ok":
+        return None
+    proof, step = result.proof or {}, call["args"].get("step")
+    if step:
+        return {**proof, "step": step}
+    return dict(proof) if alone else {**proof, "beside": True}
 
 
 async def _delegate(

@@ -75,10 +75,12 @@ async def complete(
         raise ToolError("status must be done, failed or skipped.")
     if step.status == "done":
         raise ToolError("{id} is done already. {now}", id=step.id, now=where_we_are(plan))
-    found = fresh_evidence(plan, messages)
+    found = fresh_evidence(plan, messages, step)
     if found is None:
         raise ToolError(
-            "{id} has no evidence: run a command that does it or shows it is done.", id=step.id
+            "{id} has no evidence: run a command that does it or shows it is done. A sub-agent "
+            "proves the step that was named when it was asked, by the tools it used.",
+            id=step.id,
         )
     judged = step.check is not None and step.check.kind == "judgement"
     if judged and step.check is not None and not note:
@@ -209,7 +211,7 @@ def settle_check(
     if result.exit_code != 0:
         how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
         return _check_failed(plan, step, Evidence(request_id, result.exit_code, how), messages)
-    work = fresh_evidence(plan, messages)
+    work = fresh_evidence(plan, messages, step)
     if work is not None:
         plan = with_step(plan, replace(step, evidence=(*step.evidence, work[0])))
     updated = close_step(plan, step_id, "done", Evidence(request_id, 0, result.command))

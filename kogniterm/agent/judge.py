@@ -23,7 +23,7 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip
 from kogniterm.agent.fitting import fitted
 from kogniterm.agent.history import whole
-from kogniterm.agent.plan import fresh_outputs
+from kogniterm.agent.plan import fresh_outputs, is_about
 from kogniterm.agent.state import ThinkContext
 from kogniterm.errors import ModelError
 from kogniterm.types import Loading, ModelRequest, Plan, PlanStep, Reply, RetryNotice, Usage
@@ -158,7 +158,7 @@ def outputs_of(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> t
     found = [
         Output(_what(message, calls), message.text)
         for message in fresh_outputs(plan, messages)
-        if _artifact(message).get("request_id") not in others
+        if _artifact(message).get("request_id") not in others and is_about(message, step)
     ]
     return tuple(reversed(dict.fromkeys(found)))
 

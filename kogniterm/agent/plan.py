@@ -156,7 +156,8 @@ def where_we_are(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
     if step is None:
         return "All plan steps are closed. Give the final answer: what was verified, what was not."
     what = f"{step.fallback} (instead of: {step.what})" if step.on_fallback else step.what
-    hand = f" Hand it to a sub-agent: delegate, tools {step.delegate}." if step.delegate else ""
+    how = f"delegate, tools {step.delegate}, step {step.id}"
+    hand = f" Hand it to a sub-agent: {how}." if step.delegate else ""
     expect = f" Expected: {step.expect}." if step.expect else ""
     check = f" Check: {step.check.kind} {step.check.value}." if step.check else ""
     parts = "".join(f"\n- {part.what}" for part in step.substeps)
@@ -191,21 +192,33 @@ def _artifact(message: BaseMessage) -> Mapping[str, Any]:
 
 
 def fresh_evidence(
-    plan: Plan, messages: Sequence[BaseMessage]
+    plan: Plan, messages: Sequence[BaseMessage], step: PlanStep
 ) -> tuple[Evidence, ToolMessage] | None:
-    """What a command or tool left as proof since the last step was closed, with its message.
+    """Return what a command or tool left as proof of `step` since the last one was closed.
 
-    What already proves another step proves nothing more: otherwise one command could close a
-    whole plan.
+    The second part is its message. What already proves another step proves nothing more:
+    otherwise one command could close a whole plan. Sub-agents that worked side by side prove the
+    step that each was given, and none where that was not said: their order tells nothing.
     """
-    used = {proof.request_id for step in plan.steps for proof in step.evidence}
-    for message in fresh_outputs(plan, messages):
-        artifact = _artifact(message)
-        if artifact.get("request_id") not in (None, *used):
-            what = " ".join(str(artifact.get("command") or message.name).split())[:NOTE]
-            proof = Evidence(artifact["request_id"], artifact.get("exit_code"), what)
-            return proof, message
-    return None
+    used = {proof.request_id for one in plan.steps for proof in one.evidence}
+    candidates = [
+        message
+        for message in fresh_outputs(plan, messages)
+        if _artifact(message).get("request_id") not in (None, *used)
+        and is_about(message, step)
+        and not _artifact(message).get("beside")
+    ]
+    if not candidates:
+        return None
+    message = next((one for one in candidates if _artifact(one).get("step")), candidates[0])
+    artifact = _artifact(message)
+    what = " ".join(str(artifact.get("command") or message.name).split())[:NOTE]
+    return Evidence(artifact["request_id"], artifact.get("exit_code"), what), message
+
+
+def is_about(message: ToolMessage, step: PlanStep) -> bool:
+    """Return whether an observation can be about `step`: no other one was named for it."""
+    return _artifact(message).get("step") in (None, step.id)
 
 
 def fresh_outputs(plan: Plan, messages: Sequence[BaseMessage]) -> Iterator[ToolMessage]:

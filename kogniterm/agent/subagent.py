@@ -72,6 +72,7 @@ DELEGATE = ToolSpec(
             "task": {"type": "string", "description": "all it must know"},
             "tools": {"type": "string", "enum": list(TOOL_SETS)},
             "tokens": {"type": "integer"},
+            "step": {"type": "string", "description": "the plan step it does"},
         },
         "required": ["task"],
     },
@@ -85,6 +86,7 @@ class Task:
     text: str
     kind: str
     tokens: int
+    step: str = ""
 
     @property
     def short(self) -> str:
@@ -111,7 +113,7 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
     text = arguments.get("task")
     if not isinstance(text, str) or not text.strip():
         raise ToolError("delegate needs a task.")
-    unknown = set(arguments) - {"task", "tools", "tokens"}
+    unknown = set(arguments) - {"task", "tools", "tokens", "step"}
     if unknown:
         raise ToolError("delegate has no {names}.", names=", ".join(sorted(unknown)))
     kind = arguments.get("tools", "read")
@@ -120,7 +122,10 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
     tokens = arguments.get("tokens", DEFAULT_TOKENS[kind])
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 < tokens <= MAX_TOKENS:
         raise ToolError("tokens must be a number from 1 to {most}.", most=MAX_TOKENS)
-    return Task(text.strip(), kind, tokens)
+    step = arguments.get("step", "")
+    if not isinstance(step, str):
+        raise ToolError("step must be the id of a plan step.")
+    return Task(text.strip(), kind, tokens, step)
 
 
 def acts(arguments: Mapping[str, Any]) -> bool:
@@ -276,13 +281,13 @@ def result_of(state: AgentState) -> Result:
 
 
 def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
-    """The evidence that its last action left."""
-    for message in reversed(messages):
-        if isinstance(message, ToolMessage) and message.name in (*_EDIT, *_RUN):
-            artifact = message.artifact
-            if isinstance(artifact, Mapping) and artifact.get("request_id"):
-                kept = ("request_id", "exit_code", "command")
-                return {key: artifact[key] for key in kept if key in artifact}
+    """Return the evidence that its last action left, else the last tool it used; None without."""
+    used = [m for m in reversed(messages) if isinstance(m, ToolMessage)]
+    for message in (*(m for m in used if m.name in (*_EDIT, *_RUN)), *used):
+        artifact = message.artifact
+        if isinstance(artifact, Mapping) and artifact.get("request_id"):
+            kept = ("request_id", "exit_code", "command")
+            return {key: artifact[key] for key in kept if key in artifact}
     return None
 
 

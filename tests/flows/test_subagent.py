@@ -538,3 +538,60 @@ def test_after_a_resume_plain_lines_say_it_too(make_flow: MakeFlow, forge: Forge
     resumed = start_run(forge, make_flow(COUNT_ON), "-y", "--continue")
     assert resumed.wait() == 0, resumed.said
     assert Path(resumed.err).read_text().count("sub-agent: Count on") == 1
+
+
+BESIDE = """
+replies:
+  - calls:
+      - tool: make_plan
+        arguments: {{goal: Look, steps: [{{id: s1, what: Read a}}, {{id: s2, what: Read b}}]}}
+  - calls:
+      - {{tool: delegate, arguments: {{task: Look at a.txt{first}}}}}
+      - {{tool: delegate, arguments: {{task: Look at b.txt{second}}}}}
+  - when: {{last_contains: Look at a.txt}}
+    calls: [{{tool: read_file, arguments: {{path: a.txt}}, id: read_a}}]
+  - when: {{last_contains: Look at b.txt}}
+    calls: [{{tool: read_file, arguments: {{path: b.txt}}, id: read_b}}]
+  - {{when: {{last_contains: secret}}, text: It is read., repeat: 2}}
+  - calls:
+      - {{tool: complete_step, arguments: {{step: s1}}}}
+      - {{tool: complete_step, arguments: {{step: s2}}}}
+  - {{text: Done., repeat: forever}}
+"""
+
+
+async def test_each_step_rests_on_the_sub_agent_that_was_given_it(make_flow: MakeFlow) -> None:
+    flow = make_flow(BESIDE.format(first=", step: s1", second=", step: s2"))
+    for name in ("a.txt", "b.txt"):
+        (flow.folder / name).write_text("secret\n")
+    answer = await flow.run("look")
+    assert [("read_a" in line, "read_b" in line) for line in answer.verified] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+async def test_sub_agents_side_by_side_prove_nothing_where_their_steps_are_not_named(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(BESIDE.format(first="", second=""))
+    for name in ("a.txt", "b.txt"):
+        (flow.folder / name).write_text("secret\n")
+    answer = await flow.run("look")
+    assert answer.verified == ()
+    assert any("the step that was named when it was asked" in text for text in flow.shown)
+
+
+async def test_a_sub_agent_that_used_no_tool_proves_nothing(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls: [{tool: make_plan, arguments: {goal: Look, steps: [{id: s1, what: Read a}]}}]
+  - calls: [{tool: delegate, arguments: {task: Look at a.txt, step: s1}}]
+  - {when: {last_contains: Look at a.txt}, text: It is surely blue.}
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - {text: Done., repeat: forever}
+"""
+    flow = make_flow(script)
+    answer = await flow.run("look")
+    assert answer.verified == ()
+    assert any("s1 has no evidence" in text for text in flow.shown)
