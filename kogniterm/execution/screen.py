@@ -39,7 +39,8 @@ class Screen:
         self._alternate: Page | None = None
         self._page = self._main
         self._pending = ""
-        self._drawing = False
+        self._sets = {"(": "B", ")": "B"}
+        self._shifted = False
         self._last = " "
         self.last_full_screen: str | None = None
         """What the alternate screen showed when it was last left."""
@@ -114,14 +115,17 @@ class Screen:
             page.tab()
         elif character in "\x0b\x0c":
             page.line_feed()
-        elif character == "\x0e":
-            self._drawing = True
-        elif character == "\x0f":
-            self._drawing = False
+        elif character in "\x0e\x0f":
+            self._shifted = character == "\x0e"
+
+    @property
+    def _drawing(self) -> bool:
+        """Whether letters stand for lines: the set in use is DEC's (VT100 user guide, SCS)."""
+        return self._sets[")" if self._shifted else "("] == "0"
 
     def _charset(self, designation: str) -> None:
-        if designation[0] == "(":
-            self._drawing = designation[1:] == "0"
+        if designation[0] in self._sets:
+            self._sets[designation[0]] = designation[1:]
 
     def _escape(self, final: str) -> None:
         page = self._page
@@ -143,6 +147,7 @@ class Screen:
             self._leave_alternate()
             self._main.erase_screen(2)
             self._main.move(0, 0)
+            self._sets, self._shifted = {"(": "B", ")": "B"}, False
 
     def _sequence(self, args: str, middle: str, final: str) -> None:
         if middle:

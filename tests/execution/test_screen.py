@@ -127,6 +127,20 @@ def test_line_drawing() -> None:
     assert render(b"\x1b(0lqk\x1b(B ok") == "┌─┐ ok"
 
 
+@pytest.mark.parametrize(
+    ("stream", "shown"),
+    [
+        (b"a\x0elquick", "alquick"),  # a stray byte: nothing was designated
+        (b"\x1b)0a\x0elqk\x0f lqk", "a┌─┐ lqk"),
+        (b"\x1b)0\x0e\x1bclqk", "lqk"),
+        (b"\x1b)0\x1b(0lq\x0elq\x1b)Blq\x0flq", "┌─┌─lq┌─"),
+        (b"\x1b*0\x0elqk", "lqk"),
+    ],
+)
+def test_shifting_out_takes_what_was_designated(stream: bytes, shown: str) -> None:
+    assert render(stream) == shown
+
+
 @pytest.mark.parametrize("size", [1_000_000])
 def test_an_unfinished_string_does_not_swallow_for_ever(size: int) -> None:
     screen = Screen()
