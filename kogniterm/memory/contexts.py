@@ -7,7 +7,7 @@ prompts and tools: four getters, plain values, and no way to another user or pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -95,6 +95,10 @@ class SessionContext:
             self._last = recall.recall(self.memory, question, self._shown)
             self._shown.update(self._last.lines)
         return ExecutionContext(self.session_id, tuple(window(messages)), self.notes(), self._last)
+
+    def resumed(self, history: Iterable[str]) -> None:
+        """Take over what the texts of a resumed session's history show of memory already."""
+        self._shown = recall.shown_in(history)
 
     def history_was_shortened(self) -> None:
         """What was shown may be gone from the model's sight: show it again when it matters."""

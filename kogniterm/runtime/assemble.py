@@ -228,6 +228,7 @@ def _memory(
     # A model that only writes commands cannot read for facts; explicit wishes still work.
     reader = None if model.info.one_command or model.info.provider == "scripted" else model
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
+    context.resumed(message.text for message in state.messages)
     examples = _examples(settings, paths, state)
     return MemoryDesk(context, journal, Path(state.folder), clock, examples, seen=state.seq)
 

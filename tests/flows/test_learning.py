@@ -158,3 +158,32 @@ replies:
     flow = make_flow(script)
     assert (await flow.run()).text == "I give up."
     assert not flow.results
+
+
+async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Yes., repeat: forever}]")
+    session = flow.open()
+    assert session.memory is not None
+    memory = session.memory.context.memory
+    memory.add("the build needs Node 20: not 22", category="fact", created=session.clock.now())
+    memory.preferences.set("verbosity", "short")
+    await flow.run("first")
+    session_id = session.id
+    assert flow.shown[-2].count("Node 20") == 1
+    assert 'preference verbosity: "' in flow.shown[-2]
+    for question in ("second", "third"):
+        await session.finish()
+        flow.close()
+        session = flow.open(session_id)
+        await flow.run(question)
+        assert "<memory>" not in flow.shown[-2]
+    assert session.memory is not None
+    session.memory.context.memory.add(
+        "the build needs pnpm", category="fact", created=session.clock.now()
+    )
+    await session.finish()
+    flow.close()
+    session = flow.open(session_id)
+    await flow.run("fourth")
+    assert "pnpm" in flow.shown[-2]
+    assert "Node 20" not in flow.shown[-2]
