@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.runtime.keys import KEY_SETTINGS, URL_SETTINGS
+from kogniterm.errors import ModelAuthError
+from kogniterm.runtime.keys import KEY_SETTINGS, URL_SETTINGS, keys_not_read
 from kogniterm.runtime.person import borrowed_home, person
 from kogniterm.types import Text
 
@@ -55,10 +56,11 @@ def open_session(
     open_model = OpenModels(partial(_open_model, options=options))
     store, notices = open_person_store(settings, paths)
     borrowed = borrowed_home(environ.get("HOME", ""), paths.data)
-    notices += (borrowed,) if borrowed is not None else ()
+    unread = None if settings.model else keys_not_read(settings, paths, Path(folder))
+    notices += tuple(one for one in (borrowed, unread) if one is not None)
     try:
         # A model that cannot be opened must not leave an empty session behind.
-        name = settings.model or (None if session_id else _default_model(options))
+        name = settings.model or (None if session_id else _default_model(options, unread))
         model = open_model(name) if name else None
         journal = _open_journal(store, session_id, folder, name)
         try:
@@ -129,10 +131,15 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
     )
 
 
-def _default_model(options: ModelOptions) -> str:
+def _default_model(options: ModelOptions, unread: Text | None) -> str:
     from kogniterm.models.registry import default_name
 
-    return default_name(options)
+    try:
+        return default_name(options)
+    except ModelAuthError as error:
+        if unread is None:
+            raise
+        raise ModelAuthError("{problem} {hint}", problem=error.text, hint=unread) from error
 
 
 def _open_model(name: str, *, options: ModelOptions) -> Model:

@@ -11,16 +11,17 @@ first prompt; `load` checks everything and brings pydantic-settings in.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kogniterm.errors import SettingsError
 from kogniterm.settings.tolerant import QuickSettings, quick
 
 if TYPE_CHECKING:
     from kogniterm.settings.schema import Settings
 
-__all__ = ["QuickSettings", "Settings", "environment", "load", "quick"]
+__all__ = ["QuickSettings", "Settings", "environment", "load", "names_in", "quick"]
 
 
 def environment() -> dict[str, str]:
@@ -42,6 +43,21 @@ def load(
     from kogniterm.settings.loading import load_layers
 
     return load_layers(flags or {}, environ, env_file)
+
+
+def names_in(file: Path, fields: Sequence[str]) -> tuple[str, ...]:
+    """Return which names of the settings `fields` a dotenv file holds; none if it is no such file.
+
+    Nothing of the values is kept.
+    """
+    from kogniterm.settings.layers import read_env_file
+    from kogniterm.settings.schema import names_of
+
+    try:
+        found = read_env_file(file)
+    except SettingsError:
+        return ()
+    return tuple(name for field in fields for name in names_of(field) if name in found)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,59 @@
+"""Keys in a project's folder: seen, said, and not used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kogniterm import settings
+from kogniterm.errors import ModelAuthError
+from kogniterm.models import registry
+from kogniterm.paths import resolve
+from kogniterm.runtime.build import open_session
+from kogniterm.runtime.keys import keys_not_read
+
+
+def told(tmp_path: Path, content: str | None, **given: str) -> str:
+    """What is said in a folder whose `.env` has this content."""
+    environ = {"HOME": str(tmp_path / "home"), **given}
+    folder = tmp_path / "project"
+    folder.mkdir(exist_ok=True)
+    if content is not None:
+        (folder / ".env").write_text(content)
+    found = keys_not_read(settings.load(environ=environ), resolve(environ), folder)
+    return str(found or "")
+
+
+def test_a_key_in_the_folder_is_named_with_the_ways_to_use_it(tmp_path: Path) -> None:
+    said = told(tmp_path, "A=1\nexport GOOGLE_API_KEY=not-shown\nOPENAI_API_KEY='y'\n")
+    assert f"{tmp_path}/project/.env names GOOGLE_API_KEY, OPENAI_API_KEY." in said
+    assert f"--env-file {tmp_path}/project/.env" in said
+    assert f"copy the line to {tmp_path}/home/.config/kogniterm/.env" in said
+    assert "not-shown" not in said
+
+
+@pytest.mark.parametrize("content", [None, "", "DEBUG=1\n", "# GOOGLE_API_KEY=x\n", "no form\n"])
+def test_nothing_is_said_of_other_files(tmp_path: Path, content: str | None) -> None:
+    assert told(tmp_path, content) == ""
+
+
+def test_nothing_is_said_where_a_key_is_set(tmp_path: Path) -> None:
+    assert told(tmp_path, "GOOGLE_API_KEY=x\n", ANTHROPIC_API_KEY="mine") == ""
+
+
+def test_a_pipe_of_that_name_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    os.mkfifo(tmp_path / "project" / ".env")
+    assert told(tmp_path, None) == ""
+
+
+def test_without_any_model_the_error_says_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "installed", lambda provider: False)
+    environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    (tmp_path / ".env").write_text("GOOGLE_API_KEY=x\n")
+    with pytest.raises(ModelAuthError, match=r"No model is configured: .*\.env names GOOGLE_API"):
+        open_session(settings.load(environ=environ), folder=str(tmp_path), environ=environ)
