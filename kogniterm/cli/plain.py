@@ -8,8 +8,9 @@ from typing import TextIO
 from kogniterm.approval.display import render
 from kogniterm.approval.sanitize import Sanitizer
 from kogniterm.runtime import events
-from kogniterm.types import Answer, Plan
+from kogniterm.types import Answer, Plan, Text
 from kogniterm.ui.locale import _, translate
+from kogniterm.ui.status import again
 from kogniterm.ui.tool_words import tool_words
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
@@ -24,6 +25,7 @@ class TextSink:
         self._sanitizer = Sanitizer()
         self._line_open = False
         self._agents: set[str] = set()
+        self._reason: Text | None = None
 
     def __call__(self, event: object) -> None:
         """Take one event."""
@@ -57,14 +59,7 @@ class TextSink:
             case events.ModelLoading(done=False):
                 self._line(_("loading the local model"))
             case events.ModelRetried():
-                self._line(
-                    _("retrying in {wait:.0f} s ({attempt} of {of}): {reason}").format(
-                        wait=event.wait,
-                        attempt=event.attempt,
-                        of=event.of,
-                        reason=translate(event.reason),
-                    )
-                )
+                self._retry(event)
             case events.Notice():
                 self._line(translate(event.text))
 
@@ -121,6 +116,13 @@ class TextSink:
             self._err.write(text)
             self._err.flush()
             self._line_open = not text.endswith("\n")
+
+    def _retry(self, event: events.ModelRetried) -> None:
+        """Tell of another try; a reason that stands there already is not repeated."""
+        known = event.attempt > 1 and event.reason == self._reason
+        said = "" if known else f"{translate(event.reason)} "
+        self._reason = event.reason
+        self._line(said + again(event.wait, event.attempt, event.of))
 
     def _line(self, text: str) -> None:
         self._err.write(("\n" if self._line_open else "") + text + "\n")

@@ -25,7 +25,7 @@ from kogniterm.ui.locale import _, translate
 from kogniterm.ui.markdown import markdown_lines
 from kogniterm.ui.markdown_stream import MarkdownStream
 from kogniterm.ui.paint import Painter
-from kogniterm.ui.status import Retry, Status
+from kogniterm.ui.status import Retry, Status, again
 from kogniterm.ui.surface import Surface
 from kogniterm.ui.tool_lines import DELEGATE, AgentLines, tool_line
 
@@ -208,15 +208,12 @@ class ScreenSink:
 
     def _model_retried(self, event: ev.ModelRetried) -> None:
         self._finish_block()
-        due = self._clock() + event.wait
+        before, due = self._status.retry, self._clock() + event.wait
         self._status.retry = Retry(event.attempt, event.of, due, event.reason)
-        line = Text()
-        line.append(f"{self.painter.symbol('warn')} ", "warn")
-        line.append(one_line(translate(event.reason)), "muted")
-        wait = _("trying again in {left} ({attempt} of {of})").format(
-            left=f"{event.wait:.0f} s", attempt=event.attempt, of=event.of
-        )
-        line.append(f" {wait}", "muted")
+        line = Text(f"{self.painter.symbol('warn')} ", "warn")
+        if event.attempt == 1 or before is None or before.reason != event.reason:
+            line.append(f"{one_line(translate(event.reason))} ", "muted")
+        line.append(again(event.wait, event.attempt, event.of), "muted")
         self.write(line)
 
     def _model_answered(self, event: ev.ModelAnswered) -> None:

@@ -105,10 +105,16 @@ class Status:
 
     def _retry_text(self, retry: Retry) -> str:
         left = max(retry.due - self._clock(), 0)
-        again = _("trying again in {left} ({attempt} of {of})").format(
-            left=f"{left:.0f} s", attempt=retry.attempt, of=retry.of
-        )
-        return f"{one_line(translate(retry.reason))} {again}"
+        return f"{one_line(translate(retry.reason))} {again(left, retry.attempt, retry.of)}"
+
+
+def again(seconds: float, attempt: int, of: int) -> str:
+    """Return when a failed call is made again, and which of how many tries failed."""
+    numbers = {"attempt": attempt, "of": of}
+    if seconds < 0.5:
+        return _("Trying again ({attempt} of {of}).").format(**numbers)
+    left = f"{seconds:.0f} s"
+    return _("Trying again in {left} ({attempt} of {of}).").format(left=left, **numbers)
 
 
 def usage_text(usage: Usage, seconds: float) -> str:

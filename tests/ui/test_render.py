@@ -201,7 +201,7 @@ def test_refusals_retries_and_failures_are_told() -> None:
     sink(ev.ToolRan("read_file", "x", "There is no file x.", failed=True))
     sink(ev.ActionEnded("1", "edit_file", "Edited x.\nmore", failed=False))
     text = stream.getvalue()
-    assert "! Busy. trying again in 3 s (2 of 5)" in text
+    assert "! Busy. Trying again in 3 s (2 of 5)." in text
     assert "✗ Refused by policy: rm -rf /\\u{200B}\n  It deletes everything." in text
     assert "✗ You rejected it: not now" in text
     assert text.count("rejected") == 1
@@ -337,3 +337,16 @@ async def test_a_flood_of_output_is_drawn_a_few_times_only() -> None:
     await drawn(terminal, lambda: len(terminal.writes) > before)
     assert len(terminal.writes) < before + 20
     sink.settle()
+
+
+def test_a_reason_to_try_again_is_given_once() -> None:
+    sink, stream, _clock = lines(100)
+    begin(sink)
+    for attempt in (1, 2, 3):
+        sink(ev.ModelRetried(attempt, 4, float(2**attempt), Text("Cannot reach Gemini.")))
+    sink(ev.ModelRetried(1, 3, 0.0, Text("Its reply was empty.")))
+    sink(ev.TurnEnded(Answer("")))
+    text = stream.getvalue()
+    assert text.count("Cannot reach Gemini.") == 1
+    assert "! Trying again in 8 s (3 of 4)." in text
+    assert "! Its reply was empty. Trying again (1 of 3)." in text

@@ -84,7 +84,7 @@ class PartialFile:
         self.doing = Text("checking what is there already")
         self._progress = progress
         self._digest = hashlib.sha256()
-        self._size = 0
+        self._size = self._told = 0
 
     def __enter__(self) -> Self:
         with disk_errors(self.path):
@@ -117,9 +117,10 @@ class PartialFile:
         return self._size == self.entry.size
 
     def tell(self, ahead: int = 0) -> None:
-        """Report the progress; `ahead` counts bytes fetched but not yet joined."""
-        done = min(self._size + ahead, self.entry.size)
-        self._progress(PullProgress(done, self.entry.size, self.doing))
+        """Report the progress, which never goes back; `ahead` counts bytes not yet joined."""
+        # What was fetched is joined byte by byte: meanwhile it counts as fetched.
+        self._told = max(self._told, min(self._size + ahead, self.entry.size))
+        self._progress(PullProgress(self._told, self.entry.size, self.doing))
 
     def write(self, data: bytes) -> None:
         """Append `data`. Raises `WeightsMismatchError` when the file would grow too long."""
@@ -141,7 +142,7 @@ class PartialFile:
         with disk_errors(self.path):
             self._file.truncate(0)
         self._digest = hashlib.sha256()
-        self._size = 0
+        self._size = self._told = 0
 
     def check(self) -> None:
         """Raises `WeightsMismatchError` (and empties the file) unless the checksum is right."""

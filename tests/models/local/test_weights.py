@@ -23,6 +23,7 @@ from kogniterm.errors import (
 from kogniterm.models.local.catalogue import CATALOGUE, Weights, weights_called
 from kogniterm.models.local.sources import path_source, sources_for, url_source
 from kogniterm.models.local.weights import (
+    PartialFile,
     PullProgress,
     WeightsMismatchError,
     find,
@@ -265,3 +266,16 @@ def test_every_failure_is_named_when_no_source_answers(
 
 def test_part_size_of_the_fixture_is_the_entrys(entry: Weights) -> None:
     assert entry.packages.part_size == PART
+
+
+def test_the_progress_never_goes_back(entry: Weights, content: bytes, tmp_path: Path) -> None:
+    seen: list[PullProgress] = []
+    with PartialFile(entry, tmp_path, seen.append) as partial:
+        partial.tell(ahead=len(content) // 2)
+        partial.write(content[: len(content) // 4])
+        partial.write(content[len(content) // 4 :])
+        partial.start_again()
+        partial.tell()
+    done = [now.done for now in seen]
+    assert done[:-1] == sorted(done)[1:]
+    assert (done[-2], done[-1]) == (entry.size, 0)
