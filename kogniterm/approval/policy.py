@@ -172,6 +172,13 @@ def _end(trace: _Trace, origin: str, kind: Choice, reason: Text, report: RiskRep
     return Verdict("ask", (reason, *report.reasons), tuple(trace.entries))
 
 
+UNATTENDED_HINT = Text(
+    "Start with --allow-reads to let read-only commands run unasked, or with --auto-approve to let "
+    "everything run that your rules do not deny."
+)
+"""What helps where nobody could be asked, for the user."""
+
+
 class Unattended:
     """The approver where nobody can be asked: rejects, and says clearly why."""
 

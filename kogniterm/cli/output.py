@@ -109,6 +109,8 @@ class Summary:
             "session_id": self._session_id,
             "model": self._model,
             "folder": self._folder,
+            "seconds": round(answer.seconds, 3),
+            "waited_seconds": round(answer.waited, 3),
             "usage": plain(answer.usage if answer.usage.calls else self._usage),
             "plan": plain(self._plan),
             "verified": [self._redact(line) for line in answer.verified],

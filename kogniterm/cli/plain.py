@@ -12,6 +12,7 @@ from kogniterm.types import Answer, Plan, Text
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.status import again
 from kogniterm.ui.tool_words import tool_words
+from kogniterm.ui.turn_end import end_reason
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 
@@ -72,7 +73,7 @@ class TextSink:
             for line in lines:
                 self._line(f"{sign} {render(line)}")
         if answer.reason is not None and answer.exit_code != 0:
-            self._line(f"kogniterm: {translate(answer.reason)}")
+            self._line(f"kogniterm: {end_reason(answer)}")
 
     def _agent(self, agent: str, task: str) -> None:
         """Who acts from here on, said once."""

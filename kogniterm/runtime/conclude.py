@@ -7,6 +7,7 @@ from dataclasses import replace
 from kogniterm.agent.evaluate import findings
 from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan import open_steps
+from kogniterm.approval.policy import UNATTENDED_HINT
 from kogniterm.errors import (
     EXIT_BUDGET,
     EXIT_INTERRUPTED,
@@ -41,8 +42,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     if count.unknown:
         return _unknown(text, count)
     if count.refused:
-        reason = Text("An action was refused: {why}", {"why": count.refused[0]})
-        return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
+        return _refused(text, count)
     if count.unasked:
         question = " ".join(count.unasked[0].split())
         reason = Text("Nobody was there to answer: {question}", {"question": question})
@@ -61,6 +61,16 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         reason = Text("Plan steps are open: {steps}", {"steps": ", ".join(s.id for s in left)})
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     return Answer(text, usage=count.usage)
+
+
+def _refused(text: str, count: TurnCount) -> Answer:
+    """What was refused first decides, a refusal by anybody but the user before theirs."""
+    others = [one for one in count.refused if one[1] != "person"]
+    why, by = (others or count.refused)[0]
+    reason = Text("An action was refused: {why}", {"why": why})
+    if by == "unattended":
+        reason = Text("{refused} {hint}", {"refused": reason, "hint": UNATTENDED_HINT})
+    return Answer(text, "refused", EXIT_REFUSED, reason, count.usage, refused_by=by)
 
 
 def planned(state: SessionState, count: TurnCount) -> Answer:

@@ -32,10 +32,11 @@ async def review_plan(
     """Settle a plan that waits; whether it is worked on just as the model wrote it."""
     previous = session.state.plan
     plan = parse_plan(request.arguments, previous)
-    review = await _asked(session, plan, previous, front, request.id)
+    with count.waiting():
+        review = await _asked(session, plan, previous, front, request.id)
     if review.kind == "reject":
         if review.by == "unattended":
-            count.refused.append(review.reason)
+            count.refused.append((review.reason, review.by))
         outcome = Outcome(request.id, "refused", _answer(request, _refusal(review), failed=True))
     else:
         edited = review.kind == "edit" and review.plan != plan

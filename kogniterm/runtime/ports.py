@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.protocols import Clock, Executor, Model, Tool
@@ -12,6 +13,7 @@ from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import RecordBody
 from kogniterm.types import (
     ActionRequest,
+    Answer,
     CommandResult,
     Decision,
     Plan,
@@ -39,7 +41,8 @@ class TurnCount:
 
     `unknown` are commands whose end nobody saw and nobody could be asked about. `unasked` are the
     model's questions that nobody was there to answer. `earlier` is what models were
-    asked for before this turn.
+    asked for before this turn. `refused` are the reasons of refusals, with who refused. The time
+    in which it `waited` for the user is not the turn's.
     """
 
     budget: Budget
@@ -51,10 +54,11 @@ class TurnCount:
     commands: int = 0
     output_bytes: int = 0
     dollars: float = 0.0
-    refused: list[Text | str] = field(default_factory=list)
+    refused: list[tuple[Text | str, str]] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
     began: float = 0.0
+    waited: float = 0.0
     plan_before: Plan | None = None
     earlier: Usage = field(default_factory=Usage)
 
@@ -83,11 +87,29 @@ class TurnCount:
         self.commands += 1
         self.output_bytes += result.output_bytes
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The user is asked for something, for as long as they take."""
+        since = self.clock.monotonic()
+        try:
+            yield
+        finally:
+            self.waited += self.clock.monotonic() - since
+
+    @property
+    def seconds(self) -> float:
+        """How long the turn worked."""
+        return self.clock.monotonic() - self.began - self.waited
+
+    def timed(self, answer: Answer) -> Answer:
+        """Return the answer with how long the turn took."""
+        return replace(answer, seconds=self.seconds, waited=self.waited)
+
     def spent(self) -> Mapping[str, float]:
         """What the turn has used so far, by the names of `Limits`' fields."""
         return {
             "steps": self.steps,
-            "seconds": self.clock.monotonic() - self.began,
+            "seconds": self.seconds,
             "tokens": self.usage.input + self.usage.output,
             "dollars": self.dollars,
             "commands": self.commands,

@@ -244,7 +244,7 @@ class SessionRecipePorts:
         watched = _Watched(self.front)
         await settle(session, watched.front, self.count)
         if len(self.count.refused) > refused:
-            raise RefusedError("An action was refused: {why}", why=self.count.refused[-1])
+            raise RefusedError("An action was refused: {why}", why=self.count.refused[-1][0])
         if watched.text is not None:
             return NodeResult(watched.text, watched.exit_code)
         observed = session.state.messages[-1]

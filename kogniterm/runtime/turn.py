@@ -102,6 +102,7 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
     except KognitermError as error:
         cancel_open(session, "the turn ended early")
         answer = failed(error, count)
+    answer = count.timed(answer)
     session.record(
         TurnEnded(session.state.turn, answer.stop, answer.exit_code, answer.text), durable=True
     )
@@ -214,7 +215,7 @@ async def settle(session: SessionPorts, front: Front, count: TurnCount) -> Text 
             decision = _withdraw(request, decision, changed, front)
             observed = messages.changed_message(request, changed)
         if decision.kind == "reject":
-            count.refused.append(decision.why)
+            count.refused.append((decision.why, decision.by))
             _observe(session, request, "refused", observed)
             if request.agent:
                 cancel_agent(session, request.agent, "an earlier action was refused")
@@ -262,7 +263,8 @@ async def _decide(
             by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
             decision = Decision("approve", request.command, by)
         else:
-            decision = await front.approver.decide(request, report, verdict)
+            with count.waiting():
+                decision = await front.approver.decide(request, report, verdict)
         if decision.kind != "edit":
             break
         request = replace(request, command=decision.command)
@@ -299,7 +301,8 @@ async def _act(
     """Arrow 10: what was approved, byte for byte, and durable before it starts."""
     if request.effect == "person":
         # Nothing is started, so nothing can be unknown: after a crash the question is asked again.
-        await _act_tool(session, request, front, count)
+        with count.waiting():
+            await _act_tool(session, request, front, count)
         return
     session.keep_preimages(request, report)
     command = request.effect == "command"
@@ -388,7 +391,7 @@ def _refuse_changed(
 ) -> None:
     """What was approved is not what would happen now: refused, and the user is told."""
     refusal = Decision("reject", request.command, "policy", str(reason), reasons=(reason,))
-    count.refused.append(reason)
+    count.refused.append((reason, events.START_CHECK))
     front.sink(events.Notice(reason, "warning"))
     _observe(session, request, "refused", messages.refusal_message(request, refusal))
 

@@ -74,7 +74,9 @@ class Answer:
     """How a turn ended: the text for the person, why it stopped, and the process exit code.
 
     Of a plan, `verified` names the steps that a command or check proved and `not_verified` the
-    others: from the plan's evidence alone, whatever the text claims.
+    others: from the plan's evidence alone, whatever the text claims. `seconds` is how long the turn
+    worked, `waited` how long it waited for the user beside that. `refused_by` is who refused what
+    ended it so: `person`, `policy` or `unattended`.
     """
 
     text: str
@@ -84,6 +86,9 @@ class Answer:
     usage: Usage = Usage()
     verified: tuple[str, ...] = ()
     not_verified: tuple[str, ...] = ()
+    seconds: float = 0.0
+    waited: float = 0.0
+    refused_by: str = ""
 
 
 # --- tools and action requests ---------------------------------------------------------------
@@ -229,7 +234,8 @@ class Decision:
     @property
     def why(self) -> Text:
         """The reason for people, who may read another language than the model, or the command."""
-        return Text("{why}", {"why": self.reasons or self.reason or self.command})
+        once = tuple({str(reason): reason for reason in self.reasons}.values())
+        return Text("{why}", {"why": once or self.reason or self.command})
 
 
 # --- execution -------------------------------------------------------------------------------

@@ -282,9 +282,8 @@ class ScreenSink:
             return
         if event.decision.kind != "reject" or event.decision.by != "person":
             return
-        line = Text()
-        line.append(f"{self.painter.symbol('failed')} ", "bad")
-        line.append(_("You rejected it"), "bad")
+        line = Text(f"{self.painter.symbol('failed')} ", "muted")
+        line.append(_("You rejected it"), "muted")
         if event.decision.reason:
             line.append(f": {one_line(event.decision.reason)}", "muted")
         self.write(self.agents.inside_action(event.request.id, line))
@@ -368,7 +367,7 @@ class ScreenSink:
         proved = turn_end.findings(answer, self.painter)
         if proved is not None:
             self.write(proved)
-        seconds = self._status.turn_seconds
+        seconds = answer.seconds or self._status.turn_seconds
         usage = answer.usage if answer.usage.calls else self._turn.usage
         self.write(turn_end.last_line(answer, self.painter, usage, seconds))
         if self._attention is not None and seconds >= self.options.notify_after:

@@ -15,6 +15,8 @@ from kogniterm.ui.locale import _, translate
 from kogniterm.ui.paint import ASCII_SPINNER, SPINNER, Painter
 
 _FRAME_SECONDS = 0.125
+WORTH_TELLING = 30.0
+"""Seconds of waiting for the user from which that is told."""
 NEARLY = 0.8
 """The share of a budget from which it stands out."""
 
@@ -117,9 +119,12 @@ def again(seconds: float, attempt: int, of: int) -> str:
     return _("Trying again in {left} ({attempt} of {of}).").format(left=left, **numbers)
 
 
-def usage_text(usage: Usage, seconds: float) -> str:
+def usage_text(usage: Usage, seconds: float, waited: float = 0.0) -> str:
     """What a turn cost, in one line."""
     parts = [duration(seconds)]
+    if waited >= WORTH_TELLING:
+        wait = duration(waited)
+        parts = [_("{time} (waited {wait} for you)").format(time=duration(seconds), wait=wait)]
     if usage.input or usage.output:
         spent = _("{input} tokens in, {output} out").format(
             input=tokens(usage.input), output=tokens(usage.output)

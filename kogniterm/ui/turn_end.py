@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kogniterm.approval.policy import UNATTENDED_HINT
 from kogniterm.types import Answer, Usage
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.locale import _, translate
@@ -58,15 +59,23 @@ def state_text(state: str) -> str:
 def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) -> Text:
     """Why it stopped, where it is not simply done, and what it cost."""
     line = Text()
-    if answer.stop != "done":
+    # The user's own refusal stands where they gave it, and is no failure.
+    if answer.stop != "done" and answer.refused_by != "person":
         sign = "warn" if answer.stop in ("interrupted", "plan_only") else "failed"
         line.append(f"{painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
-        reason = translate(answer.reason) if answer.reason else stop_text(answer.stop)
-        line.append(f"{one_line(reason, 400)}\n", "warn" if sign == "warn" else "bad")
+        line.append(f"{one_line(end_reason(answer), 400)}\n", "warn" if sign == "warn" else "bad")
     if answer.stop == "budget":
         line.append(_("What is done is kept: raise the budget and say to go on.") + "\n", "muted")
-    line.append(usage_text(usage, seconds), "muted")
+    line.append(usage_text(usage, seconds, answer.waited), "muted")
     return line
+
+
+def end_reason(answer: Answer) -> str:
+    """Why it stopped, but for what stands above that line already."""
+    told = answer.refused_by or (answer.not_verified and answer.stop == "not_done")
+    reason = translate(answer.reason) if answer.reason and not told else stop_text(answer.stop)
+    hint = translate(UNATTENDED_HINT) if answer.refused_by == "unattended" else ""
+    return f"{reason} {hint}".strip()
 
 
 def stop_text(stop: str) -> str:

@@ -80,6 +80,8 @@ def test_json_is_one_object_with_everything() -> None:
         "session_id": "s1",
         "model": "scripted:x",
         "folder": "/p",
+        "seconds": 0.0,
+        "waited_seconds": 0.0,
         "usage": {"input": 10, "output": 2, "cached": 0, "calls": 1},
         "plan": result["plan"],
         "verified": [],

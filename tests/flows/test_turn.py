@@ -7,14 +7,16 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kogniterm.cli.output import Summary
 from kogniterm.runtime import events
 from kogniterm.runtime.asking import LEFT_OPEN
+from kogniterm.runtime.limits import Limits
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
-from kogniterm.types import ActionRequest, UserInput
+from kogniterm.types import ActionRequest, Decision, UserInput
 from tests.flows.conftest import MakeFlow, Person, change_to, no, yes
 
 ONE = "replies: [{run: '%s', purpose: Look}, {text: Done.}]"
@@ -411,3 +413,45 @@ async def test_the_model_is_told_what_a_command_waited_for(
     await flow.run()
     assert told in flow.shown[2]
     assert ("Nobody typed anything" in flow.shown[2]) == (flag == "input_wait_limit")
+
+
+async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: 'true'}, {text: Done.}]", [yes])
+    session = flow.open()
+    assert flow.person is not None
+    decide, clock = flow.person.decide, session.clock
+    late = 0.0
+
+    class Later:
+        def monotonic(self) -> float:
+            return clock.monotonic() + late
+
+        def now(self) -> float:
+            return clock.now()
+
+    async def slowly(*given: Any) -> Decision:
+        nonlocal late
+        late += 1_000
+        return await decide(*given)
+
+    session.clock = Later()
+    session.budget.limits = Limits(seconds=900)
+    flow.person.decide = slowly  # type: ignore[method-assign]  # a user who takes their time
+    answer = await flow.run()
+    assert (answer.exit_code, answer.text) == (0, "Done.")
+    assert answer.waited > 999
+    assert answer.seconds < 900
+    assert Summary().final(answer)["waited_seconds"] == round(answer.waited, 3)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "by", "hint"),
+    [([no("not now")], "person", False), (None, "unattended", True)],
+)
+async def test_who_refused_is_known(
+    make_flow: MakeFlow, decisions: Any, by: str, hint: bool
+) -> None:
+    flow = make_flow("replies: [{run: rm x}, {text: Then not.}]", decisions, approval_mode="manual")
+    answer = await flow.run()
+    assert (answer.exit_code, answer.refused_by) == (3, by)
+    assert ("--allow-reads" in str(answer.reason)) == hint

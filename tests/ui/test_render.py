@@ -350,3 +350,28 @@ def test_a_reason_to_try_again_is_given_once() -> None:
     assert text.count("Cannot reach Gemini.") == 1
     assert "! Trying again in 8 s (3 of 4)." in text
     assert "! Its reply was empty. Trying again (1 of 3)." in text
+
+
+def test_what_ended_a_turn_is_not_said_twice() -> None:
+    why = Text("An action was refused: {why}", {"why": "not now"})
+    sink, stream, _clock = lines(120)
+    begin(sink)
+    sink(ev.TurnEnded(Answer("Then not.", "refused", 3, why, refused_by="person")))
+    assert "refused" not in stream.getvalue()
+    sink, stream, _clock = lines(120)
+    begin(sink)
+    sink(ev.TurnEnded(Answer("", "refused", 3, why, refused_by="policy")))
+    assert "✗ An action was refused.\n" in stream.getvalue()
+    sink, stream, _clock = lines(120)
+    begin(sink)
+    left = Text("Plan steps are open: {steps}", {"steps": "s1"})
+    sink(ev.TurnEnded(Answer("", "not_done", 1, left, not_verified=("s1 Do it [active]",))))
+    assert stream.getvalue().count("s1") == 1
+    assert "✗ The task is not done." in stream.getvalue()
+
+
+def test_the_wait_for_the_user_stands_beside_the_time() -> None:
+    sink, stream, _clock = lines(120)
+    begin(sink)
+    sink(ev.TurnEnded(Answer("Done.", seconds=20.0, waited=227.0)))
+    assert "20 s (waited 3 min 47 s for you)" in stream.getvalue()
