@@ -25,6 +25,11 @@ from kogniterm.types import UNUSABLE, TextDelta, ThoughtDelta, Usage
 KEPT_METADATA = ("model_provider", "model_name", "finish_reason", "stop_reason", "done_reason")
 """Response metadata that later calls or people need; the rest is provider noise, some of it
 in enums that no journal should hold."""
+LONGEST_REPLY = 2_000_000
+"""Characters of a reply, thoughts and arguments included: several times what the longest output
+limit of any known model allows. What comes beyond is not waited for."""
+KEPT_OF_TOO_LONG = 4_000
+"""Characters that stay of a reply that was too long, so that the model sees what it did."""
 THOUGHT_BLOCKS = frozenset({"thinking", "reasoning"})
 """Types of content blocks that hold thinking, in a field of the same name."""
 
@@ -42,6 +47,37 @@ def deltas(chunk: AIMessageChunk) -> Iterator[TextDelta | ThoughtDelta]:
             yield TextDelta(whole(block["text"]))
         elif kind in THOUGHT_BLOCKS and block.get(kind):
             yield ThoughtDelta(whole(block[kind]))
+
+
+def size_of(chunk: AIMessageChunk) -> int:
+    """Return how many characters a chunk adds to the reply."""
+    blocks = [chunk.content] if isinstance(chunk.content, str) else chunk.content
+    texts = (block if isinstance(block, str) else str(block) for block in blocks)
+    return sum(map(len, texts)) + sum(len(call["args"] or "") for call in chunk.tool_call_chunks)
+
+
+class Gathered:
+    """The chunks of a reply, as far as one may go on."""
+
+    def __init__(self) -> None:
+        self._chunks: list[AIMessageChunk] = []
+        self._size = 0
+        self.problem = ""
+
+    def take(self, chunk: AIMessageChunk) -> bool:
+        """Take in a chunk; False when the reply is too long to go on with."""
+        self._chunks.append(chunk)
+        self._size += size_of(chunk)
+        if self._size > LONGEST_REPLY:
+            self.problem = f"it was longer than {LONGEST_REPLY} characters; say far less at once"
+        return not self.problem
+
+    def message(self) -> AIMessage:
+        """Return the whole message; of one that is too long the beginning, without its calls."""
+        if not self.problem:
+            return joined(self._chunks)
+        said = "".join(d.text for chunk in self._chunks[:1_000] for d in deltas(chunk))
+        return AIMessage(said[:KEPT_OF_TOO_LONG])
 
 
 def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:

@@ -123,16 +123,17 @@ class GeminiModel:
         from langchain_google_genai.chat_models import ChatGoogleGenerativeAIError
 
         from kogniterm.models import gemini_errors
-        from kogniterm.models.chunks import cleaned, deltas, joined, usage_of
+        from kogniterm.models.chunks import Gathered, cleaned, deltas, usage_of
 
-        chunks: list[AIMessageChunk] = []
+        gathered = Gathered()
         try:
             async with aclosing(self._chunks(request)) as stream:
                 async for chunk in stream:
-                    chunks.append(chunk)
+                    if not gathered.take(chunk):
+                        break
                     for delta in deltas(chunk):
                         yield delta
-            message = joined(chunks)
+            message = gathered.message()
         except (
             httpx.HTTPError,
             httpx.InvalidURL,
@@ -144,10 +145,11 @@ class GeminiModel:
             raise gemini_errors.from_exception(
                 error, model=self.info.name, host=host_of(self._url)
             ) from error
-        failure = gemini_errors.no_reply(message)
+        failure = None if gathered.problem else gemini_errors.no_reply(message)
         if failure is not None:
             raise failure
-        yield Reply(cleaned(message, gemini_errors.problem(message)), usage_of(message))
+        problem = gathered.problem or gemini_errors.problem(message)
+        yield Reply(cleaned(message, problem), usage_of(message))
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
         """The client's chunks for `request`, its connection left when they are left."""

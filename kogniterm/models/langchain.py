@@ -105,24 +105,26 @@ class LangChainModel:
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         from kogniterm.models import provider_errors
-        from kogniterm.models.chunks import cleaned, deltas, joined, usage_of
+        from kogniterm.models.chunks import Gathered, cleaned, deltas, usage_of
 
         names = {"model": self._info.name, "provider": self._title}
         host = host_of(self._url)
-        chunks: list[AIMessageChunk] = []
+        gathered = Gathered()
         try:
             async with aclosing(self._chunks(request)) as stream:
                 async for chunk in stream:
-                    chunks.append(chunk)
+                    if not gathered.take(chunk):
+                        break
                     for delta in deltas(chunk):
                         yield delta
-            message = joined(chunks)
+            message = gathered.message()
         except provider_errors.foreign(self._info.provider) as error:
             raise provider_errors.from_exception(error, host=host, **names) from error
-        failure = provider_errors.no_reply(message, **names)
+        failure = None if gathered.problem else provider_errors.no_reply(message, **names)
         if failure is not None:
             raise failure
-        yield Reply(cleaned(message, provider_errors.problem(message)), usage_of(message))
+        problem = gathered.problem or provider_errors.problem(message)
+        yield Reply(cleaned(message, problem), usage_of(message))
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
         client = self._open()

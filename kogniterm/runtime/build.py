@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.errors import ModelAuthError
+from kogniterm.errors import ModelError
 from kogniterm.runtime.keys import KEY_SETTINGS, URL_SETTINGS, keys_not_read
 from kogniterm.runtime.person import borrowed_home, person
 from kogniterm.types import Text
@@ -60,8 +61,9 @@ def open_session(
     notices += tuple(one for one in (borrowed, unread) if one is not None)
     try:
         # A model that cannot be opened must not leave an empty session behind.
-        name = settings.model or (None if session_id else _default_model(options, unread))
-        model = open_model(name) if name else None
+        with _with_hint(unread):
+            name = settings.model or (None if session_id else _default_model(options))
+            model = open_model(name) if name else None
         journal = _open_journal(store, session_id, folder, name)
         try:
             given = Given(settings, paths, environ, notices)
@@ -131,15 +133,21 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
     )
 
 
-def _default_model(options: ModelOptions, unread: Text | None) -> str:
-    from kogniterm.models.registry import default_name
-
+@contextmanager
+def _with_hint(unread: Text | None) -> Iterator[None]:
+    """Add to the error of a model that cannot be opened that there is a key nearby."""
     try:
-        return default_name(options)
-    except ModelAuthError as error:
+        yield
+    except ModelError as error:
         if unread is None:
             raise
-        raise ModelAuthError("{problem} {hint}", problem=error.text, hint=unread) from error
+        raise ModelError("{problem} {hint}", problem=error.text, hint=unread) from error
+
+
+def _default_model(options: ModelOptions) -> str:
+    from kogniterm.models.registry import default_name
+
+    return default_name(options)
 
 
 def _open_model(name: str, *, options: ModelOptions) -> Model:

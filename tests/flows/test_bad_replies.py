@@ -45,6 +45,14 @@ BAD: dict[tuple[str, str], tuple[Prepare, str]] = {
     ),
     ("google_genai", "malformed"): (ended("MALFORMED_FUNCTION_CALL"), "could not be read"),
     ("google_genai", "cut"): (ended("MAX_TOKENS", "On and on and"), "output limit"),
+    ("google_genai", "endless"): (
+        lambda fake: fake.say(*["on and on " * 5_000] * 60),
+        "longer than 2000000 characters",
+    ),
+    ("openai", "endless"): (
+        lambda fake: fake.raw(*spoken("openai", *["on and on " * 5_000] * 60)),
+        "longer than 2000000 characters",
+    ),
     ("openai", "empty"): (words("openai", ""), "it was empty"),
     ("openai", "cut"): (words("openai", "On and on", "length"), "output limit"),
     ("openai", "cut in a call"): (

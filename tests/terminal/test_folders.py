@@ -125,6 +125,12 @@ def test_files_and_images_named_in_an_input_reach_the_model(
     fake_gemini.say("At last.")
     status, shown = terminal.run("kogniterm run hi")
     assert (status, "At last." in shown) == (0, True)
+    # A reply that cannot be used goes back with what was wrong, and is told.
+    fake_gemini.chunks({"candidates": []})
+    fake_gemini.say("Here I am.")
+    status, shown = terminal.run("kogniterm run hi")
+    assert (status, "Here I am." in shown) == (0, True)
+    assert "could not be used: it was empty. Trying again (1 of 3)." in shown
     before = len(fake_gemini.requests)
     fake_gemini.fail(403, "API key not valid", name="PERMISSION_DENIED")
     assert terminal.run("kogniterm run hi")[0] == 5

@@ -57,6 +57,21 @@ def test_the_stronger_place_wins_and_the_project_has_no_say(
     assert holding(terminal.home / ".local", b"AIzaX") == []
 
 
+def test_a_key_in_the_folder_is_seen_and_not_used(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=900)
+    put(terminal.folder, ".env", "GOOGLE_API_KEY=the-key-of-somebody\n")
+    status, shown = terminal.run("kogniterm run hi")
+    assert status == 5
+    assert "names GOOGLE_API_KEY. It is not used" in " ".join(shown.split())
+    assert "--env-file" in shown
+    assert "the-key-of-somebody" not in shown
+    # Given by name it is the user's own choice.
+    status, shown = terminal.run("kogniterm --env-file .env config show --json > show.json")
+    assert status == 0, shown
+    found = json.loads((terminal.folder / "show.json").read_text())
+    assert found["google_api_key"]["value"] is not None
+
+
 def test_a_wrong_setting_is_named_with_its_place(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=140)
     toml = put(terminal.home, ".config/kogniterm/config.toml", "plan = 'auto'\nmax_stepz = 60\n")
