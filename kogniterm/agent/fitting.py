@@ -38,8 +38,9 @@ def tools_tokens(tools: Sequence[ToolSpec]) -> int:
 
 
 REFUSED_SHARE = 0.7
-"""Share of a request that a provider refused as too long which the next one may have. Estimates
-err upwards (`compaction.CHARS_PER_TOKEN`), but less for text that tokenizers split finely."""
+"""Share of a history that a provider refused as too long which the next request may have.
+Estimates err upwards (`compaction.CHARS_PER_TOKEN`), but less for text that tokenizers split
+finely."""
 
 
 @dataclass(slots=True)
@@ -61,9 +62,10 @@ class Window:
         return self.tokens(info) - tools_tokens(tools)
 
     def refuse(self, messages: Sequence[BaseMessage], tools: Sequence[ToolSpec]) -> None:
-        """Note that the provider refused a request with these as too long."""
-        size = estimate_tokens(messages) + tools_tokens(tools)
-        self.most = int(min(size, self.most or size) * REFUSED_SHARE)
+        """Note that the provider refused a request with these as too long: system text first."""
+        system, *history = messages
+        fixed = message_tokens(system) + tools_tokens(tools)
+        self.most = fixed + int(estimate_tokens(history) * REFUSED_SHARE)
 
 
 def fitted(

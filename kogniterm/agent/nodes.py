@@ -115,7 +115,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     nudge = hint(state["messages"])
     added: list[BaseMessage] = [nudge] if nudge is not None else []
     added.extend(steered(text) for text in context.said_meanwhile(context.agent))
-    usage = Usage()
+    usage, refused = Usage(), None
     for attempt in range(1, MAX_UNUSABLE + 1):
         stop = context.may_continue(context.agent)
         if stop is not None:
@@ -123,11 +123,15 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         tools = offered_tools(context)
         seen = seen_by(context.model.info, [*state["messages"], *added])
         seen = images_behind_results(seen)
-        history = fitted(context.system, seen, context.window.room(context.model.info, tools))
+        try:
+            history = fitted(context.system, seen, context.window.room(context.model.info, tools))
+        except ContextOverflowError as error:
+            raise refused or error from None
         request = ModelRequest(history, tools, purpose, agent=context.agent)
         try:
             reply = clean_reply(await _stream(context, request))
         except ContextOverflowError as error:
+            refused = error
             if attempt == MAX_UNUSABLE:
                 raise
             # Shortened now; before the next round the runtime compacts the history itself.

@@ -157,3 +157,19 @@ async def test_a_request_that_is_refused_as_too_long_is_made_shorter(
     assert (answer.exit_code, answer.text) == (0, "Third.")
     assert [str(one.text) for one in flow.of(events.Notice) if "compacted" in str(one.text)]
     assert len(fake_gemini.requests[-1].raw) < len(refused_one.raw) * 0.8
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_short_request_that_is_refused_is_asked_again_or_told(
+    times: int, make_flow: MakeFlow, fake_gemini: FakeGemini
+) -> None:
+    flow = flow_of("google_genai", make_flow, fake_gemini)
+    for _ in range(times):
+        OVERFLOWS["google_genai", "refused"](fake_gemini)
+    answers("google_genai", fake_gemini, "Hello.")
+    answer = await flow.run("hi " * 200)
+    if times == 1:
+        assert (answer.exit_code, answer.text) == (0, "Hello.")
+    else:
+        assert answer.exit_code == 5
+        assert "1048577" in str(answer.reason)
