@@ -156,6 +156,14 @@ def flipping(places: Places) -> Iterator[None]:
     stop = threading.Event()
     sub, aside, link = (places.work / name for name in ("sub", "aside", "link"))
 
+    def put_back() -> None:
+        while aside.exists():
+            with suppress(OSError):  # made anew once more
+                if sub.is_symlink():
+                    sub.unlink()
+                shutil.rmtree(sub, ignore_errors=True)
+                aside.rename(sub)
+
     def flip() -> None:
         while not stop.is_set():
             try:
@@ -166,9 +174,7 @@ def flipping(places: Places) -> Iterator[None]:
                 aside.rename(sub)
             except OSError:  # a tool made the folder anew in between
                 link.unlink(missing_ok=True)
-                if aside.exists():
-                    shutil.rmtree(sub, ignore_errors=True)
-                    aside.rename(sub)
+                put_back()
 
     thread = threading.Thread(target=flip)
     thread.start()
