@@ -267,9 +267,10 @@ def test_the_own_terminal_can_be_opened_by_its_name(shell: CommandExecutor) -> N
 
 def test_temporary_files_last_for_the_session(shell: CommandExecutor) -> None:
     temporary = "${TMPDIR:-/tmp}"
-    assert shell.run(f"echo kept > {temporary}/notes").exit_code == 0
-    assert shell.run(f"cat {temporary}/notes").text.strip() == "kept"
-    assert not Path("/tmp/notes").exists()
+    name = f"notes-{os.getpid()}"
+    assert shell.run(f"echo kept > {temporary}/{name}").exit_code == 0
+    assert shell.run(f"cat {temporary}/{name}").text.strip() == "kept"
+    assert not Path("/tmp", name).exists()
 
 
 def test_a_write_into_nothing_is_an_error(shell: CommandExecutor, ground: Ground) -> None:

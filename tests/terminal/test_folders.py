@@ -7,7 +7,7 @@ import json
 
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
-from tests.support.typing_user import ARMED_SECONDS, anew, answer, open_prompt, put, say, scripted
+from tests.support.typing_user import ARMED_SECONDS, answer, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 PIXEL = base64.b64decode(
@@ -57,11 +57,8 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     assert terminal.status() == 0
     status, shown = terminal.run("kogniterm trust --list --json; kogniterm trust --show")
     assert "AGENTS.md" in shown
-    with anew(terminal, "AGENTS.md"):
-        terminal.start("kogniterm trust")
-    terminal.pause(ARMED_SECONDS)
-    terminal.send("y\r")
-    assert terminal.status() == 0
+    status, shown = terminal.run("kogniterm trust")
+    assert (status, "AGENTS.md" in shown) == (0, True)
     assert "deny" in terminal.run("kogniterm policy check ls")[1]
     put(terminal.folder, "AGENTS.md", "Now use spaces.\n")
     assert "Changed" in terminal.run("kogniterm trust --show")[1]
