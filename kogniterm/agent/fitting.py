@@ -45,7 +45,7 @@ finely."""
 
 @dataclass(slots=True)
 class Window:
-    """How many tokens a request to a session's model may have.
+    """The number of tokens that a request to a session's model may have.
 
     As the model's tables say, until its provider refuses a request as too long: then less.
     """
@@ -55,6 +55,11 @@ class Window:
     def tokens(self, info: ModelInfo) -> int:
         """Return what a request may take beside the reply."""
         usual = info.context_window - info.max_output
+        return usual if self.most is None else min(usual, self.most)
+
+    def whole(self, info: ModelInfo) -> int:
+        """Return the window with the reply's part, by which a history is cut."""
+        usual = info.context_window
         return usual if self.most is None else min(usual, self.most)
 
     def room(self, info: ModelInfo, tools: Sequence[ToolSpec]) -> int:

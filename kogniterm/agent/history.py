@@ -14,7 +14,7 @@ from kogniterm.errors import ModelReplyError
 from kogniterm.types import UNUSABLE, Reply
 
 MAX_UNUSABLE = 3
-"""How often in a row a model may give a reply that cannot be used."""
+"""Replies in a row that cannot be used, after which a model is given up."""
 MALFORMED = "malformed_json"
 """The argument name under which a call keeps arguments that were no JSON."""
 

@@ -86,7 +86,6 @@ class Task:
     text: str
     kind: str
     tokens: int
-    step: str = ""
 
     @property
     def short(self) -> str:
@@ -122,10 +121,9 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
     tokens = arguments.get("tokens", DEFAULT_TOKENS[kind])
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 < tokens <= MAX_TOKENS:
         raise ToolError("tokens must be a number from 1 to {most}.", most=MAX_TOKENS)
-    step = arguments.get("step", "")
-    if not isinstance(step, str):
+    if not isinstance(arguments.get("step", ""), str):
         raise ToolError("step must be the id of a plan step.")
-    return Task(text.strip(), kind, tokens, step)
+    return Task(text.strip(), kind, tokens)
 
 
 def acts(arguments: Mapping[str, Any]) -> bool:

@@ -176,7 +176,7 @@ UNATTENDED_HINT = Text(
     "Start with --allow-reads to let read-only commands run unasked, or with --auto-approve to let "
     "everything run that your rules do not deny."
 )
-"""What helps where nobody could be asked, for the user."""
+"""Advice to the user where nobody could be asked."""
 
 
 class Unattended:

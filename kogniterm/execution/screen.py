@@ -120,7 +120,7 @@ class Screen:
 
     @property
     def _drawing(self) -> bool:
-        """Whether letters stand for lines: the set in use is DEC's (VT100 user guide, SCS)."""
+        """Return whether the set in use is DEC's line drawing (VT100 user guide, SCS)."""
         return self._sets[")" if self._shifted else "("] == "0"
 
     def _charset(self, designation: str) -> None:

@@ -21,7 +21,7 @@ Kind = TypeVar("Kind", bound=ModelError)
 LONGEST_DETAIL = 300
 """Characters of a provider's own words that a message repeats."""
 CUT = "it reached the output limit before it was complete; say less at once, in several steps"
-"""What is wrong with a reply that is cut, in words for the model."""
+"""Explanation for the model of why a cut reply cannot be used."""
 OVERFLOW_SIGNS = (
     "context length",
     "context window",

@@ -134,7 +134,7 @@ PROBLEMS = {
     "UNEXPECTED_TOOL_CALL": "it called a function although none was offered",
     "TOO_MANY_TOOL_CALLS": "it called too many functions in a row",
 }
-"""What is wrong with a reply, by its finish reason (`Candidate.FinishReason` of the Gemini API)."""
+"""Explanations for the model, by finish reason (`Candidate.FinishReason` of the Gemini API)."""
 
 
 def problem(message: AIMessage) -> str:

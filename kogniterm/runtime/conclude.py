@@ -64,7 +64,10 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
 
 
 def _refused(text: str, count: TurnCount) -> Answer:
-    """What was refused first decides, a refusal by anybody but the user before theirs."""
+    """Return the answer of a turn in which something was refused.
+
+    The first refusal decides, one by anybody but the user before theirs.
+    """
     others = [one for one in count.refused if one[1] != "person"]
     why, by = (others or count.refused)[0]
     reason = Text("An action was refused: {why}", {"why": why})

@@ -98,7 +98,7 @@ class TurnCount:
 
     @property
     def seconds(self) -> float:
-        """How long the turn worked."""
+        """Seconds that the turn worked, without the waits for the user."""
         return self.clock.monotonic() - self.began - self.waited
 
     def timed(self, answer: Answer) -> Answer:

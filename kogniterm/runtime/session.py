@@ -340,7 +340,7 @@ class LiveSession:
 
     async def _compact(self, *, asked: bool) -> Usage:
         """What the summary cost."""
-        window = min(self.model.context_window, self.window.most or self.model.context_window)
+        window = self.window.whole(self.model)
         body = await compact(self.state, self.chat_model, window, asked=asked)
         self.record(body, durable=True)
         self.system = system_message(self.journal)
