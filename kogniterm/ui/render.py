@@ -263,6 +263,8 @@ class ScreenSink:
         begun = self.agents.proposed(event.request, self.painter)
         if begun is not None:
             self.write(begun)
+        if event.verdict.kind == "ask":
+            self._status.wait()
         if event.verdict.kind != "deny":
             return
         from kogniterm.approval.display import render
@@ -277,6 +279,7 @@ class ScreenSink:
         self.write(Group(line, *reasons))
 
     def _action_decided(self, event: ev.ActionDecided) -> None:
+        self._status.go_on()
         if event.decision.kind == "reject" and event.decision.by == ev.START_CHECK:
             self._withheld(event)
             return

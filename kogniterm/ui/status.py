@@ -38,6 +38,8 @@ class Status:
         self._clock = clock
         self._started = clock()
         self._since = self._started
+        self._waited = 0.0
+        self._waiting_from: float | None = None
         self.activity = ""
         self.retry: Retry | None = None
         self.usage = Usage()
@@ -47,6 +49,7 @@ class Status:
     def start(self) -> None:
         """A turn begins."""
         self._started = self._since = self._clock()
+        self._waited, self._waiting_from = 0.0, None
         self.retry, self.hint = None, ""
         self.usage = Usage()
         self.budgets = {}
@@ -55,10 +58,22 @@ class Status:
         """Something else is happening; the elapsed time starts again."""
         self.activity, self._since, self.retry = activity, self._clock(), None
 
+    def wait(self) -> None:
+        """Stop the turn's time: the user is asked for something."""
+        if self._waiting_from is None:
+            self._waiting_from = self._clock()
+
+    def go_on(self) -> None:
+        """Let the turn's time run again: the user has answered."""
+        if self._waiting_from is not None:
+            self._waited += self._clock() - self._waiting_from
+            self._waiting_from = None
+
     @property
     def turn_seconds(self) -> float:
-        """Seconds since the turn began."""
-        return self._clock() - self._started
+        """Seconds that the turn has worked, without the waits for the user."""
+        now = self._clock() if self._waiting_from is None else self._waiting_from
+        return now - self._started - self._waited
 
     def line(self, painter: Painter, width: int, *, timed: bool = True) -> str:
         """The line as drawn now; without its time where that stands elsewhere."""

@@ -375,3 +375,16 @@ def test_the_wait_for_the_user_stands_beside_the_time() -> None:
     begin(sink)
     sink(ev.TurnEnded(Answer("Done.", seconds=20.0, waited=227.0)))
     assert "20 s (waited 3 min 47 s for you)" in stream.getvalue()
+
+
+def test_the_time_on_the_status_line_stands_still_while_the_user_is_asked() -> None:
+    sink, _stream, clock = lines(120)
+    begin(sink)
+    clock.now += 5
+    asked = request("ls")
+    sink(ev.ActionProposed(asked, report("ls"), ASK, "/w"))
+    clock.now += 200
+    sink(ev.ActionDecided(asked, Decision("approve", "ls", "person")))
+    clock.now += 3
+    sink(ev.BudgetUsed({"seconds": (8.0, 60.0)}))
+    assert "8.0 s/1 min" in sink.live(120, 10)[-1]
