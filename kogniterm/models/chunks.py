@@ -28,6 +28,8 @@ in enums that no journal should hold."""
 LONGEST_REPLY = 2_000_000
 """Characters of a reply, thoughts and arguments included: several times what the longest output
 limit of any known model allows. What comes beyond is not waited for."""
+TOO_LONG = f"it was longer than {LONGEST_REPLY} characters; say far less at once"
+"""Explanation for the model of why a reply was not read to its end."""
 KEPT_OF_TOO_LONG = 4_000
 """Characters that stay of a reply that was too long, so that the model sees what it did."""
 THOUGHT_BLOCKS = frozenset({"thinking", "reasoning"})
@@ -69,8 +71,13 @@ class Gathered:
         self._chunks.append(chunk)
         self._size += size_of(chunk)
         if self._size > LONGEST_REPLY:
-            self.problem = f"it was longer than {LONGEST_REPLY} characters; say far less at once"
+            self.problem = TOO_LONG
         return not self.problem
+
+    def leave(self) -> AIMessage:
+        """Return the beginning of a reply whose next event is too long to be read."""
+        self.problem = TOO_LONG
+        return self.message()
 
     def message(self) -> AIMessage:
         """Return the whole message; of one that is too long the beginning, without its calls."""

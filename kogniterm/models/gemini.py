@@ -124,6 +124,7 @@ class GeminiModel:
 
         from kogniterm.models import gemini_errors
         from kogniterm.models.chunks import Gathered, cleaned, deltas, usage_of
+        from kogniterm.models.long_events import LongEventError
 
         gathered = Gathered()
         try:
@@ -134,6 +135,8 @@ class GeminiModel:
                     for delta in deltas(chunk):
                         yield delta
             message = gathered.message()
+        except LongEventError:
+            message = gathered.leave()
         except (
             httpx.HTTPError,
             httpx.InvalidURL,

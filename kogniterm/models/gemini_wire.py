@@ -35,6 +35,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from kogniterm.models.long_events import hooks
+
 CALL_HEADER = "x-kogniterm-call"
 """Names the call a request belongs to, between client and transport; never sent."""
 LEAST_KEPT = 2000
@@ -273,7 +275,9 @@ class Wire(httpx.AsyncBaseTransport):
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             # Time-outs come with each request.
-            self._client = httpx.AsyncClient(timeout=None, verify=self.certificates)
+            self._client = httpx.AsyncClient(
+                timeout=None, verify=self.certificates, event_hooks=hooks()
+            )
             self._loop = loop
         return self._client
 

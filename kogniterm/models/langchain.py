@@ -20,6 +20,7 @@ from kogniterm.models.addresses import checked_key, checked_url, host_of
 from kogniterm.models.calling import Caller
 from kogniterm.models.catalog import provider_called
 from kogniterm.models.failures import detail
+from kogniterm.models.long_events import LongEventError, hooks
 from kogniterm.models.options import ModelOptions
 from kogniterm.models.schemas import tool_form
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, ToolSpec
@@ -118,6 +119,8 @@ class LangChainModel:
                     for delta in deltas(chunk):
                         yield delta
             message = gathered.message()
+        except LongEventError:
+            message = gathered.leave()
         except provider_errors.foreign(self._info.provider) as error:
             raise provider_errors.from_exception(error, host=host, **names) from error
         failure = None if gathered.problem else provider_errors.no_reply(message, **names)
@@ -178,7 +181,9 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Clien
 
     # LangChain shares one connection pool per address and never closes it: ours is our own.
     # Redirects are not followed, because they would take the key along.
-    http = openai.DefaultAsyncHttpxClient(timeout=options.idle, follow_redirects=False)
+    http = openai.DefaultAsyncHttpxClient(
+        timeout=options.idle, follow_redirects=False, event_hooks=hooks()
+    )
     chat = ChatOpenAI(
         model=info.name.partition(":")[2],
         api_key=SecretStr(key),
@@ -198,7 +203,9 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Cl
     from langchain_anthropic import ChatAnthropic
     from pydantic import SecretStr
 
-    http = anthropic.DefaultAsyncHttpxClient(timeout=options.idle, follow_redirects=False)
+    http = anthropic.DefaultAsyncHttpxClient(
+        timeout=options.idle, follow_redirects=False, event_hooks=hooks()
+    )
     own = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
 
     class OwnedChatAnthropic(ChatAnthropic):
@@ -237,7 +244,7 @@ def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> Client:
         # window that the rest of the program counts on.
         num_ctx=info.context_window,
         client_kwargs={"timeout": options.idle},
-        async_client_kwargs={"transport": transport},
+        async_client_kwargs={"transport": transport, "event_hooks": hooks()},
     )
     return Client(chat, transport.aclose, {})
 

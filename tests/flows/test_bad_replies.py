@@ -37,6 +37,14 @@ def refused(status: int, message: str, kind: str = "invalid_request_error") -> P
 
 
 HALF_A_CALL = openai_call(0, "call_a", "execute_command", '{"command": "touch made')
+LONG = "longer than 2000000 characters"
+
+
+def one_line(fake: FakeGemini) -> None:
+    """An event that is longer than any client should read before it can be looked at."""
+    fake.raw(b'data: {"text": "', *[b"x" * 1_000_000] * 20)
+
+
 BAD: dict[tuple[str, str], tuple[Prepare, str]] = {
     ("google_genai", "empty"): (ended("STOP"), "it was empty"),
     ("google_genai", "no candidates"): (
@@ -47,11 +55,15 @@ BAD: dict[tuple[str, str], tuple[Prepare, str]] = {
     ("google_genai", "cut"): (ended("MAX_TOKENS", "On and on and"), "output limit"),
     ("google_genai", "endless"): (
         lambda fake: fake.say(*["on and on " * 5_000] * 60),
-        "longer than 2000000 characters",
+        LONG,
     ),
+    ("google_genai", "one line"): (one_line, LONG),
+    ("openai", "one line"): (one_line, LONG),
+    ("anthropic", "one line"): (one_line, LONG),
+    ("ollama", "one line"): (one_line, LONG),
     ("openai", "endless"): (
         lambda fake: fake.raw(*spoken("openai", *["on and on " * 5_000] * 60)),
-        "longer than 2000000 characters",
+        LONG,
     ),
     ("openai", "empty"): (words("openai", ""), "it was empty"),
     ("openai", "cut"): (words("openai", "On and on", "length"), "output limit"),
