@@ -393,10 +393,10 @@ class PromptFront:
 
     def _before_render(self, _app: Application[int]) -> None:
         """Write what is finished above the prompt, as part of the frame that follows."""
-        if not self._pending:
-            return
         if isinstance(self.app.output, HeldOutput):
             self.app.output.hold()
+        if not self._pending:
+            return
         self.app.renderer.erase()
         self.write_pending()
 

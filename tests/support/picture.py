@@ -18,6 +18,10 @@ BACKGROUND = {name: code for code, name in (pyte.graphics.BG | pyte.graphics.BG_
 """Colours by their names and the codes that select them."""
 
 
+FRAME, END_OF_FRAME = b"\x1b[?2026h", b"\x1b[?2026l"
+"""The marks of a synchronized update."""
+
+
 class _Screen(pyte.HistoryScreen):
     """A screen that passes over the private sequences ending in `m`, with which vim sets keys."""
 
@@ -33,10 +37,22 @@ class Picture:
     def __init__(self, rows: int, columns: int) -> None:
         self._screen = _Screen(columns, rows, history=5000)
         self._stream = pyte.ByteStream(self._screen)
-        self._cut = b""
+        self._cut = self._frame = b""
 
     def feed(self, data: bytes) -> None:
-        """Draw what was written."""
+        """Draw what was written; a frame that is marked as one only once it is whole."""
+        data = self._frame + data
+        begin = data.rfind(FRAME)
+        whole = begin if begin > data.rfind(END_OF_FRAME) else len(data)
+        self._frame = data[whole:]
+        self._draw(data[:whole])
+
+    def give_up_frame(self) -> None:
+        """Draw a frame that nobody ends, as terminals do after a while."""
+        data, self._frame = self._frame, b""
+        self._draw(data)
+
+    def _draw(self, data: bytes) -> None:
         data = self._cut + data
         cut = CUT.search(data)
         self._cut = cut[0] if cut else b""

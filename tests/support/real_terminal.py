@@ -30,6 +30,8 @@ from tests.support.picture import Picture
 
 PATIENCE_SECONDS = float(os.environ.get("KOGNITERM_TEST_PATIENCE", "240"))
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
+FRAME_SECONDS = 1.0
+"""How long a terminal waits for the end of a frame that was begun."""
 User = Literal["current", "ordinary"]
 _PROMPT = "[ready {status}]$ "
 _READY = re.compile(r"^\[ready (\d+)\]\$$")
@@ -52,6 +54,7 @@ class RealTerminal:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.raw = b""
+        self._heard = time.monotonic()
         self.home, self.folder = home, folder
         self._picture = Picture(rows, columns)
         if user == "ordinary":
@@ -144,7 +147,10 @@ class RealTerminal:
     def _read(self, seconds: float) -> bool:
         """Take what is there, waiting at most `seconds` for it; False at the end."""
         if not select.select([self.master], [], [], seconds)[0]:
+            if time.monotonic() > self._heard + FRAME_SECONDS:
+                self._picture.give_up_frame()
             return True
+        self._heard = time.monotonic()
         try:
             data = os.read(self.master, 65536)
         except OSError:

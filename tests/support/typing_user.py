@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,9 +16,6 @@ from tests.support.real_terminal import RealTerminal
 
 ARMED_SECONDS = 1.0
 """How long a user looks at a question before a key is meant for it."""
-TAKEN_SECONDS = 3.0
-"""How long a user waits for a question to go away after the key."""
-_ON_THE_LINE = ("Esc: back to the question", "Esc: volver a la pregunta")
 _QUESTION = re.compile(r"\[(y|s|yes)(\]| = )")
 _NUMBERS = itertools.count(1)
 
@@ -103,28 +99,10 @@ def is_asking(terminal: RealTerminal) -> bool:
 
 
 def answer(terminal: RealTerminal, about: str, key: str) -> str:
-    """Answer a question about `about` with a key; line by line with Enter. What was shown.
-
-    On a machine that falls behind, a key may still be taken for the beginning of a text. Then this
-    does what a user does: it empties the line with Esc and presses the key again.
-    """
-    while True:
-        shown = asked(terminal, about)
-        if terminal.shown[-1].endswith(":"):
-            terminal.send(key + "\r")
-            return shown
-        terminal.send(key)
-        if key.lower() not in ("y", "s", "n") or not _became_text(terminal):
-            return shown
-        terminal.send("\x1b")
-
-
-def _became_text(terminal: RealTerminal) -> bool:
-    """Tell whether a key that was pressed at a question stands on the input line."""
-    end = time.monotonic() + TAKEN_SECONDS
-    while is_asking(terminal) and time.monotonic() < end:
-        terminal.pause(0.05)
-    return any(hint in line for line in terminal.shown[-4:] for hint in _ON_THE_LINE)
+    """Answer a question about `about` with a key; line by line with Enter. What was shown."""
+    shown = asked(terminal, about)
+    terminal.send(key + "\r" if terminal.shown[-1].endswith(":") else key)
+    return shown
 
 
 def screen(terminal: RealTerminal) -> str:
