@@ -93,7 +93,7 @@ def test_full_screen_programs_get_the_whole_terminal(
     assert (terminal.folder / "notes.txt").read_text() == "alpha\nbeta\n"
     say(terminal, "page it")
     answer(terminal, "less long.txt", "y")
-    terminal.until(lambda: "line 20" in "\n".join(terminal.shown))
+    terminal.until(lambda: "line 20" in terminal.shown)
     terminal.send("G")
     terminal.until(lambda: "line 499" in "\n".join(terminal.shown))
     terminal.send("q")
