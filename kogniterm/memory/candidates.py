@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kogniterm.memory import sensitive, words
+from kogniterm.memory import sensitive, statements, words
 from kogniterm.memory.records import CATEGORIES, Category, Message, Origin, Source
 from kogniterm.memory.update import Candidate, Relation
 from kogniterm.types import Text
@@ -52,12 +52,6 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["facts"],
 }
 
-_WISH = re.compile(
-    r"(?:^|[.!;\n]\s*(?:and\s+|also\s+|y\s+)?)\s*(?:please,?\s+|por favor,?\s+)?"
-    r"(?:remember|recuerda|acu[eé]rdate|keep in mind|ten en cuenta|don'?t forget|no olvides)\b"
-    r"(?:\s+(?:that|de|que))*[\s:,]*(?P<what>[^\n]+)",
-    re.IGNORECASE,
-)
 _ORDER = re.compile(
     r"^\W*(?:please\s+)?(?:ignore|disregard|forget|run|execute|always|never|you (?:must|should|are|"
     r"will)|do not|don't|make sure|act as|from now on|system\s*:|install|delete|approve|disable|"
@@ -123,11 +117,9 @@ def own_words(message: Message) -> str:
 
 
 def explicit_wish(text: str) -> str | None:
-    """What "remember that …" asks to remember, or None when the text does not ask for it."""
-    found = _WISH.search(text)
-    wish = found.group("what").strip() if found else ""
-    # "Remember when …?" asks; it does not tell.
-    return wish if wish and not wish.endswith("?") else None
+    """What "remember that …" asks to remember first, or None when `text` does not ask for it."""
+    found = statements.wishes(text)
+    return found[0].text if found else None
 
 
 def is_order(text: str) -> bool:
@@ -185,6 +177,7 @@ def check(
             project="" if raw.get("scope") == "everywhere" else project,
             created=message.time or None,
             origin=Origin(session_id, message.seq or None, quote),
+            corrects=statements.corrects(own_words(message), quote),
         ),
         relation if relation in RELATIONS else None,
         known if isinstance(known, int) and not isinstance(known, bool) else None,

@@ -7,18 +7,21 @@ nonsense twice is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UsageError
-from kogniterm.memory import candidates, told, words
+from kogniterm.memory import candidates, statements, told, words
 from kogniterm.memory.candidates import Proposal, Rejection
 from kogniterm.memory.memory import Memory
+from kogniterm.memory.recall import cited
 from kogniterm.memory.records import Change, Fact, Message, Origin
+from kogniterm.memory.replacing import shares_a_subject, takes_the_place, with_value
 from kogniterm.memory.shortterm import SessionNotes, due
+from kogniterm.memory.statements import Statement
 from kogniterm.memory.update import Candidate
 from kogniterm.protocols import Model
 from kogniterm.types import ModelRequest, Reply, Text
@@ -43,7 +46,7 @@ class Extraction:
 
 
 class Extractor:
-    """Extracts facts for one memory. Without a model only explicit wishes are stored."""
+    """Extracts facts for one memory. Without a model, what is said outright (`statements`)."""
 
     def __init__(self, memory: Memory, model: Model | None) -> None:
         self._memory = memory
@@ -54,46 +57,111 @@ class Extractor:
     ) -> Extraction | None:
         """Extract when it is due (see `shortterm.due`); None when it is not.
 
+        At the end of a session and after an idle hour a model is asked only when what is left
+        looks worth reading, told without a model.
+
         `messages` are the session's, oldest first; only the person's own words may be passed as
         "person" (no piped data, no expanded files). Model failures are part of the result.
         """
         notes = self._memory.sessions.load(session_id)
         now = self._memory.clock.now()
+        if not notes.last_used:
+            # A session that has only begun has not been idle since the epoch.
+            notes = replace(notes, last_used=now)
         reason = due(notes, messages, now, ending=ending)
         notes = replace(notes.fresh(now), last_used=now)
-        if reason is None:
-            self._memory.sessions.save(notes)
-            return None
         new = [one for one in messages if one.seq > notes.cursor]
         if self._model is None:
-            return self._without_model(notes, new)
+            return self._without_model(notes, messages, new)
+        if reason is None or (reason in ("end", "expiry") and not _worth_reading(new)):
+            # What an idle hour has cut off is done with; a session that ended may go on.
+            read = _last(notes, new) if reason == "expiry" else notes.cursor
+            self._memory.sessions.save(replace(notes, cursor=read))
+            return None
         return await self._with_model(self._model, notes, messages, new)
 
-    def _without_model(self, notes: SessionNotes, new: Sequence[Message]) -> Extraction:
+    def _without_model(
+        self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
+    ) -> Extraction | None:
+        """Store what needs no reading; that costs nothing, so it is done after every turn."""
+        persons = [one for one in new if one.role == "person"]
+        if not persons:
+            self._memory.sessions.save(notes)
+            return None
+        changes: list[Change] = []
         with self._memory.repository.transaction():
-            changes = self._wishes(notes, new)
+            for message in persons:
+                own = candidates.own_words(message)
+                said = [*statements.wishes(own), *statements.rules(own)]
+                stored = self._told(notes, [message])
+                for one in said:
+                    same = told.of_wording(stored, one.text)
+                    known = told.same_as(one.text, same, quotes=False)
+                    changes.append(self._remember(one, notes.session_id, message, known))
+                if not said:
+                    changes += self._correct_value(notes, messages, message)
             self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
         return Extraction(tuple(changes))
 
-    def _wishes(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Change]:
-        """Store what the person asked in so many words to remember, as they said it."""
+    def _passed_over(
+        self, notes: SessionNotes, messages: Sequence[Message], persons: Sequence[Message]
+    ) -> list[Change]:
+        """Store the wishes that the model passed over: they are the user's to make."""
         changes: list[Change] = []
-        for message in messages:
-            wish = candidates.explicit_wish(candidates.own_words(message))
-            if message.role == "person" and wish:
-                known = told.same_as(wish, self._told(notes, [message]), quotes=False)
-                changes.append(self._remember_wish(wish, notes.session_id, message, known))
+        for message in persons:
+            stored = self._told(notes, [message])
+            wishes = statements.wishes(candidates.own_words(message))
+            for one in wishes:
+                if not told.same_as(one.text, told.of_wording(stored, one.text), quotes=True):
+                    changes.append(self._remember(one, notes.session_id, message, None))
+            if not stored and not wishes:
+                changes += self._correct_value(notes, messages, message)
         return changes
 
-    def _remember_wish(
-        self, wish: str, session_id: str, message: Message, known: Fact | None
+    def _correct_value(
+        self, notes: SessionNotes, messages: Sequence[Message], message: Message
+    ) -> list[Change]:
+        """Correct what the message before told, when `message` only names another value for it."""
+        just_told = self._just_told(notes, messages, message)
+        for one in statements.corrections(candidates.own_words(message)):
+            changed = [(old, with_value(old.text, one.text)) for old in just_told]
+            found = [(old, text) for old, text in changed if text is not None]
+            if len(found) == 1:
+                old, text = found[0]
+                candidate = Candidate(
+                    text=text,
+                    category=old.category,
+                    project=old.project,
+                    created=message.time or None,
+                    origin=Origin(notes.session_id, message.seq, one.sentence),
+                )
+                return [self._memory.updater.remember(candidate, known=old, relation="update")]
+        return []
+
+    def _just_told(
+        self, notes: SessionNotes, messages: Sequence[Message], message: Message
+    ) -> list[Fact]:
+        """Active facts that rest on the user's message before `message`."""
+        before = [one for one in messages if one.role == "person" and one.seq < message.seq]
+        if not before:
+            return []
+        return [
+            fact
+            for fact in self._memory.repository.facts("active")
+            if fact.origin.session_id == notes.session_id
+            and fact in told.from_message([fact], notes.session_id, before[-1].text)
+        ]
+
+    def _remember(
+        self, said: Statement, session_id: str, message: Message, known: Fact | None
     ) -> Change:
         candidate = Candidate(
-            text=wish,
-            category=candidates.guess_category(wish),
+            text=said.text,
+            category=candidates.guess_category(said.text),
             project=self._memory.project,
             created=message.time or None,
-            origin=Origin(session_id, message.seq, wish),
+            origin=Origin(session_id, message.seq, said.text),
+            corrects=said.corrects,
         )
         try:
             return self._memory.remember(candidate, same_as=known)
@@ -103,7 +171,7 @@ class Extractor:
     async def _with_model(
         self, model: Model, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
     ) -> Extraction:
-        known = self._known_facts(new)
+        known = self._known_facts(notes, messages, new)
         request = self._request(messages, new, known)
         try:
             reading = await _read(model, request)
@@ -122,14 +190,12 @@ class Extractor:
         proposals = [one for one in checked if isinstance(one, Proposal)]
         stored = self._told(notes, persons)
         with self._memory.repository.transaction():
-            changes = self._store(proposals, known, stored)
-            # A wish is the person's to make, whatever the model thinks of it.
-            heard = {
-                proposal.candidate.origin.seq
-                for proposal, change in zip(proposals, changes, strict=True)
-                if change.kind != "rejected"
+            just_told = {
+                one.seq: {fact.id for fact in self._just_told(notes, messages, one)}
+                for one in persons
             }
-            changes += self._wishes(notes, [one for one in persons if one.seq not in heard])
+            changes = self._store(proposals, known, stored, just_told)
+            changes += self._passed_over(notes, messages, persons)
             named = notes.with_names(reading.entities, reading.intents)
             self._memory.sessions.save(replace(named, cursor=_last(notes, new)))
         rejected = [one for one in checked if isinstance(one, Rejection)]
@@ -142,7 +208,11 @@ class Extractor:
         return [fact for said in own for fact in told.from_message(facts, notes.session_id, said)]
 
     def _store(
-        self, proposals: Sequence[Proposal], known: Mapping[int, Fact], stored: Sequence[Fact]
+        self,
+        proposals: Sequence[Proposal],
+        known: Mapping[int, Fact],
+        stored: Sequence[Fact],
+        just_told: Mapping[int, Collection[int]],
     ) -> list[Change]:
         changes: list[Change] = []
         superseded = 0
@@ -152,7 +222,8 @@ class Extractor:
             candidate = proposal.candidate
             if target is not None and target.status != "active":
                 target = None
-            if target is not None and not _may_touch(target, proposal):
+            recent = just_told.get(candidate.origin.seq or 0, ())
+            if target is not None and not _may_touch(target, proposal, recent):
                 target = None
             same = told.same_as(candidate.text, stored, quotes=True) if target is None else None
             relation = "same" if same else proposal.relation if target else None
@@ -170,15 +241,36 @@ class Extractor:
             changes.append(change)
         return changes
 
-    def _known_facts(self, new: Sequence[Message]) -> dict[int, Fact]:
-        """Facts that the new words may repeat or correct, under small numbers."""
+    def _known_facts(
+        self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
+    ) -> dict[int, Fact]:
+        """Facts that the new words may repeat or correct, under small numbers.
+
+        A correction seldom names what it corrects: for one, what was told, or cited, just
+        before comes first.
+        """
         found: dict[int, None] = {}
         for message in new:
-            if message.role == "person":
-                hits = self._memory.search(candidates.own_words(message), 5)
-                found.update(dict.fromkeys(one.id for one in hits))
+            if message.role != "person":
+                continue
+            own = candidates.own_words(message)
+            if statements.corrections(own):
+                told_before = self._just_told(notes, messages, message)
+                found.update(dict.fromkeys(fact.id for fact in told_before))
+                found.update(dict.fromkeys(self._named_before(messages, message)))
+            found.update(dict.fromkeys(one.id for one in self._memory.search(own, 5)))
         facts = [self._memory.repository.get(one) for one in list(found)[:KNOWN_FACTS]]
         return dict(enumerate((fact for fact in facts if fact is not None), start=1))
+
+    def _named_before(self, messages: Sequence[Message], message: Message) -> list[int]:
+        """Facts that the two messages before cite, or speak of."""
+        before = [one for one in messages if one.seq < message.seq and one.role != "tool"][-2:]
+        named: list[int] = []
+        for one in reversed(before):
+            named += cited(one.text)
+            own = candidates.own_words(one)[:LONGEST_MESSAGE]
+            named += [hit.id for hit in self._memory.search(own, 3)]
+        return named
 
     def _request(
         self, messages: Sequence[Message], new: Sequence[Message], known: Mapping[int, Fact]
@@ -198,18 +290,29 @@ class Extractor:
         return ModelRequest(tuple(content), purpose="extract_facts", schema=candidates.SCHEMA)
 
 
-def _may_touch(target: Fact, proposal: Proposal) -> bool:
+def _may_touch(target: Fact, proposal: Proposal, just_told: Collection[int]) -> bool:
     """Whether the model's word on a known fact is believed.
 
-    Models retire facts that have nothing to do with the new one, so the two must share a slot
-    or a telling word; and a fact of another scope may be confirmed, never replaced.
+    Models retire facts that have nothing to do with the new one: see `replacing`. A correction
+    of what the user told just before is believed; and a fact of another scope may be confirmed,
+    never replaced.
     """
     candidate = proposal.candidate
-    if target.project != candidate.project and proposal.relation != "same":
+    if proposal.relation == "same":
+        return shares_a_subject(candidate.text, target.text)
+    if target.project != candidate.project:
         return False
-    if candidate.slot and candidate.slot == target.slot:
+    if candidate.slot and "_".join(words.raw_words(candidate.slot)) == target.slot:
         return True
-    return bool(set(words.terms(candidate.text)) & set(words.terms(target.text)))
+    if candidate.corrects and target.id in just_told:
+        return True
+    return takes_the_place(candidate.text, target.text, candidate.origin.quote)
+
+
+def _worth_reading(new: Sequence[Message]) -> bool:
+    return any(
+        statements.worth_reading(candidates.own_words(one)) for one in new if one.role == "person"
+    )
 
 
 async def _read(model: Model, request: ModelRequest) -> candidates.Reading:

@@ -68,10 +68,10 @@ def due(
         return None
     if any(one.role == "person" and explicit_wish(one.text) for one in new):
         return "remember"
-    if ending:
-        return "end"
     if len(new) >= EVERY:
         return "count"
+    if ending:
+        return "end"
     return "expiry" if notes.is_expired(now) else None
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 from kogniterm.errors import UsageError
 from kogniterm.memory import decay, words
 from kogniterm.memory.records import Category, Change, Fact, Origin, Source
+from kogniterm.memory.replacing import takes_the_place
 from kogniterm.memory.repository import FactRepository
 from kogniterm.memory.tombstones import Tombstones
 from kogniterm.protocols import Clock
@@ -32,7 +33,10 @@ _COMMANDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A statement that may become a fact. `project` "" means: holds everywhere."""
+    """A statement that may become a fact. `project` "" means: holds everywhere.
+
+    `corrects` when the user said it as a correction, of what they do not say.
+    """
 
     text: str
     category: Category = "fact"
@@ -44,6 +48,7 @@ class Candidate:
     created: float | None = None
     pinned: bool = False
     origin: Origin = field(default_factory=Origin)
+    corrects: bool = False
 
 
 def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
@@ -104,6 +109,9 @@ class Updater:
         with self._repository.transaction():
             if known is None or relation is None:
                 known, relation = self._relate(candidate)
+            if relation == "update" and candidate.corrects:
+                # A correction in the user's own words counts like what it corrects.
+                candidate = replace(candidate, source="explicit")
             now = self._clock.now()
             action = judge(relation, candidate, known, now) if known else "add"
             if action == "supersede" and not may_supersede:
@@ -126,7 +134,10 @@ class Updater:
         return cleaned
 
     def _relate(self, candidate: Candidate) -> tuple[Fact | None, Relation]:
-        """Without a model: equal text is the same, an equal slot is an update."""
+        """Without a model: equal text is the same, an equal slot is an update.
+
+        So is a correction that can take the place of one fact, and of no other.
+        """
         same = self._repository.same_text(candidate.text, candidate.project)
         if same is not None:
             return same, "same"
@@ -134,6 +145,15 @@ class Updater:
             taken = self._repository.in_slot(candidate.slot, candidate.project)
             if taken is not None:
                 return taken, "update"
+        if candidate.corrects:
+            stale = [
+                fact
+                for fact in self._repository.facts("active")
+                if fact.project == candidate.project
+                and takes_the_place(candidate.text, fact.text, candidate.origin.quote)
+            ]
+            if len(stale) == 1:
+                return stale[0], "update"
         return None, "other"
 
     def _apply(

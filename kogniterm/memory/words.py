@@ -94,6 +94,12 @@ def stopwords(spoken: Language) -> frozenset[str]:
 
 
 @cache
+def listed(name: str, *rows: str) -> frozenset[str]:
+    """The words of the lines of the lexicon `name` that begin with one of `rows`."""
+    return frozenset(word for first, *rest in _lines(name) if first in rows for word in rest)
+
+
+@cache
 def function_words() -> Mapping[Language, frozenset[str]]:
     """The words by which a language is told, without those that both have."""
     english_words, spanish_words = (frozenset(line) for line in _lines("languages"))

@@ -23,7 +23,7 @@ from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.candidates import explicit_wish
 from kogniterm.memory.extract import Extraction, Extractor
 from kogniterm.memory.records import Message, Origin
-from kogniterm.memory.shortterm import SessionNotes, due, window
+from kogniterm.memory.shortterm import EVERY, SessionNotes, due, window
 from kogniterm.memory.update import Candidate
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
 from tests.memory.conftest import HandClock, OpenMemory
@@ -92,10 +92,12 @@ def reply(*facts: Mapping[str, Any], **more: Any) -> str:
 async def extract(
     memory: Memory, messages: Sequence[Message], *facts: Mapping[str, Any]
 ) -> Extraction:
-    """One extraction at the end of a session, in which the model proposes `facts`."""
+    """One extraction, of enough messages to be due, in which the model proposes `facts`."""
     session = f"session {next(SESSIONS)}"
+    last = messages[-1].seq
+    answers = [Message(last + number, "model", "All right.") for number in range(1, EVERY + 1)]
     result = await Extractor(memory, SayingModel(reply(*facts))).after_turn(
-        session, messages, ending=True
+        session, [*messages, *answers], ending=True
     )
     assert result is not None
     return result

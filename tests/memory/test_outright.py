@@ -1,0 +1,322 @@
+"""What is said outright: wishes, standing rules and corrections, with a model and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.memory import Memory
+from kogniterm.memory.extract import Extractor
+from kogniterm.memory.records import Message
+from kogniterm.memory.replacing import takes_the_place
+from tests.memory.conftest import DATA, HandClock
+from tests.memory.test_extract import SayingModel, person, reply, stated
+
+SAID = DATA / "said.txt"
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> Path:
+    """SQLite alone: what is learnt is decided above the database."""
+    return tmp_path / "state" / "kogniterm.db"
+
+
+async def without_model(memory: Memory, *said: str, session: str = "s1") -> list[str]:
+    """What is active after each of `said` was a turn of one session without a model."""
+    messages: list[Message] = []
+    for seq, text in enumerate(said, start=1):
+        messages.append(person(seq, text))
+        await Extractor(memory, None).after_turn(session, messages)
+    return [fact.text for fact in memory.facts("active")]
+
+
+# --- wishes ---
+
+
+@pytest.mark.parametrize(
+    ("said", "texts"),
+    [
+        (
+            "Remember that I use fish. Remember that we deploy on Mondays.",
+            ["I use fish.", "we deploy on Mondays."],
+        ),
+        (
+            "Remember that the printer on floor 2 is called Gutenberg.\n"
+            "Remember that the printer on floor 3 is called Luther.",
+            [
+                "the printer on floor 2 is called Gutenberg.",
+                "the printer on floor 3 is called Luther.",
+            ],
+        ),
+        (
+            "Recuerda que uso fish y recuerda que mi editor es vim",
+            ["uso fish", "mi editor es vim"],
+        ),
+        ("Remember:\n- I use fish\n- I like tea\nNow list the files", ["I use fish", "I like tea"]),
+        ("Remember that I use fish. And that I hate tea.", ["I use fish.", "I hate tea."]),
+        ("Remember that I use fish. Then show the disk usage.", ["I use fish."]),
+        ("Remember that Node.js 20, e.g. v20.1, is what we run", None),
+        ("Don't forget to run the tests", []),
+        ("Remember when we fixed it? Do you remember why?", []),
+    ],
+)
+async def test_every_wish_of_a_message_is_stored(
+    memory: Memory, said: str, texts: list[str] | None
+) -> None:
+    wanted = texts if texts is not None else ["Node.js 20, e.g. v20.1, is what we run"]
+    assert await without_model(memory, said) == wanted
+
+
+async def test_a_model_that_hears_one_wish_does_not_drop_the_other(memory: Memory) -> None:
+    said = "Remember that I use fish. Remember that the printer is called Gutenberg."
+    model = SayingModel(reply(stated("The person uses fish", "I use fish")))
+    await Extractor(memory, model).after_turn("s1", [person(1, said)])
+    assert [fact.text for fact in memory.facts("active")] == [
+        "The person uses fish",
+        "the printer is called Gutenberg.",
+    ]
+
+
+# --- standing rules without a model ---
+
+
+def said_lines(mark: str) -> Iterator[str]:
+    for line in SAID.read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"{mark} "):
+            yield line[2:]
+
+
+@pytest.mark.parametrize("said", list(said_lines("R")))
+async def test_a_standing_rule_is_learnt_without_a_model(memory: Memory, said: str) -> None:
+    assert len(await without_model(memory, said)) == 1
+    assert memory.facts("active")[0].source == "explicit"
+
+
+@pytest.mark.parametrize("said", list(said_lines("N")))
+async def test_what_is_no_rule_for_later_is_not_learnt(memory: Memory, said: str) -> None:
+    assert await without_model(memory, said.replace("\\n", "\n")) == []
+
+
+def test_rules_that_nothing_was_tuned_on() -> None:
+    from kogniterm.memory.statements import rules
+
+    found = [bool(rules(one)) for one in said_lines("r")]
+    false = [one for one in said_lines("n") if rules(one.replace("\\n", "\n"))]
+    assert sum(found) >= 0.8 * len(found)
+    assert len(false) <= 1, false
+
+
+async def test_a_denial_is_kept_with_its_no(memory: Memory) -> None:
+    await without_model(memory, "no toques nunca la carpeta migrations")
+    (fact,) = memory.facts("active")
+    assert (fact.text, fact.category) == ("no toques nunca la carpeta migrations", "constraint")
+
+
+# --- corrections ---
+
+
+@pytest.mark.parametrize(
+    ("told", "said", "text"),
+    [
+        (
+            "Remember that we deploy on Tuesdays",
+            "Actually it's Thursdays",
+            "we deploy on Thursdays",
+        ),
+        (
+            "Remember that we deploy on Tuesdays",
+            "No, we deploy on Thursdays",
+            "we deploy on Thursdays",
+        ),
+        ("Recuerda que desplegamos los martes", "Perdón, los jueves", "desplegamos los jueves"),
+        ("Remember that we meet at 9:45", "Sorry, at 10:15", "we meet at 10:15"),
+        (
+            "Remember that the sprint lasts 2 weeks",
+            "I meant 3",
+            "the sprint lasts 3 weeks",
+        ),
+    ],
+)
+async def test_a_plain_correction_takes_the_place_without_a_model(
+    memory: Memory, told: str, said: str, text: str
+) -> None:
+    assert await without_model(memory, told, said) == [text]
+    fact = memory.facts("active")[0]
+    assert memory.updater.undo(fact).status == "active"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Actually the build on Thursday failed",
+        "Actually, show me the disk usage",
+        "No, that is wrong",
+        "Actually it's Thursday or Friday",
+        "Is it actually Thursdays?",
+    ],
+)
+async def test_what_only_looks_like_a_correction_changes_nothing(memory: Memory, said: str) -> None:
+    told = "Remember that we deploy on Tuesdays"
+    assert await without_model(memory, told, said) == ["we deploy on Tuesdays"]
+
+
+async def test_a_wish_that_says_what_it_replaces_replaces_it(memory: Memory) -> None:
+    memory.add("I deploy with Ansible")
+    texts = await without_model(
+        memory,
+        "Remember that I deploy on Tuesdays",
+        "Remember that now I deploy on Thursdays",
+    )
+    assert texts == ["I deploy with Ansible", "now I deploy on Thursdays"]
+
+
+async def test_a_correction_of_an_explicit_fact_is_believed_with_a_model(memory: Memory) -> None:
+    said = [person(1, "Remember that we deploy on Tuesdays"), Message(2, "model", "Noted.")]
+    await Extractor(memory, SayingModel(reply())).after_turn("s1", said)
+    fact = stated(
+        "The person deploys on Thursdays", "Actually it's Thursdays", relation="update", known=1
+    )
+    model = SayingModel(reply(fact))
+    said.append(person(3, "Actually it's Thursdays"))
+    result = await Extractor(memory, model).after_turn("s1", said, ending=True)
+    assert result is not None
+    assert "1. we deploy on Tuesdays" in str(model.asked[0].messages[1].content)
+    assert [change.kind for change in result.changes] == ["superseded"]
+    assert [one.text for one in memory.facts("active")] == ["The person deploys on Thursdays"]
+
+
+async def test_a_correction_of_what_was_cited_is_believed_in_a_later_session(
+    memory: Memory,
+) -> None:
+    memory.add("We deploy on Tuesdays")
+    for number in range(30):
+        memory.add(f"Thursdays bring lunch number {number}")
+    said = [
+        person(1, "When may I deploy?"),
+        Message(2, "model", "On Tuesdays [m1]."),
+        person(3, "Actually it's Thursdays"),
+    ]
+    fact = stated("They deploy on Thursdays", "Actually it's Thursdays", relation="update", known=1)
+    await Extractor(memory, SayingModel(reply(fact))).after_turn("s2", said, ending=True)
+    assert memory.get(1).status == "superseded"
+
+
+async def test_a_correction_that_the_model_passes_over_still_corrects(memory: Memory) -> None:
+    said = [person(1, "Remember that we deploy on Tuesdays"), Message(2, "model", "Noted.")]
+    await Extractor(memory, SayingModel(reply())).after_turn("s1", said)
+    said.append(person(3, "Actually it's Thursdays"))
+    await Extractor(memory, SayingModel(reply())).after_turn("s1", said, ending=True)
+    assert [one.text for one in memory.facts("active")] == ["we deploy on Thursdays"]
+
+
+async def test_a_correction_through_the_models_tool_leaves_nothing_stale(memory: Memory) -> None:
+    from kogniterm.memory.contexts import SessionContext
+
+    memory.add("They deploy on Tuesdays")
+    memory.add("They deploy with Ansible")
+    context = SessionContext(memory, "s1")
+    context.begin_turn("Actually we deploy on Thursdays")
+    context.for_tools().remember(
+        "They deploy on Thursdays", "we deploy on Thursdays", "fact", False
+    )
+    assert [one.text for one in memory.facts("active")] == [
+        "They deploy with Ansible",
+        "They deploy on Thursdays",
+    ]
+
+
+# --- the guard of updates ---
+
+
+def pairs(mark: str) -> list[tuple[str, str]]:
+    lines = (DATA / "updates.txt").read_text(encoding="utf-8").splitlines()
+    split = [line[2:].split(" | ") for line in lines if line.startswith(f"{mark} ")]
+    return [(old.strip(), new.strip()) for old, new in split]
+
+
+@pytest.mark.parametrize(
+    ("updates", "others"), [("U", "N"), ("u", "n")], ids=["made with", "held out"]
+)
+async def test_an_update_passes_and_an_unrelated_fact_does_not(
+    memory: Memory, updates: str, others: str
+) -> None:
+    """Through the whole of an extraction in which the model calls every pair an update."""
+    outcomes: dict[str, list[bool]] = {updates: [], others: []}
+    for mark, replaced in outcomes.items():
+        for number, (old, new) in enumerate(pairs(mark)):
+            session = f"{mark}{number}"
+            memory.add(old)
+            fact = stated(new, new, relation="update", known=1, category="fact")
+            model = SayingModel(reply(fact))
+            result = await Extractor(memory, model).after_turn(
+                session, [person(seq, new) for seq in range(1, 5)]
+            )
+            assert result is not None
+            # What was said outright goes when the user agrees; the change names what would go.
+            replaced.append(any(one.replaced is not None for one in result.changes))
+            ids = [one.id for one in memory.facts()]
+            memory.repository.delete(ids, now=memory.clock.now(), who="test")
+    assert len(outcomes[updates]) >= 25
+    assert len(outcomes[others]) >= 25
+    assert sum(outcomes[updates]) >= 0.9 * len(outcomes[updates])
+    assert sum(outcomes[others]) == 0
+
+
+def test_what_the_user_says_goes_goes() -> None:
+    assert takes_the_place("Ana prefers spaces", "Ana prefers tabs", "spaces now, not tabs")
+    assert not takes_the_place("Ana prefers spaces", "Ana prefers tabs", "I prefer spaces")
+
+
+# --- when a model is asked ---
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "show me the disk usage",
+        "thanks, go on",
+        "what is my ip address?",
+        "¿cuánto ocupa mi carpeta?",
+        "muestra los ficheros grandes",
+        "I need to find the big files",
+        "git status",
+    ],
+)
+async def test_a_session_of_one_turn_asks_no_model_for_nothing(memory: Memory, said: str) -> None:
+    model = SayingModel()
+    extractor = Extractor(memory, model)
+    messages = [person(1, said), Message(2, "model", "Here you are.")]
+    assert await extractor.after_turn("s1", messages) is None
+    assert await extractor.after_turn("s1", messages, ending=True) is None
+    assert model.asked == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I use fish, and the tests run with nox",
+        "Nuestro servidor de pruebas se llama garza",
+        "The staging server is heron",
+        "Actually it's Thursdays",
+    ],
+)
+async def test_what_tells_something_is_read_at_the_end_and_not_before(
+    memory: Memory, said: str
+) -> None:
+    model = SayingModel(reply())
+    extractor = Extractor(memory, model)
+    messages = [person(1, said), Message(2, "model", "I see.")]
+    assert await extractor.after_turn("s1", messages) is None
+    assert await extractor.after_turn("s1", messages, ending=True) is not None
+    assert len(model.asked) == 1
+
+
+async def test_an_idle_hour_is_counted_from_the_last_turn(memory: Memory, clock: HandClock) -> None:
+    model = SayingModel(reply())
+    extractor = Extractor(memory, model)
+    assert await extractor.after_turn("s1", [person(1, "I use fish")]) is None
+    clock.advance(seconds=3600)
+    assert await extractor.after_turn("s1", [person(1, "I use fish"), person(2, "hi")]) is not None
+    assert len(model.asked) == 1
