@@ -135,6 +135,10 @@ class WordIndex:
             return scores
         return {fact_id: scores[fact_id] for fact_id in (*best, *also) if fact_id in scores}
 
+    def rarest(self) -> float:
+        """What a word that one fact holds adds to the score of a fact of average length."""
+        return math.log(1 + (len(self._entries) - 0.5) / 1.5) if self._entries else 0.0
+
     def _alternatives(
         self, token: words.Token, spoken: words.Language, is_name: bool
     ) -> dict[str, float]:

@@ -147,9 +147,9 @@ class Memory:
         self.searcher.noticed()
         return change
 
-    def search(self, query: str, k: int = 10) -> list[Recall]:
-        """The `k` facts that best answer `query`, best first."""
-        return self.searcher.search(query, k)
+    def search(self, query: str, k: int = 10, *, relevant: bool = False) -> list[Recall]:
+        """The `k` facts that best answer `query`, best first; see `Searcher.search`."""
+        return self.searcher.search(query, k, relevant=relevant)
 
     def get(self, identifier: int | str) -> Fact:
         """The fact called `identifier` (7 or "m7"). Raises `UsageError` if there is none."""

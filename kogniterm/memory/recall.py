@@ -217,7 +217,7 @@ def _preferences(memory: Memory) -> Iterable[tuple[str, Used]]:
 
 def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable[tuple[str, Used]]:
     now = memory.clock.now()
-    for hit in memory.search(question, SEARCHED):
+    for hit in memory.search(question, SEARCHED, relevant=True):
         fact = awake.get(hit.id)
         if fact is not None:
             yield (

@@ -26,6 +26,12 @@ SEMANTIC: Mapping[words.Language, float] = {"en": 0.5, "es": 0.2}
 """What vectors count for a question. The model knows English: to it, Spanish is all alike."""
 CONFIRMED = 0.1
 RECENCY = 0.05
+FLOOR = 0.5
+"""Least score by words of a relevant fact, as a share of what one rare word in common gives."""
+NEXT_TO_BEST = 0.3
+"""Least score by words of a relevant fact, as a share of the best one's."""
+NEAR: Mapping[words.Language, float] = {"en": 0.35, "es": 1.0}
+"""Least cosine of a fact that is relevant by its meaning alone; Spanish is all alike to it."""
 NAMED_PERIOD = 0.25
 """Added to a fact that was told in the day or month that the question names."""
 
@@ -45,13 +51,19 @@ class Searcher:
         self._waiting = 0
         self._lock = threading.Lock()
 
-    def search(self, question: str, limit: int) -> list[Recall]:
-        """The `limit` best facts, best first. Facts that share nothing with it are left out."""
+    def search(self, question: str, limit: int, *, relevant: bool = False) -> list[Recall]:
+        """The `limit` best facts, best first. Facts that share nothing with it are left out.
+
+        With `relevant`, so are those that share too little to have to do with it, and small
+        talk finds nothing: for what nobody asked to search.
+        """
+        if relevant:
+            question = words.without_small_talk(question)
         with self._lock:
             self._catch_up()
-            if limit < 1 or not self._facts:
+            if limit < 1 or not self._facts or (relevant and not words.terms(question)):
                 return []
-            scores = self._similarity(question)
+            scores = self._similarity(question, relevant)
             now = self._clock.now()
             ranked = self._rank(question, scores, now)
             return [self._recall(fact_id, score, now) for fact_id, score in ranked[:limit]]
@@ -94,10 +106,11 @@ class Searcher:
         elif self._vectors is not None:
             self._vectors.remove(fact.id)
 
-    def _similarity(self, question: str) -> dict[int, float]:
+    def _similarity(self, question: str, relevant: bool) -> dict[int, float]:
         if self._vectors is None:
             by_words = self._words.search(question, POOL * 2)
-            return _normalised({one: by_words[one] for one in _best(by_words)})
+            pool = {*_best(by_words)} & (self._tell(by_words) if relevant else by_words.keys())
+            return {one: score for one, score in _normalised(by_words).items() if one in pool}
         near = self._vectors.search(question, POOL)
         by_words = self._words.search(question, POOL * 2, near.best)
         pool = {*_best(by_words), *near.best}
@@ -105,7 +118,16 @@ class Searcher:
         cosines = {one: near.cosine(one) for one in pool}
         semantic = _normalised({one: held for one, held in cosines.items() if held is not None})
         share = SEMANTIC[words.language(question)]
+        if relevant:
+            least = NEAR[words.language(question)]
+            pool = self._tell(by_words) | {one for one in pool if (cosines[one] or 0.0) >= least}
         return {one: (1 - share) * lexical[one] + share * semantic.get(one, 0.0) for one in pool}
+
+    def _tell(self, by_words: Mapping[int, float]) -> set[int]:
+        """The facts whose words have to do with the question, by their scores."""
+        best = max(by_words.values(), default=0.0)
+        least = max(FLOOR * self._words.rarest(), NEXT_TO_BEST * best)
+        return {one for one in _best(by_words) if by_words[one] >= least}
 
     def _rank(
         self, question: str, scores: Mapping[int, float], now: float

@@ -96,7 +96,8 @@ _AT_HAND = re.compile(
 )
 _POINTS = re.compile(
     r"(?:it|them|that|this|one|neither|either|both|none|ninguno|ambos|him|her|so|what|"
-    r"to (?:do|see|wait|stop|continue|keep|skip|start|try|leave|not)|not to|option|plan [a-z]\b|number|yes|no|"
+    r"to (?:do|see|wait|stop|continue|keep|skip|start|try|leave|not)|not to|option|"
+    r"plan [a-z]\b|number|yes|no|"
     r"eso|esto|ese|esa|no\b|que no|sí|la [ab]\b|opci[oó]n|parar|esperar|seguir|dejarlo|verlo|"
     r"into|out of)\b|[a-z]\W*$|\d+\W*$",
     re.IGNORECASE,

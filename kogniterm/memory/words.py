@@ -82,6 +82,12 @@ def tokens(text: str, spoken: Language | None = None) -> list[Token]:
     ]
 
 
+def without_small_talk(text: str) -> str:
+    """`text` without the words by which a turn only goes on ("thanks", "go on", "muestra")."""
+    talk = listed("small_talk", "talk")
+    return _TOKEN.sub(lambda found: "" if plain(found[0]) in talk else found[0], text)
+
+
 def terms(text: str) -> list[str]:
     """The stems of the telling words of `text`, in order."""
     return [token.stem for token in tokens(text)]
