@@ -63,7 +63,8 @@ def _rows(sql: Sql) -> list[str]:
     """Everything of this person, without what a copy may number anew."""
     found = []
     for table in TABLES:
-        columns = [name for name in _columns(sql, table) if name not in _REFERENCES | {"id", _OWN}]
+        ignored = _REFERENCES | {"id", _OWN}
+        columns = sorted(name for name in _columns(sql, table) if name not in ignored)
         rows = sql.all(f"SELECT {', '.join(columns)} FROM {table} WHERE {_OWN} = ?", (sql.user,))
         found += [f"{table} {[_plain(value) for value in row]!r}" for row in rows]
     return sorted(found)

@@ -91,13 +91,37 @@ _FIRST = (
         PRIMARY KEY (user_id, namespace, key))""",
 )
 
+# Items of before hold no project: they stay with the items that hold everywhere.
+_PROJECT_ITEMS = {
+    "sqlite": (
+        """CREATE TABLE scoped_items (
+            user_id TEXT NOT NULL, project_id TEXT NOT NULL DEFAULT '',
+            namespace TEXT COLLATE BINARY NOT NULL, key TEXT COLLATE BINARY NOT NULL,
+            value TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, ttl REAL,
+            expires REAL, indexed TEXT NOT NULL DEFAULT '',
+            PRIMARY KEY (user_id, project_id, namespace, key))""",
+        "INSERT INTO scoped_items SELECT user_id, '', namespace, key, value, created, updated, "
+        "ttl, expires, indexed FROM store_items",
+        "DROP TABLE store_items",
+        "ALTER TABLE scoped_items RENAME TO store_items",
+    ),
+    "postgres": (
+        "ALTER TABLE store_items ADD COLUMN project_id TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE store_items DROP CONSTRAINT store_items_pkey",
+        "ALTER TABLE store_items ADD PRIMARY KEY (user_id, project_id, namespace, key)",
+    ),
+}
+
 
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """All steps for `dialect`, "sqlite" or "postgres"."""
     statements = tuple(statement.format(**_TYPES[dialect]) for statement in _FIRST)
     if dialect == "postgres":
         statements += tuple(rule for table in TABLES for rule in _row_security(table))
-    return (Migration(1, "facts, preferences, outcomes and their bookkeeping", statements),)
+    return (
+        Migration(1, "facts, preferences, outcomes and their bookkeeping", statements),
+        Migration(2, "store items of a project", _PROJECT_ITEMS[dialect]),
+    )
 
 
 def _row_security(table: str) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Memory behind LangGraph's standard interface, for graphs and libraries that speak it.
 
 Import this module only where a store is wanted: it loads langgraph. Items are rows of the bound
-user in the same database; nothing of another user is ever seen. The namespace
-(user, project, "facts") is a window on the facts themselves.
+user and project in the same database; nothing of another user or project is ever seen. The
+namespace (user, project, "facts") is a window on the facts themselves.
 
 Unlike the stores that come with LangGraph: a search with `query` ranks by words without any
 index configuration, an update keeps `created_at`, expired items are never returned, and a
@@ -52,12 +52,20 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class KognitermStore(BaseStore):
-    """A `BaseStore` over the tables of one memory. `ttl` sets defaults, in minutes."""
+    """A `BaseStore` over the tables of one memory. `ttl` sets defaults, in minutes.
+
+    Items belong to the memory's project: no other project of the user sees them. With
+    `everywhere` the store holds the items that the user's projects share, and only those.
+    """
 
     supports_ttl = True
 
-    def __init__(self, memory: Memory, *, ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, memory: Memory, *, ttl: TTLConfig | None = None, everywhere: bool = False
+    ) -> None:
         self._memory = memory
+        self._project = "" if everywhere else memory.project
+        self._owner = (memory.user, self._project)
         self._sql = memory.sql
         self._facts = FactsWindow(memory)
         self.ttl_config = ttl
@@ -89,8 +97,9 @@ class KognitermStore(BaseStore):
     def sweep_ttl(self) -> int:
         """Delete what has expired; returns how many items."""
         return self._sql.run(
-            "DELETE FROM store_items WHERE user_id = ? AND expires IS NOT NULL AND expires <= ?",
-            (self._memory.user, self._memory.clock.now()),
+            "DELETE FROM store_items WHERE user_id = ? AND project_id = ? "
+            "AND expires IS NOT NULL AND expires <= ?",
+            (*self._owner, self._memory.clock.now()),
         )
 
     def _read(self, op: Op) -> Result:
@@ -119,10 +128,12 @@ class KognitermStore(BaseStore):
         if op.namespace == self._facts.namespace:
             self._facts.put(op.key, op.value)
             return
-        place = (self._memory.user, _joined(op.namespace), op.key)
+        place = (*self._owner, _joined(op.namespace), op.key)
         if op.value is None:
             self._sql.run(
-                "DELETE FROM store_items WHERE user_id = ? AND namespace = ? AND key = ?", place
+                "DELETE FROM store_items WHERE user_id = ? AND project_id = ? "
+                "AND namespace = ? AND key = ?",
+                place,
             )
             return
         value = self._redacted(dict(op.value))
@@ -130,16 +141,16 @@ class KognitermStore(BaseStore):
         expires = now + op.ttl * 60.0 if op.ttl is not None else None
         # An item that has expired is gone: what comes after it is a new one.
         self._sql.run(
-            "DELETE FROM store_items WHERE user_id = ? AND namespace = ? AND key = ? "
-            "AND expires IS NOT NULL AND expires <= ?",
+            "DELETE FROM store_items WHERE user_id = ? AND project_id = ? AND namespace = ? "
+            "AND key = ? AND expires IS NOT NULL AND expires <= ?",
             (*place, now),
         )
         self._sql.run(
-            "INSERT INTO store_items (user_id, namespace, key, value, created, updated, ttl, "
-            "expires, indexed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (user_id, namespace, key) DO UPDATE SET value = excluded.value, "
-            "updated = excluded.updated, ttl = excluded.ttl, expires = excluded.expires, "
-            "indexed = excluded.indexed",
+            "INSERT INTO store_items (user_id, project_id, namespace, key, value, created, "
+            "updated, ttl, expires, indexed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (user_id, project_id, namespace, key) DO UPDATE SET "
+            "value = excluded.value, updated = excluded.updated, ttl = excluded.ttl, "
+            "expires = excluded.expires, indexed = excluded.indexed",
             (*place, json.dumps(value), now, now, op.ttl, expires, _indexed(value, op.index)),
         )
 
@@ -178,11 +189,12 @@ class KognitermStore(BaseStore):
         return sorted(found)[op.offset : op.offset + op.limit]
 
     def _rows(self, condition: str, values: Sequence[object]) -> list[Row]:
-        """Live rows of this user, the last written first."""
+        """Live rows of this user and project, the last written first."""
         return self._sql.all(
-            f"SELECT {_COLUMNS} FROM store_items WHERE user_id = ? AND {condition} "
+            f"SELECT {_COLUMNS} FROM store_items WHERE user_id = ? AND project_id = ? "
+            f"AND {condition} "
             "AND (expires IS NULL OR expires > ?) ORDER BY updated DESC, namespace, key",
-            (self._memory.user, *values, self._memory.clock.now()),
+            (*self._owner, *values, self._memory.clock.now()),
         )
 
     def _refresh(self, rows: Sequence[Row]) -> None:
@@ -191,8 +203,8 @@ class KognitermStore(BaseStore):
             if row[5] is not None:
                 self._sql.run(
                     "UPDATE store_items SET expires = ? "
-                    "WHERE user_id = ? AND namespace = ? AND key = ?",
-                    (self._memory.clock.now() + row[5] * 60.0, self._memory.user, row[0], row[1]),
+                    "WHERE user_id = ? AND project_id = ? AND namespace = ? AND key = ?",
+                    (self._memory.clock.now() + row[5] * 60.0, *self._owner, row[0], row[1]),
                 )
 
 

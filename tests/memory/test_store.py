@@ -17,7 +17,8 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from kogniterm.memory import Memory
+from kogniterm.database import Migration
+from kogniterm.memory import Memory, schema
 from kogniterm.memory.store import KognitermStore
 from tests.memory.conftest import HandClock, OpenMemory
 
@@ -161,6 +162,66 @@ def test_nobody_sees_another_users_items(open_here: OpenMemory) -> None:
     assert ben.get(("ana", "docs"), "k") is None
     assert ben.search(()) == []
     assert ben.list_namespaces() == []
+
+
+def test_no_project_sees_the_items_of_another(open_here: OpenMemory) -> None:
+    shop, bank = open_here(project="/home/ana/shop"), open_here(project="/home/ana/bank")
+    mine, other = KognitermStore(shop), KognitermStore(bank)
+    mine.put(("notes",), "k", {"text": "the shop's margin is nine"}, ttl=1)
+    assert other.get(("notes",), "k") is None
+    assert other.search(()) == []
+    assert other.search(("notes",), query="margin of the shop") == []
+    assert other.search(("notes",), filter={"text": "the shop's margin is nine"}) == []
+    assert other.list_namespaces() == []
+    other.put(("notes",), "k", {"text": "the bank's own"})
+    other.delete(("notes",), "other")
+    kept = mine.get(("notes",), "k")
+    assert kept is not None
+    assert kept.value == {"text": "the shop's margin is nine"}
+    other.delete(("notes",), "k")
+    assert mine.get(("notes",), "k") is not None
+    assert KognitermStore(open_here(project=None)).search(()) == []
+
+
+def test_what_projects_share_is_asked_for_by_name(open_here: OpenMemory) -> None:
+    shop, bank = open_here(project="/home/ana/shop"), open_here(project="/home/ana/bank")
+    KognitermStore(shop, everywhere=True).put(("notes",), "k", {"text": "tea"})
+    assert KognitermStore(shop).get(("notes",), "k") is None
+    shared = KognitermStore(bank, everywhere=True).get(("notes",), "k")
+    assert shared is not None
+    assert shared.value == {"text": "tea"}
+    assert KognitermStore(open_here("ben"), everywhere=True).search(()) == []
+
+
+def test_sweeping_in_one_project_leaves_the_others(open_here: OpenMemory, clock: HandClock) -> None:
+    mine = KognitermStore(open_here(project="/home/ana/shop"))
+    other = KognitermStore(open_here(project="/home/ana/bank"))
+    mine.put(("t",), "a", {"n": 1}, ttl=1)
+    clock.advance(seconds=61)
+    assert other.sweep_ttl() == 0
+    assert mine.sweep_ttl() == 1
+
+
+def test_items_of_the_first_schema_are_kept_for_everywhere(
+    open_here: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = schema.migrations
+
+    def first(dialect: str) -> tuple[Migration, ...]:
+        return every(dialect)[:1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "migrations", first)
+        old = open_here()
+        old.sql.run(
+            "INSERT INTO store_items (user_id, namespace, key, value, created, updated) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            ("ana", "notes", "k", '{"text": "old"}', 1.0, 2.0),
+        )
+    now = open_here()
+    assert KognitermStore(now).search(()) == []
+    (kept,) = KognitermStore(now, everywhere=True).search(())
+    assert (kept.key, kept.value) == ("k", {"text": "old"})
 
 
 def test_facts_are_items_too(store: KognitermStore, memory: Memory) -> None:
