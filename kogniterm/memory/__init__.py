@@ -1,7 +1,7 @@
 """Memory: facts about the person and the project, found by words, forgotten for good.
 
-`open_memory` is the stable face (see docs/memory.md). Uses the standard library only; numpy,
-onnxruntime and psycopg are loaded when vectors or PostgreSQL are asked for.
+`open_memory` is the stable face (see docs/memory.md). Uses the standard library only; numpy
+and psycopg are loaded when vectors or PostgreSQL are asked for.
 """
 
 from __future__ import annotations

