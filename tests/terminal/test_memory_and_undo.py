@@ -135,3 +135,21 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     assert (terminal.folder / "other.txt").read_text() == "one\n"
     terminal.send("\x04")
     assert terminal.status() == 0
+
+
+def test_what_is_said_outright_is_learnt_and_corrected(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(columns=120)
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
+    say(terminal, "remember that we meet on Tuesdays. remember that tea is at four", "All right.")
+    say(terminal, "Actually it's Thursdays", "All right.")
+    say(terminal, "never touch the folder migrations", "All right.")
+    say(terminal, "never mind, go on", "All right.")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    _, shown = terminal.run("kogniterm memory list --json")
+    facts = {one["text"].rstrip(".") for one in json.loads(shown)}
+    assert facts == {
+        "we meet on Thursdays",
+        "tea is at four",
+        "never touch the folder migrations",
+    }
