@@ -4,12 +4,12 @@ from kogniterm.approval.display import render, unrender, warnings
 from kogniterm.approval.leases import Lease, Offer, explain, grant, offers
 from kogniterm.approval.outcomes import SandboxFailure, sandbox_failure
 from kogniterm.approval.policy import Circumstances, Unattended, judge
-from kogniterm.approval.redact import Redactor, redact
 from kogniterm.approval.risk import classify, fills
 from kogniterm.approval.rules import Rule, RuleSet, load_rules
 from kogniterm.approval.sameness import repeats, same_command
 from kogniterm.approval.sanitize import Sanitizer, sanitize
 from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
+from kogniterm.text.redact import Redactor, redact
 
 __all__ = [
     "Circumstances",

@@ -233,7 +233,7 @@ def _flushed(status: int) -> int:
 def _unexpected(error: Exception) -> int:
     import logging
 
-    from kogniterm.approval.redact import redact
+    from kogniterm.text.redact import redact
 
     if logging.getLogger().handlers:
         logging.getLogger(__name__).error("unexpected failure", exc_info=error)

@@ -89,9 +89,9 @@ def _open(
     others: Sequence[Forgettable] | None = None,
 ) -> Memory:
     """The memory of the person here; with `others`, ready to forget."""
-    from kogniterm.approval.redact import redact
     from kogniterm.memory import open_memory
     from kogniterm.memory.vectors import vectors_installed
+    from kogniterm.text.redact import redact
 
     paths = stores.paths_in_use()
     if project is None:
@@ -200,11 +200,12 @@ def _add(args: argparse.Namespace) -> int:
                 project="" if args.everywhere else memory.project,
             )
         )
-        now = memory.clock.now()
+        if change.fact is None:
+            raise UsageError("This cannot be remembered: {reason}.", reason=change.reason)
         if args.json:
-            fact = shown.as_json(change.fact, now) if change.fact else None
+            fact = shown.as_json(change.fact, memory.clock.now())
             stores.write_json({"change": change.kind, "fact": fact})
-        elif change.fact is not None:
+        else:
             reason = translate(change.reason)
             stores.write_lines([f"{change.fact.label}  {change.fact.text}  ({reason})"])
     return EXIT_DONE
@@ -320,8 +321,8 @@ def _ask(args: argparse.Namespace, facts: Sequence[Fact], phrases: Sequence[str]
 
 
 def _export(args: argparse.Namespace) -> int:
-    from kogniterm.approval.redact import redact
     from kogniterm.memory.transfer import export_lines
+    from kogniterm.text.redact import redact
 
     with _open(args) as memory:
         lines = export_lines(memory) if args.no_redact else export_lines(memory, redact=redact)

@@ -199,7 +199,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
 def set_up_logs(args: argparse.Namespace, file: Path, level: str) -> None:
     """Start the log; an unwritable folder only means that there is none."""
     from kogniterm import logs
-    from kogniterm.approval.redact import redact
+    from kogniterm.text.redact import redact
 
     logs.set_up(file, level=level, redact=redact, debug=getattr(args, "debug", False))
 

@@ -145,8 +145,8 @@ class Opener:
 
     async def open(self, session_id: str | None) -> Opened:
         """A session, and what the person should be told about it."""
-        from kogniterm.approval.redact import redact
         from kogniterm.runtime import build
+        from kogniterm.text.redact import redact
         from kogniterm.ui.commands.own import session_commands
         from kogniterm.ui.wiring import Opened
 

@@ -261,8 +261,8 @@ def _people(args: argparse.Namespace) -> People:
 
 
 def _json_sink(output: str) -> Sink:
-    from kogniterm.approval.redact import redact
     from kogniterm.cli.output import JsonSink, StreamJsonSink
+    from kogniterm.text.redact import redact
 
     return (JsonSink if output == "json" else StreamJsonSink)(sys.stdout, redact)
 

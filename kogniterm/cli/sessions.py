@@ -220,8 +220,8 @@ def _report(store: SessionStore, args: argparse.Namespace) -> None:
     import platform
 
     from kogniterm import __version__
-    from kogniterm.approval.redact import redact
     from kogniterm.sessions.report import report_lines
+    from kogniterm.text.redact import redact
 
     about = {
         "kogniterm": __version__,

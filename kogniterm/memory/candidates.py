@@ -147,8 +147,9 @@ def check(
     quote = " ".join(str(raw.get("quote", "")).split())
     if not text or len(text) > LONGEST:
         return Rejection(text[:LONGEST], Text("it is empty or too long"))
-    if sensitive.holds_secret(text) or sensitive.holds_secret(quote):
-        return Rejection("", Text("it holds a secret"))
+    unfit = sensitive.why_not_kept(text, quote)
+    if unfit is not None:
+        return Rejection("", unfit)
     message = _source(quote, persons)
     if message is None:
         return Rejection(text, Text("its quote does not stand in the person's own words"))
@@ -208,7 +209,8 @@ def _rests_on(text: str, quote: str) -> bool:
 def _names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
-    return tuple(" ".join(str(one).split())[:60] for one in value if isinstance(one, str))[:8]
+    named = (" ".join(str(one).split())[:60] for one in value if isinstance(one, str))
+    return tuple(one for one in named if sensitive.why_not_kept(one) is None)[:8]
 
 
 def _number(value: object) -> float:

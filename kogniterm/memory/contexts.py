@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from kogniterm.memory import recall
+from kogniterm.memory import candidates, recall, sensitive
 from kogniterm.memory.extract import Extraction, Extractor
 from kogniterm.memory.for_tools import ToolMemory
 from kogniterm.memory.memory import Memory
@@ -19,6 +19,7 @@ from kogniterm.memory.profiles import ProjectProfile
 from kogniterm.memory.records import Fact, Lesson, Message, Mode, Recall
 from kogniterm.memory.shortterm import SessionNotes, window
 from kogniterm.protocols import Model
+from kogniterm.types import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class ModuleContext:
         """Facts that answer `question`, best first."""
         if self._session.mode == "off":
             return ()
-        return tuple(self._session.memory.search(question, limit))
+        hits = self._session.memory.search(question, limit)
+        return tuple(hit for hit in hits if sensitive.may_be_recalled(hit.text))
 
 
 class SessionContext:
@@ -95,6 +97,13 @@ class SessionContext:
             self._last = recall.recall(self.memory, question, self._shown)
             self._shown.update(self._last.lines)
         return ExecutionContext(self.session_id, tuple(window(messages)), self.notes(), self._last)
+
+    def why_not_kept(self, said: str) -> Text | None:
+        """Why what `said` asks to remember will not be; None when it may be, or asks nothing."""
+        message = Message(0, "person", said)
+        if self.mode != "full" or candidates.explicit_wish(candidates.own_words(message)) is None:
+            return None
+        return sensitive.why_not_kept(said)
 
     def resumed(self, history: Iterable[str]) -> None:
         """Take over what the texts of a resumed session's history show of memory already."""

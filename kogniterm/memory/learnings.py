@@ -16,6 +16,7 @@ from kogniterm.memory.index import Entry, WordIndex
 from kogniterm.memory.records import Lesson
 from kogniterm.memory.sql import Row, Sql
 from kogniterm.protocols import Clock
+from kogniterm.text.personal import personal_kind
 
 MOST_KEPT = 500
 """Lessons per project; the oldest go first, those that went well before those that failed."""
@@ -83,6 +84,8 @@ class Learnings:
         note: str,
         session_id: str,
     ) -> None:
+        if personal_kind(task) is not None:
+            return
         task = _short(self._redact(task), 300)
         shape = _short(self._redact(shape), 400 if shape.startswith(PLAN) else 200)
         note = _short(self._redact(note), 200)

@@ -40,6 +40,7 @@ from kogniterm.memory.tombstones import Tombstones, read_key
 from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.memory.vectors import Embedder, MiniLM
 from kogniterm.protocols import Clock
+from kogniterm.text.redact import redact
 
 Scope = Literal["project", "everywhere"]
 
@@ -117,10 +118,11 @@ class Memory:
 
         A text that is known already is confirmed and keeps its id; a `slot` that is taken in
         the same scope is superseded. `created` (when it was said) is now unless given, as a
-        datetime, ISO 8601 or seconds since the epoch; without a zone it is UTC. Raises
-        `UsageError` for what cannot be a fact.
+        datetime, ISO 8601 or seconds since the epoch; without a zone it is UTC. Secrets are
+        replaced; what else may be kept is the calling program's to know. Raises `UsageError` for
+        what cannot be a fact.
         """
-        change = self.remember(
+        change = self._stored(
             Candidate(
                 text=text,
                 category=category,
@@ -141,7 +143,19 @@ class Memory:
     def remember(
         self, candidate: Candidate, *, who: str = "person", same_as: Fact | None = None
     ) -> Change:
-        """Like `add`, telling what became of it; `same_as` is the fact that it only repeats."""
+        """Like `add`, telling what became of it; `same_as` is the fact that it only repeats.
+
+        A statement that holds a secret, or is about somebody's health, faith or politics, is
+        rejected.
+        """
+        unfit = sensitive.why_not_kept(candidate.text, candidate.origin.quote)
+        if unfit is not None:
+            return Change("rejected", None, unfit)
+        return self._stored(candidate, who, same_as)
+
+    def _stored(
+        self, candidate: Candidate, who: str = "person", same_as: Fact | None = None
+    ) -> Change:
         relation: Relation | None = "same" if same_as is not None else None
         change = self.updater.remember(candidate, known=same_as, relation=relation, who=who)
         self.searcher.noticed()
@@ -205,7 +219,7 @@ def open_memory(
     project: str | None = None,
     vectors: bool = False,
     clock: Clock | None = None,
-    redact: Callable[[str], str] = sensitive.mask,
+    redact: Callable[[str], str] = redact,
     key_file: Path | None = None,
     stores: Sequence[Forgettable] = (),
     paths: Sequence[Path] = (),

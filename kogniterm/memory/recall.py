@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from kogniterm.memory import decay
+from kogniterm.memory import decay, sensitive
 from kogniterm.memory.memory import Memory
 from kogniterm.memory.records import Category, Fact, Lesson
 from kogniterm.types import Text
@@ -108,10 +108,11 @@ def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None
     block.take(_project(memory), PROJECT_TOKENS)
     block.take(_preferences(memory), PREFERENCE_TOKENS)
     if len(awake) <= FEW:
-        whole = ((_line(one, now), _standing(one, now)) for one in _in_order(awake))
+        whole = ((_line(one, now), _standing(one, now)) for one in _fit(_in_order(awake)))
         block.take(whole, STANDING_TOKENS + SEARCH_TOKENS)
     else:
-        standing = [one for one in _in_order(awake) if one.pinned or one.category in STANDING]
+        always = [one for one in _in_order(awake) if one.pinned or one.category in STANDING]
+        standing = _fit(always)
         block.take(((_line(one, now), _standing(one, now)) for one in standing), STANDING_TOKENS)
         block.take(_searched(memory, question, {one.id: one for one in awake}), SEARCH_TOKENS)
     block.take(
@@ -192,6 +193,10 @@ def _in_order(facts: Sequence[Fact]) -> list[Fact]:
     return sorted(facts, key=rank)
 
 
+def _fit(facts: Iterable[Fact]) -> Iterable[Fact]:
+    return (one for one in facts if sensitive.may_be_recalled(one.text))
+
+
 def _withdrawn(shown: Mapping[str, str], awake: set[str]) -> Iterable[tuple[str, Used]]:
     """Facts the model was shown that no longer hold: replaced, faded or forgotten since."""
     for label in shown:
@@ -219,7 +224,7 @@ def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable
     now = memory.clock.now()
     for hit in memory.search(question, SEARCHED, relevant=True):
         fact = awake.get(hit.id)
-        if fact is not None:
+        if fact is not None and sensitive.may_be_recalled(fact.text):
             yield (
                 _line(fact, now),
                 Used(fact.label, fact.text, hit.why, hit.confidence, hit.score),

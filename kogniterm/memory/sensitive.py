@@ -1,45 +1,29 @@
-"""What must never become a memory: passwords, keys and tokens, by their usual shapes.
-
-Input is redacted before it reaches memory; this is the second lock on the same door, for texts
-that come from elsewhere (the library face, imports, model output).
-"""
+"""What must never become a memory, nor come out of one: secrets, and what is too personal."""
 
 from __future__ import annotations
 
-import re
+import functools
 
-_SECRET = re.compile(
-    r"""
-      -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
-    | \b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or)?[-_]?[A-Za-z0-9_-]{16,}
-    | \bAIza[0-9A-Za-z_-]{30,}
-    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b
-    | \bgh[pousr]_[A-Za-z0-9]{20,}
-    | \bgithub_pat_[A-Za-z0-9_]{20,}
-    | \bglpat-[A-Za-z0-9_-]{16,}
-    | \bxox[abprs]-[A-Za-z0-9-]{10,}
-    | \bhf_[A-Za-z0-9]{20,}
-    | \bnpm_[A-Za-z0-9]{20,}
-    | \bpypi-[A-Za-z0-9_-]{20,}
-    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*
-    | (?<=://)[^/\s:@]+:[^/\s@]+(?=@)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ASSIGNED = re.compile(
-    r"(?P<name>\b(?:password|passwd|passphrase|contraseña|api[ _-]?key|secret(?:[ _-]?key)?|"
-    r"access[ _-]?token|auth[ _-]?token|bearer|pin)\b"
-    r"(?:\s+(?:is|es|=|:)\s*|\s*[=:]\s*))(?P<value>[\"']?[^\s\"',;]{4,}[\"']?)",
-    re.IGNORECASE,
-)
-MASK = "[secret]"
+from kogniterm.text.personal import personal_kind
+from kogniterm.text.redact import find_secrets, holds_mark
+from kogniterm.types import Text
 
 
-def mask(text: str) -> str:
-    """`text` with everything that looks like a secret replaced by `[secret]`."""
-    return _ASSIGNED.sub(rf"\g<name>{MASK}", _SECRET.sub(MASK, text))
+def why_not_kept(*texts: str) -> Text | None:
+    """Why a statement made of `texts` must not be remembered; None when it may be.
+
+    The mark of a redacted secret counts as one: the rest of the statement says nothing without.
+    """
+    if any(holds_mark(text) or find_secrets(text) for text in texts):
+        return Text("it holds a secret, and memory keeps none")
+    if any(map(personal_kind, texts)):
+        return Text(
+            "it is about somebody's health, faith or politics, and memory keeps nothing of the kind"
+        )
+    return None
 
 
-def holds_secret(text: str) -> bool:
-    """Whether something in `text` looks like a secret, or is the mark of a redacted one."""
-    return mask(text) != text or "[secret" in text
+@functools.lru_cache(maxsize=4096)
+def may_be_recalled(text: str) -> bool:
+    """Whether a stored fact may be shown to a model; an older version may have stored it."""
+    return not find_secrets(text) and personal_kind(text) is None

@@ -17,6 +17,7 @@ from kogniterm.errors import UsageError
 from kogniterm.memory.memory import Memory
 from kogniterm.memory.records import Fact, Origin, Preference
 from kogniterm.memory.update import Candidate, judge
+from kogniterm.text.personal import personal_kind
 
 FORMAT = "kogniterm-memory"
 VERSION = 1
@@ -36,6 +37,7 @@ class ImportReport:
     superseded: int = 0
     pending: int = 0
     forgotten: int = 0
+    sensitive: int = 0
     preferences: int = 0
 
 
@@ -108,7 +110,7 @@ class _Import:
         self._now = memory.clock.now()
         self._ids: dict[int, int] = {}
         self._counts = dict.fromkeys(
-            ("added", "known", "superseded", "pending", "forgotten", "preferences"), 0
+            ("added", "known", "superseded", "pending", "forgotten", "sensitive", "preferences"), 0
         )
 
     def take(self, records: list[dict[str, Any]]) -> ImportReport:
@@ -142,6 +144,9 @@ class _Import:
             return None
         if self._memory.tombstones.holds(fact.text):
             self._counts["forgotten"] += 1
+            return None
+        if personal_kind(fact.text) is not None:
+            self._counts["sensitive"] += 1
             return None
         if fact.status == "active" and fact.slot:
             fact = self._contested(fact)

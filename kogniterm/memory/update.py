@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kogniterm.errors import UsageError
-from kogniterm.memory import decay, words
+from kogniterm.memory import decay, sensitive, words
 from kogniterm.memory.records import Category, Change, Fact, Origin, Source
 from kogniterm.memory.replacing import takes_the_place
 from kogniterm.memory.repository import FactRepository
@@ -209,7 +209,13 @@ class Updater:
     # --- what a person does to a fact ---
 
     def edit(self, fact: Fact, text: str, *, who: str = "person") -> Fact:
-        """Replace the words of `fact`; the old words are kept as superseded, for undo."""
+        """Replace the words of `fact`; the old words are kept as superseded, for undo.
+
+        Raises `UsageError` for words that must not be remembered.
+        """
+        unfit = sensitive.why_not_kept(text)
+        if unfit is not None:
+            raise UsageError("This cannot be remembered: {reason}.", reason=unfit)
         candidate = self._cleaned(
             Candidate(
                 text=text,

@@ -11,7 +11,6 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from kogniterm.approval.places import is_secret
-from kogniterm.approval.redact import Redactor, redact
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.preimages import PreimageStore
@@ -48,6 +47,7 @@ from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal import SessionJournal
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
+from kogniterm.text.redact import Redactor, redact
 from kogniterm.types import ApprovalMode, Text
 
 

@@ -18,7 +18,7 @@ from kogniterm.runtime.examples import ExampleDesk
 from kogniterm.runtime.plan_lesson import plan_lesson
 from kogniterm.sessions.journal import Journal
 from kogniterm.sessions.records import InputReceived, TurnEnded
-from kogniterm.types import CommandResult, UserInput
+from kogniterm.types import CommandResult, Text, UserInput
 
 if TYPE_CHECKING:
     from kogniterm.memory.contexts import SessionContext
@@ -55,6 +55,12 @@ class MemoryDesk:
         except KognitermError:
             log.exception("nothing could be recalled")
             return ""
+
+    def why_not_kept(self, user_input: UserInput) -> Text | None:
+        """Why what this input asks to remember will not be; None when nothing stands against it."""
+        if user_input.source == "shell":
+            return None
+        return self.context.why_not_kept(user_input.text)
 
     def record_outcome(self, result: CommandResult) -> None:
         """Keep how a command ended, good or bad, as a lesson for similar tasks."""

@@ -62,8 +62,8 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
-    from kogniterm.approval.redact import Redactor
     from kogniterm.sessions.journal import Journal
+    from kogniterm.text.redact import Redactor
 
 
 @dataclass(slots=True)
@@ -312,7 +312,13 @@ class LiveSession:
         limit, named = observation_limit(self.model.context_window), user_input.attachments
         files = attached(named, Path(self.folder), limit, self.redact, self.model)
         remembered = self.memory.recall(user_input) if self.memory is not None else ""
-        return replace(files, text="\n\n".join(filter(None, (files.text, remembered))))
+        unfit = self.memory.why_not_kept(user_input) if self.memory is not None else None
+        texts, notices = [files.text, remembered], files.notices
+        if unfit is not None:
+            notice = Text("Memory did not keep this: {reason}.", {"reason": unfit})
+            texts.append(f"[{notice} Tell the user so.]")
+            notices = (*notices, notice)
+        return replace(files, text="\n\n".join(filter(None, texts)), notices=notices)
 
     def price(self, usage: Usage) -> float | None:
         """What a model call cost in US dollars; None when the price is not known."""

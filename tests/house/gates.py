@@ -35,6 +35,7 @@ LAYERS = (
     ("runtime",),
     ROOMS,
     BASE,
+    ("text",),
     ("protocols",),
     ("types", "errors"),
     ("",),
@@ -49,7 +50,7 @@ AGENT_MAY_NOT_REACH = (
     "ptyprocess",
     "sqlite3",
 )
-PURE = ("kogniterm.approval", "kogniterm.types", "kogniterm.errors")
+PURE = ("kogniterm.approval", "kogniterm.text", "kogniterm.types", "kogniterm.errors")
 IMPURE = (
     "os",
     "subprocess",
@@ -154,7 +155,7 @@ def agent_cannot_act(tree: Tree) -> list[str]:
 
 
 def pure_parts(tree: Tree) -> list[str]:
-    """Rule 4: approval, types and errors do nothing but compute."""
+    """Rule 4: approval, text, types and errors do nothing but compute."""
     return _reaches(tree, PURE, IMPURE)
 
 

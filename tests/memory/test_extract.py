@@ -290,17 +290,17 @@ async def test_at_most_two_facts_are_superseded_at_once(memory: Memory) -> None:
 
 
 async def test_what_was_forgotten_is_not_learnt_again(memory: Memory) -> None:
-    said = [person(1, "I am allergic to peanuts")]
-    fact = stated("Ana is allergic to peanuts", "I am allergic to peanuts")
+    said = [person(1, "I am fond of peanuts")]
+    fact = stated("Ana is fond of peanuts", "I am fond of peanuts")
     first = await extract(memory, said, fact)
     assert first.changes[0].fact is not None
     memory.forget(first.changes[0].fact.id)
-    reworded = stated("Ana has been allergic to peanuts", "I am allergic to peanuts")
+    reworded = stated("Ana has been fond of peanuts", "I am fond of peanuts")
     for attempt in (fact, reworded):
         result = await extract(memory, said, attempt)
         assert [change.kind for change in result.changes] == ["rejected"]
     assert memory.facts() == []
-    memory.add("Ana is allergic to peanuts")
+    memory.add("Ana is fond of peanuts")
     assert len(memory.facts()) == 1
 
 

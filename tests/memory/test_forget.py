@@ -22,7 +22,7 @@ from kogniterm.memory.proof import scan
 from kogniterm.types import Text
 from tests.memory.conftest import OpenMemory
 
-SECRETIVE = "Ana is allergic to peanuts and ñandú eggs"
+SECRETIVE = "Ana is fond of peanuts and ñandú eggs"
 
 
 class ListStore:

@@ -197,12 +197,13 @@ def test_what_is_no_id_is_refused(value: str) -> None:
     ],
 )
 def test_secrets_are_seen(text: str) -> None:
-    assert sensitive.holds_secret(text)
-    assert "tortuga" not in sensitive.mask(text)
+    assert sensitive.why_not_kept(text) is not None
+    assert not sensitive.may_be_recalled(text)
 
 
 @pytest.mark.parametrize(
     "text", ["Ana changes the password every month", "the API key lives in the vault", "m7"]
 )
 def test_talk_about_secrets_is_none(text: str) -> None:
-    assert not sensitive.holds_secret(text)
+    assert sensitive.why_not_kept(text) is None
+    assert sensitive.may_be_recalled(text)

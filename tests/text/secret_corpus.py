@@ -13,9 +13,29 @@ from dataclasses import dataclass
 from random import Random
 
 _WORDS = (
-    "girasol ventana murcielago tormenta canela abuelo bicicleta relampago cascabel mariposa"
-    " pumpkin walnut thunder sailor copper lantern meadow biscuit falcon harbor velvet cactus"
-).split()
+    "girasol",
+    "ventana",
+    "murcielago",
+    "tormenta",
+    "canela",
+    "abuelo",
+    "bicicleta",
+    "relampago",
+    "cascabel",
+    "mariposa",
+    "pumpkin",
+    "walnut",
+    "thunder",
+    "sailor",
+    "copper",
+    "lantern",
+    "meadow",
+    "biscuit",
+    "falcon",
+    "harbor",
+    "velvet",
+    "cactus",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import string
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from kogniterm.approval import Redactor, redact
-from tests.approval.corpus import FOLDER
+from kogniterm.text.redact import Redactor, redact
 
+FOLDER = Path(__file__).parent
 _SECRETS = (FOLDER / "secrets.txt").read_text().splitlines()
 _SHAPES = (FOLDER / "secret_shapes.txt").read_text().splitlines()
 _LETTERS = {

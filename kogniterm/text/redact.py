@@ -13,9 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kogniterm.approval.secret_patterns import (
+from kogniterm.text import spoken
+from kogniterm.text.identity_numbers import identity_numbers
+from kogniterm.text.secret_patterns import (
     CONTEXTS,
     HOT,
+    KEY_OR_PASSWORD,
     NAME_REVERSED,
     NOT_SECRET,
     OPERATOR,
@@ -24,17 +27,19 @@ from kogniterm.approval.secret_patterns import (
     SURE,
     VALUE_AFTER,
     VENDOR,
+    VENDOR_STARTS,
     WEAK,
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]+")
-_CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|.*[()\[\]{}].*|[A-Za-z_]\w*::.*|&\w+")
+_CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?<!\d\d)|.*[()\[\]{}].*|[A-Za-z_]\w*::.*|&\w+")
 _PATH = re.compile(
     r"(?:~|\.{1,2})?/[\w./~-]*|[\w./-]+\.(?:pem|key|txt|json|ya?ml|env|crt|py|js|ts)"
 )
 _NUMBER = re.compile(r"[+-]?[\d.,:_-]+(?:ms|s|m|h|d|kb|mb|gb|%)?", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MARK = re.compile(r"\[secret:(\d+)\]")
+_ANY_MARK = re.compile(r"\[secret(?::\d+)?\]|\[redacted:\w+\]")
 _MIN_KNOWN = 6
 _LONGEST_KEY = 21_000
 _ARN_REVERSED = re.compile(r"[\w:/-]{0,90}:nra\b")
@@ -90,6 +95,8 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
         return False
     if STRONG.search(name):
         return _is_password(value, quoted=quoted, spaced=spaced)
+    if KEY_OR_PASSWORD.search(name):
+        return spoken.is_written(value)
     if _UUID.fullmatch(value):
         # Several services' tokens are UUIDs; what is no secret is seldom called so in capitals.
         return name.isupper() and name.endswith("_TOKEN")
@@ -136,10 +143,7 @@ def _assigned(text: str) -> Iterator[Secret]:
 
 def find_secrets(text: str) -> tuple[Secret, ...]:
     """Every secret in `text`, in order, not overlapping. Linear in practice: under 1 ms a kB."""
-    found: list[Secret] = [
-        Secret(match.start(), match.end(), match.lastgroup or "token")
-        for match in VENDOR.finditer(text)
-    ]
+    found = list(_vendor_tokens(text))
     lowered = text.lower()
     for kind, words, pattern in CONTEXTS:
         for start, end in _stretches(
@@ -148,8 +152,23 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
             for match in pattern.finditer(text, start, end):
                 if kind in SURE or not _stands_for_one(match["s"]):
                     found.append(Secret(match.start("s"), match.end("s"), kind))
+    for start, end in _stretches(lowered, spoken.WORDS, 0):
+        for first, last in spoken.spoken_secrets(text, start, end):
+            if not _stands_for_one(text[first:last]):
+                found.append(Secret(first, last, "said_password"))
     found.extend(_assigned(text))
+    found.extend(Secret(*number) for number in identity_numbers(text))
     return _without_overlaps(found)
+
+
+def _vendor_tokens(text: str) -> Iterator[Secret]:
+    for starts in VENDOR_STARTS:
+        end = 0
+        for start in starts.finditer(text):
+            token = VENDOR.match(text, start.start()) if start.start() >= end else None
+            if token is not None:
+                end = token.end()
+                yield Secret(token.start(), end, token.lastgroup or "token")
 
 
 def _stretches(lowered: str, words: tuple[str, ...], beyond: int) -> Iterator[tuple[int, int]]:
@@ -185,6 +204,11 @@ def _without_overlaps(found: list[Secret]) -> tuple[Secret, ...]:
         else:
             kept.append(secret)
     return tuple(kept)
+
+
+def holds_mark(text: str) -> bool:
+    """Whether something was taken out of `text` by redaction."""
+    return _ANY_MARK.search(text) is not None
 
 
 def redact(text: str) -> str:

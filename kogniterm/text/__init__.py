@@ -1,0 +1,1 @@
+"""Pure functions on text that several rooms need, each standing once."""
