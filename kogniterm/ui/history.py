@@ -21,7 +21,7 @@ LONGEST = 8000
 
 
 class PrivateHistory(History):
-    """prompt_toolkit's history over a 0600 file; `redact` finds secrets (None: not known yet)."""
+    """prompt_toolkit's history over a 0600 file; `redact` finds secrets (None: the usual ones)."""
 
     def __init__(self, file: Path | None) -> None:
         super().__init__()
@@ -65,7 +65,11 @@ class PrivateHistory(History):
             return False
         if len(string) > LONGEST:
             return False
-        return self.redact is None or self.redact(string) == string
+        redact = self.redact
+        if redact is None:
+            # The first line may be sent before the session is open.
+            from kogniterm.text.redact import redact
+        return redact(string) == string
 
     def _rewrite(self, lines: list[str]) -> None:
         """Shorten the file in place of letting it grow for ever."""

@@ -1,0 +1,62 @@
+"""What is told at the prompt and must be nowhere afterwards."""
+
+from __future__ import annotations
+
+from tests.support.real_terminal import User
+from tests.support.typing_user import holding, open_prompt, say, scripted
+from tests.terminal.conftest import OpenTerminal
+
+SCRIPT = """replies:
+  - when: {last_contains: receipt}
+    run: "cat receipt.txt"
+  - {text: "All right.", repeat: forever}
+"""
+TOLD = {
+    "Remember that my card is 4111 1111 1111 1111": ("4111", "1111 1111"),
+    "recuerda que la contraseña del wifi es girasolazul": ("girasolazul",),
+    "remember that my wifi password is cactusverde": ("cactusverde",),
+    "remember that the PIN of my card is 739164": ("739164",),
+    "recuerda que mi IBAN es ES91 2100 0418 4502 0005 1332": ("0418 4502",),
+    "remember that my DNI is 12345678Z": ("12345678Z",),
+}
+
+
+def test_secrets_that_are_said_are_in_no_file_below_the_home(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
+    for line in TOLD:
+        say(terminal, line, "memory keeps none")
+    say(terminal, "remember that I have diabetes", "memory keeps nothing of the kind")
+    say(terminal, "/memory add my mother suffers from epilepsy", "memory keeps nothing of the kind")
+    say(terminal, "remember that the staging server is heron", "All right.")
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    _, shown = terminal.run("kogniterm memory list --all --json")
+    assert "heron" in shown
+    assert "diabetes" not in shown
+    assert "epilepsy" not in shown
+    assert "secret" not in shown
+    for pieces in TOLD.values():
+        for piece in pieces:
+            assert holding(terminal.home, piece.encode()) == [], piece
+    status, shown = terminal.run("kogniterm memory add my PIN is 739164")
+    assert (status, "memory keeps none" in shown) == (2, True)
+
+
+def test_numbers_in_a_commands_output_are_not_kept(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(columns=120)
+    receipt = "paid with 4111-1111-1111-1111, ssn 219-09-9999, patient has diabetes\n"
+    (terminal.folder / "receipt.txt").write_text(receipt)
+    model = scripted(terminal, SCRIPT)
+    run = f"kogniterm run --model {model} --auto-approve --allow-reads 'read the receipt'"
+    status, _ = terminal.run(run)
+    assert status == 0
+    for number in (b"1111-1111", b"219-09-9999"):
+        # The raw bytes of an output have a file of their own; docs/security.md says so.
+        kept = [file for file in holding(terminal.home, number) if "outputs" not in file.parts]
+        assert kept == []
+    # Only statements for memory are weighed: what a command printed about health stays.
+    health = holding(terminal.home, b"patient has diabetes")
+    assert [file for file in health if "outputs" not in file.parts]
