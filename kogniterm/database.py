@@ -11,10 +11,12 @@ import errno
 import os
 import re
 import select
+import shutil
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -47,10 +49,13 @@ _PRAGMAS = (
     "trusted_schema=OFF",
     "fullfsync=ON",
 )
-_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
+_FULL = (sqlite3.SQLITE_FULL,)
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _DISK_FULL = "No space is left on the disk of {place}, or it is read-only; nothing was lost."
+_READ_ONLY = (
+    "{place} is read-only here: it can be listed, shown and verified, and nothing was written."
+)
 _LOCKED_TEXT = "{place} is in use by another program for too long; close it or try again."
 _CORRUPT_TEXT = "{place} is damaged: {detail}"
 _FAILED = "{place} could not be read or written: {detail}"
@@ -109,6 +114,8 @@ def _from_sqlite(error: sqlite3.Error, place: Path | str) -> StorageError:
     values = {"place": str(place), "detail": str(error)}
     if code in _FULL:
         return StorageFullError(_DISK_FULL, **values)
+    if code == sqlite3.SQLITE_READONLY:
+        return StorageFullError(_READ_ONLY, **values)
     if code in _LOCKED:
         return StorageLockedError(_LOCKED_TEXT, **values)
     if code in _CORRUPT:
@@ -165,6 +172,57 @@ def open_sqlite(path: Path) -> sqlite3.Connection:
                 connection.execute(f"PRAGMA {pragma}")
             on_failure.pop_all()
         return connection
+
+
+def may_write(path: Path) -> bool:
+    """Whether the database file `path` can be written to; one that is not there can be made."""
+    real = path.resolve()
+    if not os.path.lexists(real):
+        return True
+    return all(os.access(place, os.W_OK, effective_ids=True) for place in (real.parent, real))
+
+
+def open_read_only(path: Path, room: str, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Open the database file `path` where nothing can be written, the schema of `room` current.
+
+    SQLite cannot read a write-ahead log that was left behind there, nor can an older schema be
+    brought up to date: then a private copy is opened, which is gone when it is closed. Raises
+    `StorageError` kinds.
+    """
+    with storage_errors(path):
+        path.open("rb").close()  # SQLite would only say that it cannot open the file
+        log = path.with_name(path.name + "-wal")
+        with ExitStack() as on_failure:
+            connection = _immutable(path)
+            on_failure.callback(connection.close)
+            left = log.exists() and log.stat().st_size > 0
+            if not left and schema_version(connection, room) >= len(migrations):
+                on_failure.pop_all()
+                return connection
+        with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
+            copy = Path(folder) / path.name
+            for file in (path, log) if left else (path,):
+                shutil.copyfile(file, copy.with_name(file.name))
+            with closing(open_sqlite(copy)) as connection:
+                migrate(connection, room, migrations)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return _immutable(copy)
+
+
+def _immutable(path: Path) -> sqlite3.Connection:
+    """A connection that takes the file as it is, without its log, and makes no file beside it."""
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=ro&immutable=1",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    with ExitStack() as on_failure:
+        on_failure.callback(connection.close)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the file is open now
+        connection.execute("PRAGMA trusted_schema=OFF")
+        on_failure.pop_all()
+    return connection
 
 
 def _make_private(path: Path) -> None:

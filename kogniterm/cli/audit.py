@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kogniterm.cli import stores
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.cli.confirm import confirmed
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.types import Text
 from kogniterm.ui.approval_words import (
     decider_text,
@@ -16,15 +18,15 @@ from kogniterm.ui.approval_words import (
     label_text,
     outcome_text,
 )
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
-    from kogniterm.sessions.audit import AuditEntry, ChainReport
+    from kogniterm.sessions.audit import AuditEntry, ChainReport, StoreReport
     from kogniterm.sessions.store import SessionStore
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `audit verify` and `audit show`."""
+    """Add `audit verify`, `audit show` and `audit anchor`."""
     parser = subparsers.add_parser("audit", help=_("prove and read what was decided and run"))
     actions = parser.add_subparsers(dest="action", metavar=_("ACTION"), required=True)
     verify = actions.add_parser("verify", help=_("check that no record was changed or removed"))
@@ -33,34 +35,86 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     show = actions.add_parser("show", help=_("every action: proposal, verdict, decision, exit"))
     show.add_argument("session", metavar=_("SESSION"), help=_("an id, a title, or last"))
-    for action in (verify, show):
+    anchor = actions.add_parser(
+        "anchor", help=_("begin a new head file with what is there, whatever the old one knows")
+    )
+    anchor.add_argument("--yes", action="store_true", help=_("do not ask"))
+    for action in (verify, show, anchor):
         action.add_argument("--json", action="store_true", help=_("as JSON"))
 
 
 def run(args: argparse.Namespace) -> int:
     """Print what was asked for; 1 when a journal does not hold."""
     with stores.opened(stores.location_of(args)) as store:
-        return _verify(store, args) if args.action == "verify" else _show(store, args)
+        return {"verify": _verify, "show": _show, "anchor": _anchor}[args.action](store, args)
 
 
 def _verify(store: SessionStore, args: argparse.Namespace) -> int:
-    from kogniterm.sessions.audit import verify
+    from kogniterm.sessions.audit import StoreReport, verify, verify_all
 
-    infos = (
-        [store.find(reference) for reference in args.sessions]
-        if args.sessions
-        else store.sessions(limit=1_000_000)
-    )
-    reports = [verify(store.backend, info.id) for info in infos]
-    if args.json:
-        stores.write_json([_report(report) for report in reports])
+    if args.sessions:
+        found = [store.find(reference) for reference in args.sessions]
+        checked = StoreReport(tuple(verify(store.backend, info.id) for info in found))
     else:
-        stores.write_lines([_sentence(report) for report in reports])
-    return EXIT_DONE if all(report.intact for report in reports) else EXIT_NOT_DONE
+        checked = verify_all(store.backend)
+    if args.json:
+        heads = [_head_report(checked.heads)] if checked.heads is not None else []
+        stores.write_json([*map(_report, checked.sessions), *heads])
+    else:
+        stores.write_lines(map(_sentence, checked.sessions))
+        stores.write_lines(_of_heads(checked))
+    return EXIT_DONE if checked.intact else EXIT_NOT_DONE
+
+
+def _of_heads(checked: StoreReport) -> Iterator[str]:
+    """What the head file tells beside the sessions."""
+    if checked.heads is not None:
+        yield translate(checked.heads)
+    if checked.removed:
+        yield plural(
+            "{count} session was deleted at the user's wish.",
+            "{count} sessions were deleted at the user's wish.",
+            checked.removed,
+        )
+
+
+def _head_report(problem: Text) -> dict[str, object]:
+    return {"part": "heads", "intact": False, "reason": str(problem)}
+
+
+def _anchor(store: SessionStore, args: argparse.Namespace) -> int:
+    """Begin a new head file, once the user has seen what is wrong with what is there."""
+    from kogniterm.sessions.anchor import accept
+    from kogniterm.sessions.audit import verify_all
+
+    checked = verify_all(store.backend)
+    broken = [_sentence(report) for report in checked.sessions if not report.intact]
+    for line in (*broken, *_of_heads(checked)):
+        sys.stderr.write(stores.visible(line) + "\n")
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise UsageError("Beginning a new head file needs a user to confirm it, or --yes.")
+        if not confirmed(_("Take everything as it is found now? [y/N] ")):
+            raise UsageError("Nothing was changed.")
+    count = accept(store.backend)
+    if args.json:
+        stores.write_json({"sessions": count})
+    else:
+        stores.write_lines(
+            [
+                plural(
+                    "A new head file was begun with {count} session.",
+                    "A new head file was begun with {count} sessions.",
+                    count,
+                )
+            ]
+        )
+    return EXIT_DONE
 
 
 def _report(report: ChainReport) -> dict[str, object]:
     return {
+        "part": "session",
         "session": report.session_id,
         "intact": report.intact,
         "records": report.records,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from kogniterm.cli import stores
 from kogniterm.cli.confirm import confirmed
 from kogniterm.cli.options import here
-from kogniterm.errors import UsageError, why
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _count(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked for; failures are `KognitermError`s."""
+    """Do what was asked for; 1 when what is shown is known not to be all there was. Failures are
+    `KognitermError`s."""
     action = {
         "list": _list,
         "show": _show,
@@ -108,7 +109,8 @@ def run(args: argparse.Namespace) -> int:
     }[args.action]
     with stores.opened(stores.location_of(args)) as store:
         action(store, args)
-    return 0
+        cut = store.anchor.damaged and args.action in ("list", "show", "search")
+    return EXIT_NOT_DONE if cut else EXIT_DONE
 
 
 def _list(store: SessionStore, args: argparse.Namespace) -> None:

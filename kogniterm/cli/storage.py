@@ -179,12 +179,15 @@ def _version(store: SessionStore) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from kogniterm.sessions.audit import verify
+    from kogniterm.sessions.audit import verify_all
 
     place = _place(args, args.source) if args.source else stores.location_of(args)
     with stores.opened(place) as store:
         problems = store.backend.problems()
-        reports = [verify(store.backend, info.id) for info in store.sessions(limit=1_000_000)]
+        checked = verify_all(store.backend)
+    reports = checked.sessions
+    if checked.heads is not None:
+        problems.append(translate(checked.heads))
     broken = [report for report in reports if not report.intact]
     records = sum(report.records for report in reports)
     if args.json:

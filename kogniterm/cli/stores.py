@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,14 +51,19 @@ def note_written(path: Path, kind: Kind) -> None:
 
 @contextmanager
 def opened(location: Path | str) -> Iterator[SessionStore]:
-    """The sessions at `location`; says on standard error when they had to be recovered."""
+    """The sessions at `location`; says on standard error when they had to be recovered, and
+    what there is to say about the audit's head file."""
     from kogniterm.sessions.opening import open_store
 
     store, recovery = open_store(
-        location, user=person(), version=__version__, outputs=paths_in_use().outputs
+        location,
+        user=person(),
+        version=__version__,
+        outputs=paths_in_use().outputs,
+        heads=paths_in_use().data,
     )
-    if recovery is not None:
-        sys.stderr.write(f"kogniterm: {translate(recovery.text)}\n")
+    for told in (*((recovery.text,) if recovery is not None else ()), *store.anchor.notices):
+        sys.stderr.write(f"kogniterm: {translate(told)}\n")
     try:
         yield store
     finally:
@@ -97,7 +102,7 @@ def write_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
 
-def write_lines(lines: Sequence[str]) -> None:
+def write_lines(lines: Iterable[str]) -> None:
     """Lines on standard output; what a terminal would obey is made visible."""
     for line in lines:
         sys.stdout.write(visible(line) + "\n")

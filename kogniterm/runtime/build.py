@@ -97,9 +97,11 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
         user=person(),
         version=__version__,
         outputs=paths.outputs,
+        heads=paths.data,
         fault=armed(settings.faults),
     )
-    return store, (recovery.text,) if recovery is not None else ()
+    recovered = (recovery.text,) if recovery is not None else ()
+    return store, (*recovered, *store.anchor.notices)
 
 
 def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOptions:

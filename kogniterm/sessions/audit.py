@@ -1,20 +1,27 @@
 """What was proposed, judged, decided and run: read from the journal, and proved by its chain.
 
-`verify` recomputes every hash. It finds a changed, missing, inserted or moved record, and a
-journal that was cut short behind the point where its last turn ended. `trail` tells the story
-of each action request from its records.
+`verify` recomputes every hash, and compares what is not in the hashed content with it: the number
+of a request, and the columns of the session's row. The head file (`anchor`) tells whether the end
+of the journal is there, and `verify_all` whether every session is. `trail` tells the story of each
+action request from its records.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from kogniterm.errors import StorageCorruptError
+from kogniterm.heads import Heads
 from kogniterm.sessions import codec
+from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
 from kogniterm.sessions.backend import Backend
+from kogniterm.sessions.fold import SessionState, advance
+from kogniterm.sessions.journal import LISTED
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -25,8 +32,11 @@ from kogniterm.sessions.records import (
     Outcome,
     Record,
     Requested,
+    SessionOpened,
 )
 from kogniterm.sessions.stored import StoredRecord, stored_records
+from kogniterm.sessions.texts import storable
+from kogniterm.sessions.transcript import Transcript
 from kogniterm.types import Text
 
 FORGOTTEN = "forgotten"
@@ -50,10 +60,71 @@ class ChainReport:
         return self.broken is None
 
 
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """The result of a check of everything: one report for each session that is there or should be,
+    and what is wrong with the head file (None when nothing is). `removed` counts the sessions that
+    were deleted on purpose since the head file was begun."""
+
+    sessions: tuple[ChainReport, ...]
+    heads: Text | None = None
+    removed: int = 0
+
+    @property
+    def intact(self) -> bool:
+        """Whether everything holds."""
+        return self.heads is None and all(report.intact for report in self.sessions)
+
+
 def verify(backend: Backend, session_id: str) -> ChainReport:
     """Check the whole journal of a session; stops at the first record that is broken."""
+    return _steady(backend, lambda heads: _verified(backend, session_id, heads))
+
+
+def verify_all(backend: Backend) -> StoreReport:
+    """Check every session, and whether one is missing."""
+    heads = None if backend.heads is None else backend.heads.read()
+    rows = backend.execute("SELECT id FROM sessions ORDER BY updated DESC, id")
+    reports = [verify(backend, session_id) for (session_id,) in rows]
+
+    def lost(heads: Heads | None) -> list[ChainReport]:
+        return [
+            ChainReport(session_id, 0, codec.GENESIS, 1, _missing_text(count))
+            for session_id, count in missing(backend, heads).items()
+        ]
+
+    reports += _steady(backend, lost)
+    removed = 0 if heads is None else heads.gone
+    return StoreReport(tuple(reports), trouble(backend, heads), removed)
+
+
+def _missing_text(count: int) -> Text:
+    return Text("the whole session of {count} records is missing", {"count": count})
+
+
+_Checked = TypeVar("_Checked", ChainReport, list[ChainReport])
+
+
+def _steady(backend: Backend, check: Callable[[Heads | None], _Checked]) -> _Checked:
+    """What `check` says about a head file that was read before the database.
+
+    Others may be writing: what looks wrong is looked at again until the head file stood still.
+    """
+    while True:
+        heads = None if backend.heads is None else backend.heads.read()
+        found = check(heads)
+        sound = found.intact if isinstance(found, ChainReport) else not found
+        if sound or backend.heads is None or heads is None:
+            return found
+        again = backend.heads.read()
+        if again is None or again.last == heads.last:
+            return found
+
+
+def _verified(backend: Backend, session_id: str, heads: Heads | None) -> ChainReport:
     previous, count = codec.GENESIS, 0
     amended: dict[int, str] = {}
+    row = _Row.of(backend, session_id)
     for stored in stored_records(backend, session_id):
         reason = _fault_of(stored, count, previous)
         if reason is not None:
@@ -61,15 +132,102 @@ def verify(backend: Backend, session_id: str) -> ChainReport:
         if stored.amended is not None:
             amended[stored.seq] = codec.payload_digest(stored.salt, stored.payload)
         previous, count = stored.hash, count + 1
+        with suppress(StorageCorruptError):
+            row.take(stored.record())
     report = ChainReport(session_id, count, previous, forgotten=tuple(sorted(amended)))
     unexplained = _unexplained(backend, session_id, amended)
     if unexplained is not None:
         reason = Text("its content was replaced, and no record says that it was forgotten")
         return replace(report, broken=unexplained, reason=reason)
-    if not _reaches_snapshot(backend, session_id):
-        reason = Text("the end of the journal is missing")
-        return replace(report, broken=count + 1, reason=reason)
+    fault = fault_of(backend, session_id, heads, count)
+    if fault is not None:
+        return replace(report, broken=fault.seq, reason=fault.reason)
+    if row.reaches > count:
+        return replace(report, broken=count + 1, reason=end_missing(count + 1, row.reaches))
+    column = row.differing()
+    if column is not None:
+        reason = Text("{column} of the session is not what its records say", {"column": column})
+        return replace(report, broken=count, reason=reason)
     return report
+
+
+class _Row:
+    """The row of a session, and what its records say should stand in it."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._row = row
+        self._state = SessionState()
+        self._parent_seq: int | None = None
+        self._listed = self._last = 0.0
+        self._snapshot = _stored_state(row["snapshot"])
+        self._snapshot_fits = row["snapshot"] is None
+
+    @classmethod
+    def of(cls, backend: Backend, session_id: str) -> _Row:
+        columns = ("folder", "title", "model", "turns", "parent", "parent_seq", "updated")
+        names = (*columns, "snapshot")
+        rows = backend.execute(
+            f"SELECT {', '.join(names)} FROM sessions WHERE id = ?", (session_id,)
+        )
+        return cls(dict(zip(names, rows[0] if rows else [None] * len(names), strict=True)))
+
+    def take(self, record: Record) -> None:
+        """Go on by one record."""
+        body = record.body
+        if isinstance(body, SessionOpened) and not self._state.seq:
+            self._parent_seq = body.parent_seq
+        self._state = replace(advance(self._state, record), messages=Transcript())
+        self._last = max(self._last, record.time)
+        if isinstance(body, LISTED):
+            self._listed = record.time
+        if self._snapshot is not None and self._snapshot.seq == record.seq:
+            self._snapshot_fits = _plain_state(self._snapshot) == _plain_state(self._state)
+
+    @property
+    def reaches(self) -> int:
+        """The record that the snapshot was taken at."""
+        return 0 if self._snapshot is None else self._snapshot.seq
+
+    def differing(self) -> str | None:
+        """The first column that the records do not bear out."""
+        state, row = self._state, self._row
+        if not state.seq:
+            return None  # killed before its first record: there is nothing but the row
+        said = {
+            "folder": storable(state.folder),
+            "title": storable(state.title),
+            "model": storable(state.model),
+            "turns": state.turn,
+            "parent": state.parent,
+            "parent_seq": self._parent_seq,
+        }
+        for name, value in said.items():
+            if row[name] != value:
+                return name
+        if not self._listed <= row["updated"] <= self._last:
+            return "updated"
+        return None if self._snapshot_fits else "snapshot"
+
+
+def _stored_state(snapshot: str | None) -> SessionState | None:
+    try:
+        return codec.from_fields(SessionState, json.loads(snapshot or "null"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _plain_state(state: SessionState) -> str:
+    """All of a state that a snapshot keeps."""
+    return codec.dumps(codec.to_plain(replace(state, session_id="", messages=Transcript(), draft="")))
+
+
+def _request_of(stored: StoredRecord) -> str | None:
+    """The request that the content of a record belongs to."""
+    try:
+        content = json.loads(stored.payload)
+    except ValueError:
+        return stored.request_id  # unreadable, and reported as such by who reads it
+    return content.get("request_id") if isinstance(content, dict) else None
 
 
 def _fault_of(stored: StoredRecord, count: int, previous: str) -> Text | None:
@@ -81,6 +239,8 @@ def _fault_of(stored: StoredRecord, count: int, previous: str) -> Text | None:
         return Text("it does not follow the record before it")
     if not stored.intact():
         return Text("its content does not fit its hash")
+    if stored.request_id != _request_of(stored):
+        return Text("its column request_id is not what its content says")
     return None
 
 
@@ -99,24 +259,6 @@ def _unexplained(backend: Backend, session_id: str, amended: dict[int, str]) -> 
     return next(
         (seq for seq, digest in sorted(amended.items()) if explained.get(seq) != digest), None
     )
-
-
-def _reaches_snapshot(backend: Backend, session_id: str) -> bool:
-    """Whether the record that the snapshot was taken at is still there."""
-    import json
-
-    rows = backend.execute("SELECT snapshot FROM sessions WHERE id = ?", (session_id,))
-    if not rows or rows[0][0] is None:
-        return True
-    with suppress(ValueError, KeyError, TypeError):
-        snapshot = json.loads(rows[0][0])
-        return bool(
-            backend.execute(
-                "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
-                (session_id, snapshot["seq"], snapshot["hash"]),
-            )
-        )
-    return True
 
 
 # --- the trail -------------------------------------------------------------------------------

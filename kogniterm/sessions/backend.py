@@ -13,8 +13,17 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from kogniterm.database import migrate, open_sqlite, scrub, storage_errors, transaction
+from kogniterm.database import (
+    may_write,
+    migrate,
+    open_read_only,
+    open_sqlite,
+    scrub,
+    storage_errors,
+    transaction,
+)
 from kogniterm.errors import StorageError
+from kogniterm.heads import HeadFile, beside
 from kogniterm.sessions.in_use import FileInUse
 from kogniterm.sessions.schema import ROOM, SQLITE
 
@@ -31,6 +40,18 @@ class Backend(Protocol):
     @property
     def place(self) -> str:
         """The file or address, as it may be shown."""
+
+    @property
+    def heads(self) -> HeadFile | None:
+        """Where it is noted how far each journal has come, if anywhere."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other machines write to it too."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written to it from here."""
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
         """Run one statement; the rows it gives, if any."""
@@ -62,14 +83,21 @@ def _decoded(raw: bytes) -> str:
 
 
 class SqliteBackend:
-    """One file, one person."""
+    """One file, one person. Where nothing can be written it can be read, and nothing is made."""
+
+    shared = False
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.heads = HeadFile(beside(path))
+        self.read_only = not may_write(path)
         with storage_errors(path), ExitStack() as on_failure:
-            self._in_use = FileInUse(path)
-            on_failure.callback(self._in_use.release)
-            self._connection = open_sqlite(path)
+            self._in_use = None if self.read_only else FileInUse(path)
+            if self._in_use is not None:
+                on_failure.callback(self._in_use.release)
+                self._connection = open_sqlite(path)
+            else:
+                self._connection = open_read_only(path, ROOM, SQLITE)
             on_failure.callback(self._connection.close)
             # Text with broken bytes is handed on to fail its hash, instead of failing the query.
             self._connection.text_factory = _decoded
@@ -114,7 +142,8 @@ class SqliteBackend:
     def close(self) -> None:
         with self._errors():
             self._connection.close()
-        self._in_use.release()
+        if self._in_use is not None:
+            self._in_use.release()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """Named points where a crash would matter, and how a test makes one happen there.
 
 The journal calls its `fault` before a record is written (`before-intent`), when it is written
-and not committed (`written-intent`), and when it is safe (`after-intent`), with the kind's
+and not committed (`written-intent`), when it is committed and the head file does not know yet
+(`unnoted-intent`), and when it is safe (`after-intent`), with the kind's
 stored name from `codec.KINDS`. Other rooms' owners may call the same function with points of
 their own.
 """

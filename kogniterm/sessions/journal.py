@@ -42,6 +42,7 @@ from kogniterm.sessions.texts import messages_of, storable
 from kogniterm.sessions.transcript import Transcript
 
 if TYPE_CHECKING:
+    from kogniterm.sessions.anchor import Anchor
     from langchain_core.messages import BaseMessage
 
 DURABLE = (Intent, Outcome, TurnEnded)
@@ -56,7 +57,8 @@ PATIENCE = 3.0
 _PAUSE = 0.1
 """Seconds between two attempts to reach it."""
 
-_LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
+LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
+"""Bodies that change what a list of sessions shows."""
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
 
 
@@ -94,6 +96,7 @@ class SessionJournal:
         fault: Fault = no_fault,
         damaged: tuple[int, ...] = (),
         lease: Lease | None = None,
+        anchor: Anchor | None = None,
     ) -> None:
         self.damaged = damaged
         self._backend = backend
@@ -102,6 +105,8 @@ class SessionJournal:
         self._now = now
         self._fault = fault
         self._lease = lease
+        self._anchor = anchor
+        self._on_disk = False
 
     @property
     def state(self) -> SessionState:
@@ -127,6 +132,11 @@ class SessionJournal:
                 session=self._session_id,
             ) from error
         self._state = state
+        self._fault(f"unnoted-{kind}")
+        self._on_disk = durable or isinstance(body, DURABLE)
+        if self._on_disk and self._anchor is not None:
+            ended = isinstance(body, TurnEnded)
+            self._anchor.reached(self._session_id, row.seq, row.hash, ended=ended)
         self._fault(f"after-{kind}")
         if isinstance(body, TurnEnded) and body.turn % INDEX_EVERY == 0:
             self._index()
@@ -138,7 +148,7 @@ class SessionJournal:
         body = record.body
         with self._transaction(body, durable or isinstance(body, DURABLE)):
             insert(self._backend, self._session_id, row)
-            if isinstance(body, _LISTED):
+            if isinstance(body, LISTED):
                 self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
             self._fault(f"written-{codec.kind_of(body)}")
 
@@ -169,7 +179,7 @@ class SessionJournal:
 
     def _transaction(self, body: RecordBody, durable: bool) -> Any:
         """A single row commits by itself; it needs a transaction only with company, or to wait."""
-        if durable or isinstance(body, _LISTED):
+        if durable or isinstance(body, LISTED):
             return self._backend.transaction(durable=durable)
         return nullcontext()
 
@@ -202,6 +212,8 @@ class SessionJournal:
     def close(self) -> None:
         if self._lease is not None:
             self._index()
+            if self._anchor is not None:
+                self._anchor.closed(self._session_id, on_disk=self._on_disk)
             self._lease.release()
             self._lease = None
 

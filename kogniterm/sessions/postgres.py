@@ -16,6 +16,7 @@ from kogniterm.database import (
     without_password,
 )
 from kogniterm.errors import StorageError
+from kogniterm.heads import HeadFile
 from kogniterm.sessions.backend import DuplicateError, Row
 from kogniterm.sessions.schema import POSTGRES, ROOM
 
@@ -32,11 +33,15 @@ def _sql(sql: str) -> str:
 
 
 class PostgresBackend:
-    """One connection, bound to the rows of one person."""
+    """One connection, bound to the rows of one person. `heads` is this machine's head file."""
 
-    def __init__(self, url: str, *, user: str) -> None:
+    shared = True
+    read_only = False
+
+    def __init__(self, url: str, *, user: str, heads: HeadFile | None = None) -> None:
         self._url = url
         self._user = user
+        self.heads = heads
         self._writing = False
         self._connection = self._connect()
 
@@ -89,7 +94,7 @@ class PostgresBackend:
         return float(seconds)
 
     def another(self) -> PostgresBackend:
-        return PostgresBackend(self._url, user=self._user)
+        return PostgresBackend(self._url, user=self._user, heads=self.heads)
 
     def problems(self) -> list[str]:
         return []  # the server checks its own pages; a client of it may not look at them
@@ -97,7 +102,7 @@ class PostgresBackend:
     def scrub(self) -> None:
         """Rewrite the tables without the dead rows. The server's write-ahead log and its
         archives and backups are out of our reach; docs/storage.md says so."""
-        for table in ("records", "turn_texts", "sessions", "leases"):
+        for table in ("records", "turn_texts", "sessions", "leases", "removals"):
             self.execute(f"VACUUM FULL {table}")
 
     def close(self) -> None:

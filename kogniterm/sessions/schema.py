@@ -55,6 +55,15 @@ _AGENTS = Migration(4, "agents")
 """No table changes: records may name a sub-agent now, and a version that does not know of them
 would take its messages for the main history's."""
 
+_ANEW = "UPDATE sessions SET snapshot = NULL"
+"""Snapshots are compared with the records from now on: all are of this version's making."""
+
+_HEAD_COLUMNS = """
+    id TEXT NOT NULL DEFAULT '',
+    n INTEGER NOT NULL DEFAULT 0,
+    hash TEXT NOT NULL DEFAULT ''
+"""
+
 SQLITE = (
     Migration(
         1,
@@ -84,8 +93,18 @@ SQLITE = (
         ),
     ),
     _AGENTS,
+    Migration(
+        5,
+        "heads",
+        (
+            f"CREATE TABLE heads (owner TEXT PRIMARY KEY, {_HEAD_COLUMNS})",
+            "INSERT INTO heads (owner) VALUES ('')",
+            _ANEW,
+        ),
+    ),
 )
-"""SQLite's schema; the file belongs to one person."""
+"""SQLite's schema; the file belongs to one person. `heads` remembers the head file beside it; its
+one row is made with the table, so that a row that is missing was removed."""
 
 
 def _owned(table: str) -> tuple[str, ...]:
@@ -140,5 +159,20 @@ POSTGRES = (
         ),
     ),
     _AGENTS,
+    Migration(
+        5,
+        "heads",
+        (
+            f"CREATE TABLE heads ({_USER}, owner TEXT NOT NULL, {_HEAD_COLUMNS}, "
+            "PRIMARY KEY (user_id, owner))",
+            f"CREATE TABLE removals ({_USER}, session_id TEXT NOT NULL, owner TEXT NOT NULL, "
+            "records INTEGER NOT NULL, hash TEXT NOT NULL, time DOUBLE PRECISION NOT NULL)",
+            *_owned("heads"),
+            *_owned("removals"),
+            _ANEW,
+        ),
+    ),
 )
-"""PostgreSQL's schema: the same tables, shared by many people, each seeing only their own rows."""
+"""PostgreSQL's schema: the same tables, shared by many people, each seeing only their own rows.
+`heads` has a row for each machine's head file; `removals` tells the other machines which sessions
+one of them deleted."""

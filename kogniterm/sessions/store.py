@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions import files, search
+from kogniterm.sessions.anchor import Anchor, note_removal
 from kogniterm.sessions.backend import Backend, DuplicateError, Row
 from kogniterm.sessions.faults import Fault, no_fault
 from kogniterm.sessions.fold import Note, SessionState
@@ -44,6 +45,7 @@ _COLUMNS = "id, folder, title, model, created, updated, turns, parent, parent_se
 class SessionStore:
     """The sessions in one backend; `outputs` is the folder that holds their output files.
 
+    `anchor` notes in the head file what is written, and has what the user should be told of it.
     Not for use from two threads at once. Methods raise `StorageError` kinds, and `UsageError`
     for a reference that names no session, or more than one.
     """
@@ -66,6 +68,7 @@ class SessionStore:
         self._fault = fault
         self._holder = holder
         self._heartbeat = heartbeat
+        self.anchor = Anchor(backend)
 
     def create(self, *, folder: str, model: str, session_id: str | None = None) -> SessionJournal:
         """Begin a session that works in `folder`."""
@@ -116,6 +119,7 @@ class SessionStore:
             on_failure.callback(lease.release)
             search.add_missing(self.backend, session_id)
             state, damaged = load_state(self.backend, session_id)
+            self.anchor.opened(session_id)
             on_failure.pop_all()
         return SessionJournal(
             self.backend,
@@ -125,12 +129,23 @@ class SessionStore:
             fault=self._fault,
             damaged=damaged,
             lease=lease,
+            anchor=self.anchor,
         )
 
     def _journal(self, session_id: str, state: SessionState) -> SessionJournal:
         lease = self._lease(session_id)
+        with ExitStack() as on_failure:
+            on_failure.callback(lease.release)
+            self.anchor.opened(session_id)
+            on_failure.pop_all()
         return SessionJournal(
-            self.backend, session_id, state, now=self.now, fault=self._fault, lease=lease
+            self.backend,
+            session_id,
+            state,
+            now=self.now,
+            fault=self._fault,
+            lease=lease,
+            anchor=self.anchor,
         )
 
     def _lease(self, session_id: str) -> Lease:
@@ -220,9 +235,12 @@ class SessionStore:
             for info in infos:
                 leases.callback(self._lease(info.id).release)
             paths = [path for info in infos for path in self._files(info.id)]
+            self.anchor.leaving([info.id for info in infos])
             with self.backend.transaction(durable=True):
                 for info in infos:
+                    note_removal(self.backend, info.id, now=self.now)
                     self.forget_row(info.id)
+            self.anchor.left([info.id for info in infos])
         files.remove(paths)
         if infos:
             self.backend.scrub()

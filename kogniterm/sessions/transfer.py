@@ -81,8 +81,11 @@ def record_line(stored: StoredRecord) -> str:
 # --- import ----------------------------------------------------------------------------------
 
 
-def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = False) -> SessionInfo:
-    """Take in an exported session; with `as_new` under another id.
+def import_lines(
+    store: SessionStore, lines: Iterable[str], *, as_new: bool = False, replacing: bool = False
+) -> SessionInfo:
+    """Take in an exported session; with `as_new` under another id, with `replacing` in the place of
+    the session that has its id.
 
     Importing what is there already changes nothing. Raises `UsageError` for a file that is cut,
     changed or of a newer format, naming the line, and when another session has its id.
@@ -90,19 +93,23 @@ def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = Fa
     header, rows = _parse(lines)
     session_id = new_id() if as_new else str(header["id"])
     present = store.info(session_id)
-    if present is not None:
+    if present is not None and not replacing:
         if list(stored_records(store.backend, session_id)) == rows:
             return present
         raise UsageError(
             "Another session with the id {session} is here already; import with --as-new.",
             session=session_id,
         )
+    created = float(header["created"])
+    store.anchor.coming(session_id, *_end_of(rows), created)
     with store.backend.transaction(durable=True):
+        if present is not None:
+            store.forget_row(session_id)
         store.add_row(
             session_id,
             folder="",
             model="",
-            created=float(header["created"]),
+            created=created,
             parent=header.get("parent"),
             parent_seq=header.get("parent_seq"),
         )
@@ -110,8 +117,14 @@ def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = Fa
             insert(store.backend, session_id, row)
         store.save_draft(session_id, str(header.get("draft", "")))
         refresh_row(store, session_id)
+    store.anchor.come(session_id)
     search.add_missing(store.backend, session_id)
     return store.find(session_id)
+
+
+def _end_of(rows: list[StoredRecord]) -> tuple[int, str]:
+    """Number and hash of the last record; (0, "") when there is none."""
+    return (rows[-1].seq, rows[-1].hash) if rows else (0, "")
 
 
 def _parse(lines: Iterable[str]) -> tuple[dict[str, Any], list[StoredRecord]]:
@@ -205,6 +218,16 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
     opened = SessionOpened(
         session_id, state.folder, store.version, state.model, info.id, parent_seq
     )
+    copied = [new_row(opened, 0, rows[0].time if rows else moment, "")]
+    for row in rows[1:]:
+        last = copied[-1]
+        copied.append(
+            chained(row.kind, row.payload, last.seq, row.time, last.hash, request_id=row.request_id)
+        )
+    title = Note.TITLE.record(f"{info.title} (fork)")
+    for body in (*_unknown_behind(state, rows), title):
+        copied.append(new_row(body, copied[-1].seq, moment, copied[-1].hash))
+    store.anchor.coming(session_id, *_end_of(copied), moment)
     with store.backend.transaction(durable=True):
         store.add_row(
             session_id,
@@ -214,18 +237,10 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
             parent=info.id,
             parent_seq=parent_seq,
         )
-        last = new_row(opened, 0, rows[0].time if rows else moment, "")
-        insert(store.backend, session_id, last)
-        for row in rows[1:]:
-            last = chained(
-                row.kind, row.payload, last.seq, row.time, last.hash, request_id=row.request_id
-            )
-            insert(store.backend, session_id, last)
-        title = Note.TITLE.record(f"{info.title} (fork)")
-        for body in (*_unknown_behind(state, rows), title):
-            last = new_row(body, last.seq, moment, last.hash)
-            insert(store.backend, session_id, last)
+        for row in copied:
+            insert(store.backend, session_id, row)
         refresh_row(store, session_id)
+    store.anchor.come(session_id)
     search.add_missing(store.backend, session_id)
     return store.find(session_id)
 
@@ -290,8 +305,7 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
             if ours[: len(theirs)] != theirs:
                 conflicts.append(info.id)
                 continue
-            target.forget_row(info.id)
-        import_lines(target, export_lines(source, info.id))
+        import_lines(target, export_lines(source, info.id), replacing=True)
         copied.append(info.id)
     return CopyReport(tuple(copied), tuple(present), tuple(conflicts))
 

@@ -198,7 +198,6 @@ def test_words_in_every_kind_of_record_go_and_the_record_stays(
     store: SessionStore, tmp_path: Path
 ) -> None:
     journal = store.create(folder="/", model="m")
-    journal.close()
     session = journal.state.session_id
     seq, last = journal.state.seq, load_state(store.backend, session)[0].hash
     kinds = []
@@ -210,6 +209,7 @@ def test_words_in_every_kind_of_record_go_and_the_record_stays(
     artifact = {"raw": f"<<{SECRET}>>".encode()}
     outcome = Outcome("r77", "finished", ToolMessage("x", tool_call_id="c", artifact=artifact))
     insert(store.backend, session, new_row(outcome, seq, 1.0, last))
+    journal.close()
     words = {
         word
         for (payload,) in store.backend.execute("SELECT payload FROM records")

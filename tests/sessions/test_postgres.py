@@ -30,7 +30,7 @@ from tests.support.postgres import address, hang_up
 
 pytestmark = pytest.mark.postgres
 
-TABLES = ("sessions", "records", "turn_texts", "leases")
+TABLES = ("sessions", "records", "turn_texts", "leases", "heads", "removals")
 
 
 def store_for(url: str, user: str) -> SessionStore:
@@ -87,7 +87,7 @@ def test_every_table_forces_row_security(postgres_url: str) -> None:
         "AND relname <> 'schema_migrations'"
     )
     assert dict(rows) == dict.fromkeys(TABLES, True)
-    assert len(POSTGRES) == 4
+    assert len(POSTGRES) == 5
     store.close()
 
 

@@ -67,6 +67,7 @@ def test_a_sound_file_is_left_alone(path: Path) -> None:
     store.close()
     assert sorted(file.name for file in path.parent.iterdir()) == [
         "kogniterm.db",
+        "kogniterm.db.heads",
         "kogniterm.db.lock",
     ]
 

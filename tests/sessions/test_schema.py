@@ -35,7 +35,7 @@ def fill_as_the_first_version_did(connection: Any, mark: str) -> None:
     with transaction(connection):
         connection.execute(
             "INSERT INTO sessions (id, folder, title, model, created, updated, turns) VALUES "
-            "('old', '/home/ana', 'Count the carrots', 'm', 1.5, 2.5, 2)"
+            "('old', '/home/ana', 'Count the carrots', 'm', 1.5, 28.5, 2)"
         )
         seq, last = 0, ""
         for body in bodies:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.heads import of_server
 from kogniterm.sessions.backend import Backend, SqliteBackend
 from kogniterm.sessions.store import SessionStore
 from tests.support.postgres import fresh_schema, shared_server
@@ -45,7 +46,7 @@ OpenBackend = Callable[..., Backend]
 
 
 @pytest.fixture
-def open_backend(location: Path | str) -> Iterator[OpenBackend]:
+def open_backend(location: Path | str, tmp_path: Path) -> Iterator[OpenBackend]:
     """Opens the database at `location`, as often as a test wants; all are closed in the end."""
     with ExitStack() as stack:
 
@@ -56,7 +57,9 @@ def open_backend(location: Path | str) -> Iterator[OpenBackend]:
             else:
                 from kogniterm.sessions.postgres import PostgresBackend
 
-                backend = PostgresBackend(location, user=user)
+                backend = PostgresBackend(
+                    location, user=user, heads=of_server(tmp_path / f"machine-{user}", location)
+                )
             stack.callback(backend.close)
             return backend
 
