@@ -1,0 +1,266 @@
+"""What somebody changed in the database by hand: `kogniterm audit verify` finds it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.store import SessionStore
+from tests.cli.conftest import Shell
+from tests.support.conversation import command_turn, write
+
+END = "(SELECT min(seq) FROM records WHERE kind = 'input' AND seq > 5)"
+"""The first record of the last turn."""
+
+
+def store_of(shell: Shell) -> SessionStore:
+    return SessionStore(SqliteBackend(shell.data / "kogniterm.db"), version="1.0")
+
+
+def a_session(shell: Shell) -> str:
+    """A closed session of two turns."""
+    with closing(store_of(shell)) as store:
+        journal = store.create(folder=str(shell.project), model="scripted:a")
+        write(journal, command_turn(1, "Count the carrots"))
+        write(journal, command_turn(2, "And the parsnips", "ls parsnips"))
+        journal.close()
+        return journal.state.session_id
+
+
+@pytest.fixture
+def session(shell: Shell) -> str:
+    return a_session(shell)
+
+
+def tamper(shell: Shell, *statements: str) -> None:
+    with closing(sqlite3.connect(shell.data / "kogniterm.db")) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def heads(shell: Shell) -> Path:
+    return shell.data / "kogniterm.db.heads"
+
+
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [
+        (
+            [f"DELETE FROM records WHERE seq >= {END}", "UPDATE sessions SET snapshot = NULL"],
+            "the end of the journal is missing: records 11 to 19",
+        ),
+        (
+            [f"DELETE FROM records WHERE seq >= {END}", "UPDATE sessions SET snapshot = '{}'"],
+            "the end of the journal is missing: records 11 to 19",
+        ),
+        (
+            ["DELETE FROM records", "DELETE FROM sessions"],
+            "the whole session of 19 records is missing",
+        ),
+        (["DELETE FROM records"], "the end of the journal is missing: records 1 to 19"),
+        (
+            ["UPDATE records SET request_id = 'r9' WHERE kind = 'verdict' AND request_id = 'r1'"],
+            "its column request_id is not what its content says",
+        ),
+        (["UPDATE records SET request_id = NULL WHERE kind = 'intent'"], "request_id"),
+        (["UPDATE sessions SET title = 'Something else'"], "title of the session"),
+        (["UPDATE sessions SET folder = '/elsewhere'"], "folder of the session"),
+        (["UPDATE sessions SET model = 'gpt'"], "model of the session"),
+        (["UPDATE sessions SET turns = 1"], "turns of the session"),
+        (["UPDATE sessions SET parent = 'abc'"], "parent of the session"),
+        (["UPDATE sessions SET parent_seq = 3"], "parent_seq of the session"),
+        (["UPDATE sessions SET updated = 7"], "updated of the session"),
+        (["UPDATE sessions SET created = 7"], "the date of its beginning was changed"),
+        (
+            ["UPDATE sessions SET snapshot = replace(snapshot, 'carrots', 'weapons')"],
+            "snapshot of the session",
+        ),
+        (["DELETE FROM heads"], "its note of it was removed"),
+    ],
+)
+def test_what_was_changed_by_hand_is_found(
+    shell: Shell, session: str, statements: list[str], said: str
+) -> None:
+    result = shell.run("audit", "verify")
+    assert (result.returncode, result.stderr) == (0, "")
+    tamper(shell, *statements)
+    result = shell.run("audit", "verify")
+    assert result.returncode == 1
+    assert said in result.stdout
+    found = json.loads(shell.run("audit", "verify", "--json").stdout)
+    assert [one for one in found if not one["intact"]]
+
+
+def copied_journal(shell: Shell, session: str, upto: int, new: str) -> list[str]:
+    """Statements that plant the first records of `session` as another session."""
+    columns = "seq, time, kind, request_id, salt, payload, previous, hash, amended"
+    return [
+        "INSERT INTO sessions (id, folder, title, model, created, updated, turns) "
+        f"SELECT '{new}', folder, title, model, created, updated, turns FROM sessions "
+        f"WHERE id = '{session}'",
+        f"INSERT INTO records (session_id, {columns}) SELECT '{new}', {columns} FROM records "
+        f"WHERE session_id = '{session}' AND seq <= {upto}",
+    ]
+
+
+def test_a_planted_session_is_found(shell: Shell, session: str) -> None:
+    tamper(shell, *copied_journal(shell, session, 19, "planted"))
+    result = shell.run("audit", "verify")
+    assert result.returncode == 1
+    assert "planted: record 1 is broken: the head file does not know this session" in result.stdout
+
+
+def grown(shell: Shell, session: str) -> None:
+    """Add a well-formed turn to a closed journal, as no KogniTerm does."""
+    with closing(store_of(shell)) as store:
+        from kogniterm.sessions.journal import load_state
+        from kogniterm.sessions.stored import insert, new_row
+
+        state, _ = load_state(store.backend, session)
+        seq, last = state.seq, state.hash
+        for body in command_turn(3, "Planted"):
+            row = new_row(body, seq, 1_900_000_000.0, last)
+            insert(store.backend, session, row)
+            seq, last = row.seq, row.hash
+
+
+def test_a_turn_added_to_a_closed_journal_is_found_also_after_it_was_opened(
+    shell: Shell, session: str
+) -> None:
+    grown(shell, session)
+    result = shell.run("audit", "verify")
+    assert result.returncode == 1
+    assert "record 20 is broken: it was added behind the last record" in result.stdout
+    assert shell.run("sessions", "rename", session, "Mine").returncode == 0
+    result = shell.run("audit", "verify")
+    assert result.returncode == 1
+    assert "record 20 is broken: it was changed while no KogniTerm had it open" in result.stdout
+
+
+def test_a_deleted_session_is_no_fault_when_the_user_deleted_it(
+    shell: Shell, session: str
+) -> None:
+    other = a_session(shell)
+    assert shell.run("sessions", "delete", session, "--yes").returncode == 0
+    result = shell.run("audit", "verify")
+    assert result.returncode == 0
+    assert "1 session was deleted at the user's wish." in result.stdout
+    assert other in result.stdout
+
+
+def test_forks_imports_copies_and_new_titles_hold(shell: Shell, session: str) -> None:
+    file = str(shell.home / "one.jsonl")
+    for words in (
+        ("sessions", "fork", session, "--turn", "1"),
+        ("sessions", "export", session, "--to", file),
+        ("sessions", "import", file, "--as-new"),
+        ("sessions", "rename", session, "Another title"),
+        ("audit", "verify"),
+        ("storage", "copy", "sqlite", str(shell.home / "copy.db")),
+        ("sessions", "rename", session, "A third title"),
+        ("storage", "copy", "sqlite", str(shell.home / "copy.db")),
+        ("storage", "check", str(shell.home / "copy.db")),
+        ("storage", "check"),
+    ):
+        result = shell.run(*words)
+        assert (result.returncode, result.stderr) == (0, ""), words
+
+
+def test_a_head_file_that_was_removed_is_not_made_anew(shell: Shell, session: str) -> None:
+    heads(shell).unlink()
+    for _ in range(2):
+        result = shell.run("audit", "verify")
+        assert result.returncode == 1
+        assert "is missing" in result.stdout
+        assert "kogniterm audit anchor" in shell.run("sessions", "list").stderr
+    assert not heads(shell).exists()
+    assert shell.run("audit", "anchor").returncode == 2
+    result = shell.run("audit", "anchor", "--yes")
+    assert result.stdout == "A new head file was begun with 1 session.\n"
+    assert shell.run("audit", "verify").returncode == 0
+    tamper(shell, f"DELETE FROM records WHERE seq >= {END}")
+    assert shell.run("audit", "verify").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: lines[:-1] + lines[-1:] * 2, "Line"),
+        (lambda lines: [*lines[:3], *lines[4:]], "Line 4 of the audit's head file"),
+        (lambda lines: [one.replace(b'"seq":10', b'"seq":11') for one in lines], "Line"),
+        (lambda lines: lines[:2], "The end of the audit's head file"),
+        (lambda lines: [], "Line 1"),
+        (lambda lines: [b"\0" * 100 + b"\n"], "Line 1"),
+    ],
+)
+def test_a_head_file_that_was_changed_is_reported(
+    shell: Shell, session: str, change: object, said: str
+) -> None:
+    assert callable(change)
+    lines = heads(shell).read_bytes().splitlines(keepends=True)
+    heads(shell).write_bytes(b"".join(change(lines)))
+    result = shell.run("audit", "verify")
+    assert result.returncode == 1
+    assert said in result.stdout
+
+
+def test_the_head_file_of_another_database_is_not_taken(shell: Shell, session: str) -> None:
+    shell.run("sessions", "list", environ={"KOGNITERM_DATA_DIR": str(shell.home / "other")})
+    other = shell.home / "other" / "kogniterm.db.heads"
+    heads(shell).write_bytes(other.read_bytes())
+    result = shell.run("audit", "verify")
+    assert result.returncode == 1
+    assert "belongs to another database" in result.stdout
+
+
+def test_an_older_database_is_taken_in_once_and_aloud(shell: Shell, session: str) -> None:
+    heads(shell).unlink()
+    tamper(
+        shell,
+        "DROP TABLE heads",
+        "DELETE FROM schema_migrations WHERE room = 'sessions' AND number = 5",
+    )
+    result = shell.run("sessions", "list")
+    assert result.returncode == 0
+    assert "was begun; 1 sessions were taken into it as they were found" in result.stderr
+    assert shell.run("sessions", "list").stderr == ""
+    tamper(shell, f"DELETE FROM records WHERE seq >= {END}")
+    assert shell.run("audit", "verify").returncode == 1
+
+
+def test_a_database_of_0_bytes_is_damaged(shell: Shell, session: str) -> None:
+    (shell.data / "kogniterm.db").write_bytes(b"")
+    result = shell.run("sessions", "list")
+    assert result.returncode == 1
+    assert "The database was damaged." in result.stderr
+    assert "records of 1 sessions are missing" in result.stderr
+    assert list(shell.data.glob("kogniterm.db.damaged-*"))
+    result = shell.run("audit", "verify")
+    assert result.returncode == 1
+    assert f"{session}: record 1 is broken: the whole session of 19 records" in result.stdout
+
+
+def test_a_missing_write_ahead_log_is_seen(shell: Shell, session: str) -> None:
+    """What a kill leaves in the log, and who takes the log away."""
+    database = shell.data / "kogniterm.db"
+    before = database.read_bytes()
+    a_session(shell)
+    database.write_bytes(before)
+    result = shell.run("sessions", "list")
+    assert result.returncode == 1
+    assert session in result.stdout
+    assert "kogniterm.db-wal) may have been removed" in result.stderr
+    assert shell.run("sessions", "search", "carrots").returncode == 1
+
+
+def test_a_database_that_is_gone_is_missed(shell: Shell, session: str) -> None:
+    (shell.data / "kogniterm.db").unlink()
+    result = shell.run("sessions", "list")
+    assert result.returncode == 1
+    assert "records of 1 sessions are missing" in result.stderr
