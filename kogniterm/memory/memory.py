@@ -7,8 +7,10 @@ with open_memory("~/notes", user="ana", project="/home/ana/shop") as memory:
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -240,9 +242,14 @@ def open_memory(
         file = database_file(location)
         paths = (file, *paths)
         key_file = key_file or file.with_suffix(".memory-key")
-    if key_file is not None:
-        key = read_key(key_file)
     sql = open_sql(location, user)
+    with ExitStack() as on_failure:
+        on_failure.callback(sql.close)
+        if sql.read_only and key_file is not None and not key_file.exists():
+            key = secrets.token_bytes(32)  # nothing that it would be needed for can be written
+        elif key_file is not None:
+            key = read_key(key_file)
+        on_failure.pop_all()
     return Memory(
         sql,
         project=project or "",

@@ -280,7 +280,9 @@ class FactRepository:
         return [(int(fact_id), bytes(vector)) for fact_id, vector in rows]
 
     def store_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors beside their facts; a fact that is gone meanwhile is passed over."""
+        """Keep vectors beside their facts, where that can be; a fact that is gone is passed over."""
+        if self.sql.read_only:
+            return
         with self.sql.transaction():
             for fact_id, vector in vectors.items():
                 self.sql.run(

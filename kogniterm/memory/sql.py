@@ -19,10 +19,17 @@ Row = tuple[Any, ...]
 class Sql:
     """A connection bound to one user. Safe to share between threads: calls take turns.
 
-    `connect` makes it, and makes it anew when a server has left.
+    `connect` makes it, and makes it anew when a server has left; `read_only`: nothing can be written.
     """
 
-    def __init__(self, connect: Callable[[], database.Connection], place: str, user: str) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], database.Connection],
+        place: str,
+        user: str,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self._connect = connect
         self._connection = connect()
         self._postgres = not isinstance(self._connection, sqlite3.Connection)
@@ -30,6 +37,7 @@ class Sql:
         self._depth = 0
         self.place = place
         self.user = user
+        self.read_only = read_only
 
     @property
     def is_postgres(self) -> bool:
@@ -106,7 +114,7 @@ def open_sql(location: str | Path, user: str) -> Sql:
         url = str(location)
         return Sql(lambda: _postgres(url, user), database.without_password(url), user)
     path = database_file(location)
-    return Sql(lambda: _sqlite(path), str(path), user)
+    return Sql(lambda: _sqlite(path), str(path), user, read_only=not database.may_write(path))
 
 
 def _postgres(url: str, user: str) -> database.Connection:
@@ -114,7 +122,9 @@ def _postgres(url: str, user: str) -> database.Connection:
 
 
 def _sqlite(path: Path) -> database.Connection:
-    return _migrated(database.open_sqlite(path), str(path), "sqlite")
+    if database.may_write(path):
+        return _migrated(database.open_sqlite(path), str(path), "sqlite")
+    return database.open_read_only(path, schema.ROOM, schema.migrations("sqlite"))
 
 
 def _migrated(connection: database.Connection, place: str, dialect: str) -> database.Connection:
