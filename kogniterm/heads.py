@@ -20,8 +20,8 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -36,12 +36,13 @@ BEGUN, FOLDED = "begun", "folded"
 What = Literal["open", "end", "closed", "coming", "gone", "removed", "odd", "memory"]
 """What a line tells: a process opened the journal, it reached a record that is on the disk, it was
 closed, it will be written whole (an import), it will be removed, it was removed, it was found
-changed when it was opened; and for memory, that its ledger reached an entry."""
+changed when it was opened; and for memory, that its ledger will reach an entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line to write about the journal (or the memory) `id`."""
+    """One line to write about the journal `id`, or about the memory of the user `id`: then `before`
+    is the entry at which its ledger still may be."""
 
     what: What
     id: str
@@ -49,6 +50,7 @@ class Note:
     hash: str = ""
     created: float | None = None
     records: int | None = None
+    before: tuple[int, str] | None = None
 
     def plain(self) -> dict[str, Any]:
         """The fields of the line."""
@@ -59,6 +61,7 @@ class Note:
             "hash": self.hash,
             "created": self.created,
             "records": self.records,
+            "before": self.before,
         }
         return {name: value for name, value in fields.items() if value not in (None, "")}
 
@@ -72,6 +75,7 @@ class Note:
             str(line.get("hash", "")),
             line.get("created"),
             line.get("records"),
+            None if line.get("before") is None else (int(line["before"][0]), line["before"][1]),
         )
 
 
@@ -184,14 +188,34 @@ class HeadFile:
         """Write lines; `durable` waits for the disk. Raises `StorageError`, also when the file is
         not there: a head file that was removed is not made anew behind the user's back."""
         with storage_errors(self.path), self._locked() as descriptor:
-            tail = _tail(descriptor)
-            data, mark = _lines(notes, tail)
-            _write_all(descriptor, data)
-            if durable:
-                os.fsync(descriptor)
-            if os.fstat(descriptor).st_size > FOLD_AT:
-                mark = self._fold(mark)
-            return mark
+            return self._append(descriptor, notes, durable=durable)
+
+    @contextmanager
+    def held(self) -> Iterator[Callable[[Note, bool], Mark]]:
+        """A function that writes one line, and waits for the disk if told to; nobody else writes
+        meanwhile.
+
+        Raises `StorageError`, also when the file is not there.
+        """
+        with ExitStack() as stack:
+            with storage_errors(self.path):
+                descriptor = stack.enter_context(self._locked())
+
+            def write(note: Note, durable: bool) -> Mark:
+                with storage_errors(self.path):
+                    return self._append(descriptor, [note], durable=durable)
+
+            yield write
+
+    def _append(self, descriptor: int, notes: Sequence[Note], *, durable: bool) -> Mark:
+        tail = _tail(descriptor)
+        data, mark = _lines(notes, tail)
+        _write_all(descriptor, data)
+        if durable:
+            os.fsync(descriptor)
+        if os.fstat(descriptor).st_size > FOLD_AT:
+            mark = self._fold(mark)
+        return mark
 
     @contextmanager
     def _locked(self) -> Iterator[int]:

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kogniterm.cli import stores
@@ -21,6 +22,7 @@ from kogniterm.ui.approval_words import (
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
+    from kogniterm.memory.ledger import LedgerReport
     from kogniterm.sessions.audit import AuditEntry, ChainReport, StoreReport
     from kogniterm.sessions.store import SessionStore
 
@@ -54,16 +56,53 @@ def _verify(store: SessionStore, args: argparse.Namespace) -> int:
 
     if args.sessions:
         found = [store.find(reference) for reference in args.sessions]
-        checked = StoreReport(tuple(verify(store.backend, info.id) for info in found))
+        checked, facts = StoreReport(tuple(verify(store.backend, one.id) for one in found)), None
     else:
-        checked = verify_all(store.backend)
+        checked, facts = verify_all(store.backend), _facts(args)
     if args.json:
         heads = [_head_report(checked.heads)] if checked.heads is not None else []
-        stores.write_json([*map(_report, checked.sessions), *heads])
+        memory = [_facts_report(facts)] if facts is not None else []
+        stores.write_json([*map(_report, checked.sessions), *heads, *memory])
     else:
         stores.write_lines(map(_sentence, checked.sessions))
         stores.write_lines(_of_heads(checked))
-    return EXIT_DONE if checked.intact else EXIT_NOT_DONE
+        stores.write_lines(_of_facts(facts))
+    sound = checked.intact and (facts is None or not facts.faults)
+    return EXIT_DONE if sound else EXIT_NOT_DONE
+
+
+def _facts(args: argparse.Namespace) -> LedgerReport:
+    """What the ledger of facts says about the memory."""
+    from kogniterm.memory.ledger import verify
+    from kogniterm.memory.sql import open_sql
+
+    location, folder = stores.location_of(args), stores.paths_in_use().data
+    with closing(open_sql(location, stores.person(), heads=folder)) as sql:
+        return verify(sql)
+
+
+def _of_facts(report: LedgerReport | None) -> Iterator[str]:
+    if report is None:
+        return
+    for fault in report.faults:
+        yield _("memory: {reason}").format(reason=translate(fault))
+    if not report.faults and report.facts:
+        yield plural(
+            "memory: {count} fact, as it was written",
+            "memory: {count} facts, all as they were written",
+            report.facts,
+        )
+
+
+def _facts_report(report: LedgerReport) -> dict[str, object]:
+    return {
+        "part": "memory",
+        "intact": not report.faults,
+        "facts": report.facts,
+        "records": report.entries,
+        "head": report.head,
+        "reason": "; ".join(map(str, report.faults)) or None,
+    }
 
 
 def _of_heads(checked: StoreReport) -> Iterator[str]:
@@ -87,9 +126,9 @@ def _anchor(store: SessionStore, args: argparse.Namespace) -> int:
     from kogniterm.sessions.anchor import accept
     from kogniterm.sessions.audit import verify_all
 
-    checked = verify_all(store.backend)
+    checked, facts = verify_all(store.backend), _facts(args)
     broken = [_sentence(report) for report in checked.sessions if not report.intact]
-    for line in (*broken, *_of_heads(checked)):
+    for line in (*broken, *_of_heads(checked), *_of_facts(facts)):
         sys.stderr.write(stores.visible(line) + "\n")
     if not args.yes:
         if not sys.stdin.isatty():
@@ -97,6 +136,7 @@ def _anchor(store: SessionStore, args: argparse.Namespace) -> int:
         if not confirmed(_("Take everything as it is found now? [y/N] ")):
             raise UsageError("Nothing was changed.")
     count = accept(store.backend)
+    _accept_facts(args)
     if args.json:
         stores.write_json({"sessions": count})
     else:
@@ -110,6 +150,15 @@ def _anchor(store: SessionStore, args: argparse.Namespace) -> int:
             ]
         )
     return EXIT_DONE
+
+
+def _accept_facts(args: argparse.Namespace) -> None:
+    from kogniterm.memory.ledger import accept
+    from kogniterm.memory.sql import open_sql
+
+    location, folder = stores.location_of(args), stores.paths_in_use().data
+    with closing(open_sql(location, stores.person(), heads=folder)) as sql:
+        accept(sql)
 
 
 def _report(report: ChainReport) -> dict[str, object]:

@@ -103,6 +103,7 @@ def _open(
         vectors=args.action == "search" and vectors_installed(),
         redact=redact,
         key_file=paths.data / "memory-key",
+        heads=paths.data,
         stores=others or (),
         paths=(paths.data,) if others is not None else (),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kogniterm.errors import StorageError, UsageError
+from kogniterm.memory import ledger
 from kogniterm.memory.schema import TABLES
 from kogniterm.memory.sql import Row, Sql
 
@@ -102,6 +103,7 @@ def _copy(source: Sql, target: Sql, *, keep_ids: bool) -> int:
                 _insert(target, table, dict(zip(columns, row, strict=True)), facts, keep_ids)
             count += len(rows)
         _link(source, target, facts)
+        ledger.record(target, [int(str(one)) for one in facts.values() if one is not None])
         if keep_ids and target.is_postgres:
             _advance_numbers(target)
     return count

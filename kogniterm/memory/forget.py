@@ -253,11 +253,7 @@ def purge_tables(repository: FactRepository, terms: Sequence[str]) -> Purged:
             )
     quotes = 0
     for pattern in like_patterns(terms):
-        quotes += repository.sql.run(
-            "UPDATE facts SET quote = '' WHERE user_id = ? AND project_id IN ('', ?) "
-            "AND lower(quote) LIKE ? ESCAPE '!'",
-            (repository.user, repository.project, pattern),
-        )
+        quotes += repository.clear_quotes(pattern)
     return Purged(Text("memory"), removed + quotes)
 
 

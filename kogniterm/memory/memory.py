@@ -78,6 +78,7 @@ class Memory:
         self.clock = clock
         self.redact = redact
         self.repository = FactRepository(sql, project)
+        self.repository.begin_ledger()
         self.tombstones = Tombstones(
             self.repository, key if key is not None else self.repository.salt().encode()
         )
@@ -223,6 +224,7 @@ def open_memory(
     clock: Clock | None = None,
     redact: Callable[[str], str] = redact,
     key_file: Path | None = None,
+    heads: Path | None = None,
     stores: Sequence[Forgettable] = (),
     paths: Sequence[Path] = (),
 ) -> Memory:
@@ -231,8 +233,9 @@ def open_memory(
     `location` is a folder, a `.db` file, or a PostgreSQL address. `vectors` adds search by
     meaning and needs the extra `kogniterm[vectors]`. `redact` cleans every text before it is
     stored. `key_file` holds the key of the tombstones; beside a SQLite file it is made by
-    default. `stores` and `paths` take part in forgetting: what else to purge, and which files to
-    search for proof besides the database. Raises `StorageError` and `UsageError` kinds.
+    default. `heads` is the folder of the audit's head file when the memory is on a server.
+    `stores` and `paths` take part in forgetting: what else to purge, and which files to search for
+    proof besides the database. Raises `StorageError` and `UsageError` kinds.
     """
     if not user:
         raise UsageError("Memory belongs to somebody; give a user.")
@@ -242,7 +245,7 @@ def open_memory(
         file = database_file(location)
         paths = (file, *paths)
         key_file = key_file or file.with_suffix(".memory-key")
-    sql = open_sql(location, user)
+    sql = open_sql(location, user, heads=heads)
     with ExitStack() as on_failure:
         on_failure.callback(sql.close)
         if sql.read_only and key_file is not None and not key_file.exists():

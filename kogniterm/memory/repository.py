@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from kogniterm.memory import words
+from kogniterm.memory import ledger, words
 from kogniterm.memory.records import AuditEntry, Fact, Origin, Status
 from kogniterm.memory.sql import Row, Sql
 
@@ -164,6 +164,7 @@ class FactRepository:
             )
             stored = _fact(row) if row else fact
             self.note("add", stored.id, now=now, who=who, project=fact.project)
+            ledger.record(self.sql, [stored.id])
         return stored
 
     def change(
@@ -187,6 +188,7 @@ class FactRepository:
             if {"text", "keywords"} & set(changes):
                 self._reindex(fact.id)
             self.note(operation, fact.id, now=now, who=who, project=fact.project)
+            ledger.record(self.sql, [fact.id])
             changed = self.get(fact.id)
         return changed or fact
 
@@ -214,7 +216,32 @@ class FactRepository:
                     f"DELETE FROM facts WHERE {self._scope} AND id = ?", (*self._bound, fact_id)
                 )
                 self.note("forget", fact_id, now=now, who=who, project=fact.project)
+                ledger.record(self.sql, [fact_id])
         return removed
+
+    def clear_quotes(self, pattern: str) -> int:
+        """Empty the quotes of this scope that are LIKE `pattern` (escape `!`); returns how many."""
+        with self.sql.transaction():
+            self._tick(wiped=0)
+            rows = self.sql.all(
+                f"UPDATE facts SET quote = '' WHERE {self._scope} "
+                "AND lower(quote) LIKE ? ESCAPE '!' RETURNING id",
+                (*self._bound, pattern),
+            )
+            ledger.record(self.sql, [int(fact_id) for (fact_id,) in rows])
+        return len(rows)
+
+    def begin_ledger(self) -> None:
+        """The first time: write down all of the user's facts as they are found."""
+        if self.sql.read_only or ledger.is_begun(self.sql):
+            return
+        with self.sql.transaction():
+            self._tick()  # writers of one user queue up here
+            if not ledger.is_begun(self.sql):
+                rows = self.sql.all(
+                    "SELECT id FROM facts WHERE user_id = ? ORDER BY id", (self.user,)
+                )
+                ledger.record(self.sql, [int(fact_id) for (fact_id,) in rows])
 
     def drop_project(self) -> None:
         """Delete what this project has beside facts: preferences, lessons, notes, profile."""
@@ -280,7 +307,8 @@ class FactRepository:
         return [(int(fact_id), bytes(vector)) for fact_id, vector in rows]
 
     def store_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors beside their facts, where that can be; a fact that is gone is passed over."""
+        """Keep vectors beside their facts, where they can be kept; a fact that is gone is passed
+        over."""
         if self.sql.read_only:
             return
         with self.sql.transaction():

@@ -23,6 +23,10 @@ TABLES = (
     "store_items",
 )
 
+LEDGER = "fact_ledger"
+"""What each fact looked like when it was written; it stays with its database, and is no part of
+what is copied to another one."""
+
 _TYPES = {
     "sqlite": {
         "id": "INTEGER PRIMARY KEY AUTOINCREMENT",
@@ -112,15 +116,27 @@ _PROJECT_ITEMS = {
     ),
 }
 
+_LEDGER = (
+    f"""CREATE TABLE {LEDGER} (
+        user_id TEXT NOT NULL, seq {{int}} NOT NULL, fact_id {{int}}, salt TEXT NOT NULL,
+        digest TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL,
+        PRIMARY KEY (user_id, seq))""",
+    f"CREATE INDEX {LEDGER}_by_fact ON {LEDGER} (user_id, fact_id)",
+)
+
 
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """All steps for `dialect`, "sqlite" or "postgres"."""
     statements = tuple(statement.format(**_TYPES[dialect]) for statement in _FIRST)
     if dialect == "postgres":
         statements += tuple(rule for table in TABLES for rule in _row_security(table))
+    ledger = tuple(statement.format(**_TYPES[dialect]) for statement in _LEDGER)
+    if dialect == "postgres":
+        ledger += _row_security(LEDGER)
     return (
         Migration(1, "facts, preferences, outcomes and their bookkeeping", statements),
         Migration(2, "store items of a project", _PROJECT_ITEMS[dialect]),
+        Migration(3, "ledger of facts", ledger),
     )
 
 

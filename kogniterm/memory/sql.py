@@ -5,11 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kogniterm import database
+from kogniterm.errors import StorageError
+from kogniterm.heads import HeadFile, Note, beside, of_server
 from kogniterm.memory import schema
 from kogniterm.paths import named
 
@@ -19,7 +22,8 @@ Row = tuple[Any, ...]
 class Sql:
     """A connection bound to one user. Safe to share between threads: calls take turns.
 
-    `connect` makes it, and makes it anew when a server has left; `read_only`: nothing can be written.
+    `connect` makes it, and makes it anew when a server has left. With `read_only` nothing can be
+    written. `heads` is the head file that is told how far the ledger of facts has come.
     """
 
     def __init__(
@@ -29,6 +33,7 @@ class Sql:
         user: str,
         *,
         read_only: bool = False,
+        heads: HeadFile | None = None,
     ) -> None:
         self._connect = connect
         self._connection = connect()
@@ -38,6 +43,8 @@ class Sql:
         self.place = place
         self.user = user
         self.read_only = read_only
+        self.heads = heads
+        self._coming: list[Note] = []
 
     @property
     def is_postgres(self) -> bool:
@@ -83,15 +90,52 @@ class Sql:
             if self._depth:
                 yield
                 return
-            with database.storage_errors(self.place), database.transaction(self._connected()):
-                self._depth = 1
-                try:
-                    if self._postgres:
-                        # A pooled connection could carry another user's setting: say it anew.
-                        self._run("SELECT set_config('kogniterm.user_id', ?, true)", (self.user,))
-                    yield
-                finally:
-                    self._depth = 0
+            with self._noting() as note:
+                with database.storage_errors(self.place), database.transaction(self._connected()):
+                    self._depth = 1
+                    self._coming.clear()
+                    try:
+                        if self._postgres:
+                            # A pooled connection could carry another user's setting: say it anew.
+                            self._run(
+                                "SELECT set_config('kogniterm.user_id', ?, true)", (self.user,)
+                            )
+                        yield
+                        for last in self._coming[-1:]:
+                            note(last, True)
+                    finally:
+                        self._depth = 0
+                with suppress(StorageError):  # it is written; that it is on the disk is not noted
+                    for last in self._coming[-1:]:
+                        self._flush()
+                        note(replace(last, before=None), False)
+
+    def coming(self, before: tuple[int, str], seq: int, entry_hash: str) -> None:
+        """This transaction brings the ledger from the entry `before` to the entry `seq`."""
+        first = self._coming[0].before if self._coming else before
+        self._coming.append(Note("memory", self.user, seq, entry_hash, before=first))
+
+    @contextmanager
+    def _noting(self) -> Iterator[Callable[[Note, bool], object]]:
+        """How the head file is told, before the commit, where the ledger will be after it, and then
+        that it is there.
+
+        The file is held meanwhile: a crash leaves the ledger at one of the two entries that the
+        last line names. Where there is no head file, nobody is told.
+        """
+        if self.heads is None or not self.heads.path.exists():
+            yield lambda note, durable: None
+        else:
+            with self.heads.held() as write:
+                yield write
+
+    def _flush(self) -> None:
+        """Bring the last commit to the disk."""
+        with (
+            database.storage_errors(self.place),
+            database.transaction(self._connected(), durable=True),
+        ):
+            self._run("UPDATE memory_clock SET version = version WHERE user_id = ?", (self.user,))
 
     def scrub(self) -> None:
         """Leave no deleted byte in the file or its write-ahead log (SQLite), as far as SQL can."""
@@ -99,7 +143,7 @@ class Sql:
             if isinstance(self._connection, sqlite3.Connection):
                 database.scrub(self._connection)
             else:
-                for table in schema.TABLES:
+                for table in (*schema.TABLES, schema.LEDGER):
                     self._run(f"VACUUM (FULL) {table}", ())
 
     def close(self) -> None:
@@ -108,13 +152,23 @@ class Sql:
             self._connection.close()
 
 
-def open_sql(location: str | Path, user: str) -> Sql:
-    """Open `location` (a `.db` file, a folder, or a PostgreSQL address) with its schema current."""
+def open_sql(location: str | Path, user: str, *, heads: Path | None = None) -> Sql:
+    """Open `location` (a `.db` file, a folder, or a PostgreSQL address) with its schema current.
+
+    `heads` is the folder for this machine's head file of a server; a file has its own beside it.
+    """
     if database.is_postgres(location):
         url = str(location)
-        return Sql(lambda: _postgres(url, user), database.without_password(url), user)
+        place = database.without_password(url)
+        return Sql(lambda: _postgres(url, user), place, user, heads=of_server(heads, url))
     path = database_file(location)
-    return Sql(lambda: _sqlite(path), str(path), user, read_only=not database.may_write(path))
+    return Sql(
+        lambda: _sqlite(path),
+        str(path),
+        user,
+        read_only=not database.may_write(path),
+        heads=HeadFile(beside(path)),
+    )
 
 
 def _postgres(url: str, user: str) -> database.Connection:

@@ -223,6 +223,7 @@ def _memory(
         clock=clock,
         redact=redact,
         key_file=paths.data / "memory-key",
+        heads=paths.data,
         paths=(paths.data,),
     )
     # A model that only writes commands cannot read for facts; explicit wishes still work.

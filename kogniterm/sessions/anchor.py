@@ -244,9 +244,7 @@ def behind(backend: Backend, heads: Heads | None) -> Text | None:
     )
 
 
-def fault_of(
-    backend: Backend, session_id: str, heads: Heads | None, count: int
-) -> Fault | None:
+def fault_of(backend: Backend, session_id: str, heads: Heads | None, count: int) -> Fault | None:
     """Where a session with `count` records disagrees with the head file, if it does."""
     if heads is None:
         return None
@@ -380,7 +378,9 @@ def _remember(backend: Backend, heads: Heads, *, new: bool) -> None:
             backend.execute("UPDATE heads SET id = ?, n = ?, hash = ? WHERE owner = ?", values)
 
 
-def note_removal(backend: Backend, session_id: str, *, now: Callable[[], float] = time.time) -> None:
+def note_removal(
+    backend: Backend, session_id: str, *, now: Callable[[], float] = time.time
+) -> None:
     """Tell the other machines of a shared database that a session is removed on purpose."""
     if backend.shared:
         place = _place(backend, session_id)

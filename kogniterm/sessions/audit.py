@@ -218,7 +218,9 @@ def _stored_state(snapshot: str | None) -> SessionState | None:
 
 def _plain_state(state: SessionState) -> str:
     """All of a state that a snapshot keeps."""
-    return codec.dumps(codec.to_plain(replace(state, session_id="", messages=Transcript(), draft="")))
+    return codec.dumps(
+        codec.to_plain(replace(state, session_id="", messages=Transcript(), draft=""))
+    )
 
 
 def _request_of(stored: StoredRecord) -> str | None:

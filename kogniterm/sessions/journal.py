@@ -42,8 +42,9 @@ from kogniterm.sessions.texts import messages_of, storable
 from kogniterm.sessions.transcript import Transcript
 
 if TYPE_CHECKING:
-    from kogniterm.sessions.anchor import Anchor
     from langchain_core.messages import BaseMessage
+
+    from kogniterm.sessions.anchor import Anchor
 
 DURABLE = (Intent, Outcome, TurnEnded)
 """Bodies that wait for the disk even when the caller does not ask for it."""

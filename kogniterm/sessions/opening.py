@@ -39,9 +39,7 @@ def open_store(
     if is_postgres(location):
         from kogniterm.sessions.postgres import PostgresBackend
 
-        backend = PostgresBackend(
-            str(location), user=user, heads=of_server(heads, str(location))
-        )
+        backend = PostgresBackend(str(location), user=user, heads=of_server(heads, str(location)))
     else:
         recovery = recover_if_damaged(Path(location), now=now())
         backend = SqliteBackend(Path(location))

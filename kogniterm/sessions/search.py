@@ -60,7 +60,7 @@ def _add_from(backend: Backend, session_id: str, covered: int, turn: int) -> Non
 def _turns_from(
     backend: Backend, session_id: str, covered: int, turn: int
 ) -> Iterator[tuple[int, list[str], int]]:
-    """The turns behind the record `covered`, which belongs to `turn`: number, texts, last record."""
+    """The turns behind the record `covered`, which belongs to `turn`: number, texts, last one."""
     texts: list[str] = []
     last = covered
     for stored in stored_records(backend, session_id, covered + 1):

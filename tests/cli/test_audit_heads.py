@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import pytest
 
 from kogniterm.sessions.backend import SqliteBackend
 from kogniterm.sessions.store import SessionStore
-from tests.cli.conftest import Shell
+from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.conversation import command_turn, write
+from tests.support.programs import needs
 
 END = "(SELECT min(seq) FROM records WHERE kind = 'input' AND seq > 5)"
 """The first record of the last turn."""
@@ -40,7 +43,7 @@ def session(shell: Shell) -> str:
 def tamper(shell: Shell, *statements: str) -> None:
     with closing(sqlite3.connect(shell.data / "kogniterm.db")) as connection:
         for statement in statements:
-            connection.execute(statement)
+            connection.executescript(statement)
         connection.commit()
 
 
@@ -143,9 +146,7 @@ def test_a_turn_added_to_a_closed_journal_is_found_also_after_it_was_opened(
     assert "record 20 is broken: it was changed while no KogniTerm had it open" in result.stdout
 
 
-def test_a_deleted_session_is_no_fault_when_the_user_deleted_it(
-    shell: Shell, session: str
-) -> None:
+def test_a_deleted_session_is_no_fault_when_the_user_deleted_it(shell: Shell, session: str) -> None:
     other = a_session(shell)
     assert shell.run("sessions", "delete", session, "--yes").returncode == 0
     result = shell.run("audit", "verify")
@@ -264,3 +265,121 @@ def test_a_database_that_is_gone_is_missed(shell: Shell, session: str) -> None:
     result = shell.run("sessions", "list")
     assert result.returncode == 1
     assert "records of 1 sessions are missing" in result.stderr
+
+
+def mounted_read_only(shell: Shell, *words: str) -> subprocess.CompletedProcess[str]:
+    """`kogniterm WORDS` where the data folder is a file system that cannot be written to."""
+    mount = ("bwrap", "--dev-bind", "/", "/", "--ro-bind", str(shell.data), str(shell.data))
+    return shell.run(*words, command=(*mount, KOGNITERM))
+
+
+@needs("bwrap")
+def test_what_a_killed_process_left_is_read_on_a_read_only_file_system(shell: Shell) -> None:
+    """Its last records are in the write-ahead log, and not in the search index."""
+    store = store_of(shell)
+    journal = store.create(folder=str(shell.project), model="scripted:a")
+    write(journal, command_turn(1, "Count the carrots"))
+    copy = shell.home / "copy"
+    shutil.copytree(shell.data, copy)  # as it would stand after a kill
+    journal.close()
+    store.close()
+    shutil.rmtree(shell.data)
+    copy.rename(shell.data)
+    assert (shell.data / "kogniterm.db-wal").stat().st_size
+    before = {path: path.read_bytes() for path in shell.data.iterdir() if path.is_file()}
+    for words in (
+        ("sessions", "list"),
+        ("sessions", "show", "last"),
+        ("sessions", "search", "carr"),
+    ):
+        result = mounted_read_only(shell, *words)
+        assert (result.returncode, "carrots" in result.stdout) == (0, True), result
+    result = mounted_read_only(shell, "audit", "verify")
+    assert (result.returncode, "10 records" in result.stdout) == (0, True), result
+    result = mounted_read_only(shell, "memory", "list")
+    assert (result.returncode, result.stderr) == (0, "Nothing is remembered here yet.\n")
+    assert before == {path: path.read_bytes() for path in shell.data.iterdir() if path.is_file()}
+
+
+def verified(shell: Shell) -> tuple[int, str]:
+    result = shell.run("audit", "verify")
+    return result.returncode, result.stdout
+
+
+COLUMNS = (
+    "user_id, project_id, category, slot, text, keywords, language, confidence, source, status, "
+    "created, last_confirmed, relevance_count, pinned, valid_from, valid_to, superseded_by, "
+    "session_id, origin_seq, quote, claim, terms, digest, version"
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            f"INSERT INTO facts ({COLUMNS}) SELECT {COLUMNS} FROM facts WHERE id = 1",
+            "memory: fact m3 was not written by KogniTerm",
+        ),
+        ("UPDATE facts SET text = 'the pelican eats at night' WHERE id = 1", "fact m1 was changed"),
+        ("UPDATE facts SET confidence = 0.1 WHERE id = 2", "fact m2 was changed"),
+        ("UPDATE facts SET project_id = '/elsewhere'", "fact m2 was changed"),
+        ("DELETE FROM facts WHERE id = 2", "fact m2 was removed"),
+        ("DELETE FROM fact_ledger", "does not end where the head file says"),
+        ("DELETE FROM fact_ledger WHERE seq = 3", "does not end where the head file says"),
+        (
+            "DELETE FROM fact_ledger WHERE fact_id = 2; DELETE FROM facts WHERE id = 2",
+            "does not end",
+        ),
+        ("DELETE FROM fact_ledger WHERE seq = 1", "entry 1 of the ledger of facts"),
+        ("UPDATE fact_ledger SET digest = hash WHERE seq = 2", "entry 2 of the ledger of facts"),
+        ("UPDATE fact_ledger SET salt = '' WHERE seq = 2", "fact m1 was changed"),
+    ],
+)
+def test_a_fact_that_was_changed_by_hand_is_found(
+    shell: Shell, session: str, statement: str, said: str
+) -> None:
+    for text in ("the pelican eats at noon", "the harbour opens at seven"):
+        assert shell.run("memory", "add", text).returncode == 0
+    code, shown = verified(shell)
+    assert (code, "memory: 2 facts, all as they were written" in shown) == (0, True)
+    tamper(shell, statement)
+    code, shown = verified(shell)
+    assert (code, said in shown) == (1, True), shown
+    found = json.loads(shell.run("audit", "verify", "--json").stdout)
+    assert [one["intact"] for one in found if one["part"] == "memory"] == [False]
+    assert shell.run("audit", "anchor", "--yes").returncode == 0
+    assert verified(shell)[0] == 0
+
+
+def test_facts_that_are_written_changed_and_forgotten_hold(shell: Shell, session: str) -> None:
+    for words in (
+        ("add", "the pelican eats at noon"),
+        ("add", "the harbour opens at seven"),
+        ("edit", "1", "the pelican eats at one"),
+        ("pin", "2"),
+        ("forget", "m2", "--yes"),
+    ):
+        result = shell.run("memory", *words)
+        assert result.returncode == 0, (words, result)
+        assert verified(shell)[0] == 0
+    assert "memory: 2 facts" in verified(shell)[1]  # with the one that was replaced
+    copy = str(shell.home / "copy.db")
+    assert shell.run("storage", "copy", "sqlite", copy).returncode == 0
+    with closing(sqlite3.connect(shell.data / "kogniterm.db")) as connection:
+        rows = connection.execute("SELECT salt FROM fact_ledger WHERE fact_id = 2").fetchall()
+    assert {salt for (salt,) in rows} == {""}
+
+
+def test_facts_of_an_older_database_are_taken_in(shell: Shell, session: str) -> None:
+    shell.run("memory", "add", "the pelican eats at noon")
+    heads(shell).unlink()
+    tamper(
+        shell,
+        "DROP TABLE heads",
+        "DROP TABLE fact_ledger",
+        "DELETE FROM schema_migrations WHERE room = 'sessions' AND number = 5",
+        "DELETE FROM schema_migrations WHERE room = 'memory' AND number = 2",
+    )
+    assert shell.run("memory", "add", "the harbour opens at seven").returncode == 0
+    code, shown = verified(shell)
+    assert (code, "memory: 2 facts" in shown) == (0, True)

@@ -37,7 +37,11 @@ def test_a_read_only_data_folder_is_listed_shown_searched_and_verified(
         status, shown = terminal.run(f"kogniterm {words}")
         assert (status, said in shown) == (0, True), (words, shown)
         assert "read-only" not in shown
-    for words in ("sessions rename last New", "memory add 'another fact'", f"run --model {model} x"):
+    for words in (
+        "sessions rename last New",
+        "memory add 'another fact'",
+        f"run --model {model} x",
+    ):
         status, shown = terminal.run(f"kogniterm {words}")
         assert status != 0, (words, shown)
         assert "kogniterm.db is read-only here" in shown, (words, shown)
