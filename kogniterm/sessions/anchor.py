@@ -52,8 +52,7 @@ class Anchor:
             return
         if not backend.read_only and not (_row(backend) or ("",))[0]:
             self._begin(backend.heads)
-        heads = backend.heads.read()
-        problem = trouble(backend, heads)
+        problem, heads = trouble(backend)
         if problem is None:
             self._file = None if backend.read_only else backend.heads
             problem = behind(backend, heads)
@@ -183,12 +182,22 @@ def accept(backend: Backend) -> int:
 # --- comparing -------------------------------------------------------------------------------
 
 
-def trouble(backend: Backend, heads: Heads | None) -> Text | None:
-    """What is wrong with the head file itself."""
+def trouble(backend: Backend) -> tuple[Text | None, Heads | None]:
+    """What is wrong with the head file itself, and what it says.
+
+    What the database remembers of it is read first: the file itself may grow meanwhile.
+    """
     if backend.heads is None:
-        return None
-    file = {"file": str(backend.heads.path)}
+        return None, None
     row = _row(backend)
+    heads = backend.heads.read()
+    return _trouble(backend, backend.heads, row, heads), heads
+
+
+def _trouble(
+    backend: Backend, head_file: HeadFile, row: tuple[str, Mark] | None, heads: Heads | None
+) -> Text | None:
+    file = {"file": str(head_file.path)}
     if row is None:
         if backend.shared and heads is None:
             return None  # this machine has never written there

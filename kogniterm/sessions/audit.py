@@ -95,7 +95,7 @@ def verify_all(backend: Backend) -> StoreReport:
 
     reports += _steady(backend, lost)
     removed = 0 if heads is None else heads.gone
-    return StoreReport(tuple(reports), trouble(backend, heads), removed)
+    return StoreReport(tuple(reports), trouble(backend)[0], removed)
 
 
 def _missing_text(count: int) -> Text:

@@ -243,7 +243,7 @@ def test_row_security_holds_without_any_condition(
 ) -> None:
     import psycopg
 
-    from kogniterm.memory.schema import TABLES
+    from kogniterm.memory.schema import LEDGER, TABLES
 
     more: dict[str, Any] = {"project": "shop", "clock": clock, "key_file": tmp_path / "key"}
     with open_memory(postgres_url, user="ana", **more) as ana:
@@ -252,8 +252,10 @@ def test_row_security_holds_without_any_condition(
         ana.learnings.record("brew", "kettle", ok=True)
         ana.forget(ana.add("Ana likes gin"))
         with open_memory(postgres_url, user="ben", **more) as ben:
-            for table in TABLES:
-                assert ben.sql.all(f"SELECT * FROM {table}") == [], table
+            for table in (*TABLES, LEDGER):
+                rows = ben.sql.all(f"SELECT user_id FROM {table}")
+                # The ledger is begun when a memory is first opened, and counts as a write.
+                assert rows == ([("ben",)] if table in ("memory_clock", LEDGER) else []), table
             assert ben.sql.run("DELETE FROM facts") == 0
             assert ben.sql.run("UPDATE facts SET text = 'x'") == 0
             with pytest.raises(StorageError):

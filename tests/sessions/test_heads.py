@@ -1,0 +1,232 @@
+"""The head file: what a crash can leave is accepted, what it cannot is not, and it stays small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import StorageError, StorageFullError
+from kogniterm.heads import FOLD_AT, HeadFile, Note, beside
+from kogniterm.memory import open_memory
+from kogniterm.memory.ledger import verify as verify_facts
+from kogniterm.sessions.audit import verify, verify_all
+from kogniterm.sessions.backend import Backend, SqliteBackend
+from kogniterm.sessions.faults import armed
+from kogniterm.sessions.postgres import PostgresBackend
+from kogniterm.sessions.store import SessionStore
+from tests.support.conversation import command_turn, write
+
+KILLED = """
+import sys
+from pathlib import Path
+from kogniterm.sessions.faults import armed
+from kogniterm.sessions.opening import open_store
+from tests.support.conversation import command_turn, write
+store, _ = open_store(Path(sys.argv[1]), user="ana", version="1.0", fault=armed(sys.argv[2]))
+journal = store.open(sys.argv[3]) if len(sys.argv) > 3 else store.create(folder="/", model="m")
+write(journal, command_turn(1 + journal.state.turn))
+write(journal, command_turn(1 + journal.state.turn))
+journal.close()
+"""
+MANY = """
+import sys
+from pathlib import Path
+from kogniterm.sessions.opening import open_store
+from tests.support.conversation import command_turn, write
+for _ in range(4):
+    store, _recovery = open_store(Path(sys.argv[1]), user="ana", version="1.0")
+    journal = store.create(folder="/", model="m")
+    for turn in range(1, 6):
+        write(journal, command_turn(turn))
+    journal.close()
+    store.close()
+"""
+
+
+def started(code: str, *words: str) -> int:
+    return subprocess.run([sys.executable, "-c", code, *words]).returncode
+
+
+def store_at(path: Path) -> SessionStore:
+    return SessionStore(SqliteBackend(path), version="1.0")
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "unnoted-turn_ended",
+        "unnoted-turn_ended:2",
+        "after-turn_ended:2",
+        "unnoted-intent",
+        "unnoted-outcome:2",
+        "unnoted-node:3",
+        "before-opened",
+        "written-turn_ended:2",
+        "after-opened",
+    ],
+)
+def test_what_a_kill_leaves_is_accepted_and_made_good(tmp_path: Path, point: str) -> None:
+    path = tmp_path / "kogniterm.db"
+    assert started(KILLED, str(path), f"kill:{point}") == -9
+    with closing(store_at(path)) as store:
+        assert verify_all(store.backend).intact
+        (info,) = store.sessions()
+    assert started(KILLED, str(path), f"kill:{point}", info.id) in (-9, 0)
+    with closing(store_at(path)) as store:
+        assert verify_all(store.backend).intact
+        store.open(info.id).close()
+        assert verify_all(store.backend).intact
+        known = HeadFile(beside(path)).read()
+        assert known is not None
+        reached = known.sessions[info.id].reached
+        assert reached is not None
+        assert reached.what == "closed"
+        assert reached.seq == verify(store.backend, info.id).records
+
+
+def test_two_turns_that_nobody_noted_are_more_than_a_crash_leaves(tmp_path: Path) -> None:
+    path = tmp_path / "kogniterm.db"
+    assert started(KILLED, str(path), "kill:after-turn_ended:2") == -9
+    lines = beside(path).read_bytes().splitlines(keepends=True)
+    before = [line for line in lines if b'"what":"end"' not in line]
+    with closing(store_at(path)) as store:
+        store.backend.execute("UPDATE heads SET n = 0, hash = ''")
+        beside(path).write_bytes(b"".join(before))
+        report = verify(store.backend, store.sessions()[0].id)
+    assert report.broken == 1
+    assert "added behind the last record" in str(report.reason)
+
+
+def test_several_processes_note_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "kogniterm.db"
+    with ThreadPoolExecutor(4) as pool:
+        codes = list(pool.map(lambda _: started(MANY, str(path)), range(4)))
+    assert codes == [0] * 4
+    with closing(store_at(path)) as store:
+        report = verify_all(store.backend)
+    assert [one.reason for one in report.sessions if not one.intact] == []
+    assert report.intact
+    assert len(report.sessions) == 16
+
+
+def test_it_is_folded_when_it_has_grown_and_still_knows_all(tmp_path: Path) -> None:
+    path = tmp_path / "kogniterm.db"
+    with closing(store_at(path)) as store:
+        sessions = [store.create(folder="/", model="m") for _ in range(3)]
+        write(sessions[0], command_turn(1))
+        for one in sessions:
+            one.close()
+        gone = sessions.pop().state.session_id
+        store.delete([gone])
+        file = HeadFile(beside(path))
+        seen, last = 0, sessions[0].state
+        for _ in range(3 * FOLD_AT // 1000):
+            note = Note("end", last.session_id, last.seq, last.hash)
+            file.append([note] * 5, durable=False)
+            seen = max(seen, beside(path).stat().st_size)
+        assert seen < 2 * FOLD_AT
+        store.open(sessions[0].state.session_id).close()
+        report = verify_all(store.backend)
+        assert report.intact
+        assert (len(report.sessions), report.removed) == (2, 1)
+        store.backend.execute("DELETE FROM records WHERE seq > 3")
+        assert not verify_all(store.backend).intact
+
+
+def test_half_a_line_is_what_a_crash_leaves(tmp_path: Path) -> None:
+    path = tmp_path / "kogniterm.db"
+    with closing(store_at(path)) as store:
+        journal = store.create(folder="/", model="m")
+        write(journal, command_turn(1))
+        with beside(path).open("ab") as file:
+            file.write(b'{"n":17,"wh')
+        assert verify_all(store.backend).intact
+        write(journal, command_turn(2))
+        journal.close()
+        assert verify_all(store.backend).intact
+
+
+def test_a_session_is_not_begun_where_the_head_file_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "kogniterm.db"
+    with closing(store_at(path)) as store:
+        beside(path).unlink()
+        with pytest.raises(StorageError):
+            store.create(folder="/", model="m")
+
+
+@pytest.mark.parametrize("point", ["before-opened", "written-opened"])
+def test_a_session_that_never_got_its_first_record_is_no_fault(tmp_path: Path, point: str) -> None:
+    with closing(store_at(tmp_path / "kogniterm.db")) as store:
+        failing = SessionStore(store.backend, version="1.0", fault=armed(f"full:{point}"))
+        with pytest.raises(StorageFullError):
+            failing.create(folder="/", model="m")
+        assert verify_all(store.backend).intact
+
+
+def test_facts_that_were_not_committed_are_no_fault(tmp_path: Path) -> None:
+    """The head file is told first; the commit then fails, or the process dies before it."""
+    path = tmp_path / "kogniterm.db"
+    store_at(path).close()
+    with open_memory(path, user="ana", project="shop") as memory:
+        memory.add("the pelican eats at noon")
+        with pytest.raises(ZeroDivisionError), memory.repository.transaction():
+            memory.add("the harbour opens at seven")
+            raise ZeroDivisionError
+        assert verify_facts(memory.sql).faults == ()
+        note = HeadFile(beside(path)).read()
+        assert note is not None
+        now = note.memory["ana"]
+        coming = Note("memory", "ana", now.seq + 1, "0" * 64, before=(now.seq, now.hash))
+        HeadFile(beside(path)).append([coming], durable=True)
+        assert verify_facts(memory.sql).faults == ()
+        memory.add("the harbour opens at eight")
+        assert verify_facts(memory.sql).faults == ()
+
+
+@pytest.mark.postgres
+def test_on_a_server_each_machine_vouches_for_what_it_wrote(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    def machine(name: str) -> SessionStore:
+        heads = HeadFile(tmp_path / name / "server.heads")
+        return SessionStore(PostgresBackend(postgres_url, user="ana", heads=heads), version="1.0")
+
+    def sound(store: SessionStore) -> bool:
+        return verify_all(store.backend).intact
+
+    with closing(machine("here")) as here, closing(machine("there")) as there:
+        journal = here.create(folder="/", model="m")
+        write(journal, command_turn(1))
+        journal.close()
+        session = journal.state.session_id
+        report = verify_all(there.backend)
+        assert (report.heads, report.sessions[0].reason) == (None, None)
+        assert sound(here)
+        assert sound(there)
+        elsewhere = there.open(session)
+        write(elsewhere, command_turn(2))
+        elsewhere.close()
+        assert sound(here)
+        assert sound(there)
+        execute: Backend = there.backend
+        execute.execute("DELETE FROM records WHERE seq > 12")
+        execute.execute(
+            "UPDATE sessions SET snapshot = NULL, turns = 1, updated = (SELECT max(time) FROM records)"
+        )
+        assert sound(here)  # it never knew of the second turn
+        assert not sound(there)
+        execute.execute("DELETE FROM records WHERE seq > 5")
+        assert not sound(here)
+        second = here.create(folder="/", model="m")
+        second.close()
+        there.delete([second.state.session_id])
+        reports = {one.session_id: one.intact for one in verify_all(here.backend).sessions}
+        assert reports == {session: False}
+        execute.execute("DELETE FROM removals")
+        reports = {one.session_id: one.intact for one in verify_all(here.backend).sessions}
+        assert reports == {session: False, second.state.session_id: False}
