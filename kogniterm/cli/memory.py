@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kogniterm.memory.forget import Forgettable
 
 _FACT = "an id such as m7"
+_NO_FACT = mark("No fact matches; it is removed from journals, outputs, history and logs.")
+_NOTHING_BUT_NOTES = mark("There is no fact; lessons, notes and preferences are removed.")
 CATEGORIES = (
     "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
 )  # fmt: skip
@@ -276,28 +278,25 @@ def _forget(args: argparse.Namespace) -> int:
             own = [one for one in memory.facts() if one.project == memory.project]
             if args.session:
                 own = [one for one in memory.facts() if one.origin.session_id == args.session]
-            _ask(args, own)
+            _ask(args, own, nowhere=_NOTHING_BUT_NOTES)
             receipt = memory.forgetter.forget_all(session_id=args.session)
     return shown.write_receipt(receipt, as_json=args.json)
 
 
 def _forget_everywhere(args: argparse.Namespace) -> int:
-    with _open(args, project="") as memory:
-        projects = ["", *(one for one in memory.repository.projects() if one)]
-        facts = []
-        for project in projects:
-            with _open(args, project=project) as one:
-                facts += [fact for fact in one.facts() if fact.project == project]
-    _ask(args, facts)
-    receipts = []
-    with _other_stores(args) as others:
-        for project in projects:
-            with _open(args, project=project, others=others) as one:
-                receipts.append(one.forgetter.forget_all())
-    return shown.write_receipt(shown.merged(receipts), as_json=args.json)
+    with _other_stores(args) as others, _open(args, project="", others=others) as memory:
+        _ask(args, memory.forgetter.everything(), nowhere=_NOTHING_BUT_NOTES)
+        receipt = memory.forgetter.forget_everything()
+    return shown.write_receipt(receipt, as_json=args.json)
 
 
-def _ask(args: argparse.Namespace, facts: Sequence[Fact], phrases: Sequence[str] = ()) -> None:
+def _ask(
+    args: argparse.Namespace,
+    facts: Sequence[Fact],
+    phrases: Sequence[str] = (),
+    *,
+    nowhere: str = _NO_FACT,
+) -> None:
     """Raises `UsageError` unless the person says yes, seeing what would go."""
     from kogniterm.memory.forget import terms_of
     from kogniterm.runtime.forgetting import person_files
@@ -309,8 +308,7 @@ def _ask(args: argparse.Namespace, facts: Sequence[Fact], phrases: Sequence[str]
     for fact in facts:
         sys.stderr.write(stores.visible(f"{fact.label}  {fact.text}") + "\n")
     if not facts:
-        nowhere = _("No fact matches; it is removed from journals, outputs, history and logs.")
-        sys.stderr.write(nowhere + "\n")
+        sys.stderr.write(_(nowhere) + "\n")
     outside = person_files(stores.paths_in_use(), "").foreseen(terms_of(facts, phrases))
     for line in shown.outside(outside):
         sys.stderr.write(line + "\n")

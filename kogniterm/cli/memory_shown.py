@@ -108,26 +108,10 @@ def outside(mentions: Sequence[Mention]) -> list[str]:
     ]
 
 
-def merged(receipts: Sequence[Receipt]) -> Receipt:
-    """Several receipts as one: what was found at last counts, for later ones purge further."""
-    from kogniterm.memory.forget import Receipt
-
-    last = receipts[-1]
-    return Receipt(
-        facts=tuple(fact for one in receipts for fact in one.facts),
-        parts=tuple(part for one in receipts for part in one.parts if part.removed),
-        scanned_files=max(one.scanned_files for one in receipts),
-        scanned_bytes=max(one.scanned_bytes for one in receipts),
-        found=tuple(dict.fromkeys(file for one in receipts for file in one.found)),
-        unreachable=last.unreachable,
-        scanned_columns=max(one.scanned_columns for one in receipts),
-        found_columns=last.found_columns,
-        untouched=tuple(dict.fromkeys(line for one in receipts for line in one.untouched)),
-    )
-
-
 def write_receipt(receipt: Receipt, *, as_json: bool) -> int:
     """Print the receipt; 1 when the words were still found somewhere."""
+    from kogniterm.memory.forget import BESIDE_FACTS
+
     code = EXIT_DONE if receipt.proved else EXIT_NOT_DONE
     if as_json:
         stores.write_json(
@@ -151,7 +135,9 @@ def write_receipt(receipt: Receipt, *, as_json: bool) -> int:
         )
         return code
     count = len(receipt.facts)
-    lines = [plural("{count} fact forgotten.", "{count} facts forgotten.", count)]
+    lines = []
+    if count or not any(part.place == BESIDE_FACTS and part.removed for part in receipt.parts):
+        lines.append(plural("{count} fact forgotten.", "{count} facts forgotten.", count))
     lines += [
         _("removed from {place}: {count}").format(place=translate(part.place), count=part.removed)
         for part in receipt.parts
@@ -163,7 +149,7 @@ def write_receipt(receipt: Receipt, *, as_json: bool) -> int:
         )
     )
     if receipt.scanned_columns:
-        searched = _("{count} columns of the server's tables searched.")
+        searched = _("{count} columns of the database's tables searched.")
         lines.append(searched.format(count=receipt.scanned_columns))
     stores.write_lines(lines)
     for file in (*receipt.found, *receipt.found_columns):

@@ -23,7 +23,7 @@ from kogniterm.ui.clean import one_line
 from kogniterm.ui.editor import edited, run_program
 from kogniterm.ui.handover import PersonTerminal
 from kogniterm.ui.locale import _
-from kogniterm.ui.model_question import ask_in_lines, asked
+from kogniterm.ui.model_question import ask_in_lines, asked, meant
 from kogniterm.ui.paint import Painter
 from kogniterm.ui.render import ScreenOptions, ScreenSink
 from kogniterm.ui.surface import LineSurface, LiveSurface
@@ -31,9 +31,11 @@ from kogniterm.ui.theme import background_from_colorfgbg, choose
 from kogniterm.ui.typeahead import typed_before
 
 if TYPE_CHECKING:
+    from kogniterm.runtime.asking import Question
     from kogniterm.runtime.front import Wish
     from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.records import Intent
+    from kogniterm.types import Text
 
 
 class PersonSink:
@@ -118,10 +120,10 @@ class PersonSink:
         wish = await choose_in_lines(options, read_line=self._read_line, write=self._surface.commit)
         return "check" if wish == "check" else "again" if wish == "again" else "skip"
 
-    async def ask(self, question: str, answers: Sequence[str]) -> str | None:
+    async def ask(self, question: Question, answers: Sequence[str | Text]) -> str | None:
         """Ask what the model wants to know."""
         self._attention.call(_("KogniTerm: a question waits for you"))
-        return await ask_in_lines(
+        reply = await ask_in_lines(
             asked(question, answers),
             pause=self._pause,
             read_line=self._read_line,
@@ -129,6 +131,7 @@ class PersonSink:
             painter=self._painter,
             columns=self._surface.size()[1],
         )
+        return meant(reply, answers)
 
     def terminal(self) -> Terminal:
         """The terminal, to lend to a command that needs a keyboard."""

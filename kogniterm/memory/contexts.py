@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from kogniterm.matching import Matcher
 from kogniterm.memory import candidates, recall, sensitive
 from kogniterm.memory.extract import Extraction, Extractor
 from kogniterm.memory.for_tools import ToolMemory
@@ -174,6 +175,13 @@ class SessionContext:
     def lessons(self, task: str) -> list[Lesson]:
         """Lessons from tasks like `task`."""
         return [] if self.mode == "off" else self.memory.learnings.similar(task)
+
+    def forgot(self, terms: Sequence[str]) -> None:
+        """Drop what was said in this session that holds one of the terms, and what was shown."""
+        matcher = Matcher(terms)
+        self.said = [one for one in self.said if not matcher.holds(one.text)]
+        self._last = recall.MemoryContext()
+        self._shown = {key: line for key, line in self._shown.items() if not matcher.holds(line)}
 
     def set_variable(self, name: str, value: str) -> None:
         """Keep a session variable until the session has been idle for an hour."""

@@ -62,8 +62,8 @@ class ToolMemory:
             raise ToolError("Not stored: {reason}.", reason=str(change.reason))
         return f"[{change.fact.label}] {change.kind}: {change.reason}."
 
-    def forget(self, label: str, quote: str) -> str:
-        """Forget the fact `label`, when the person's own words `quote` ask for it."""
+    def asked_to_forget(self, quote: str) -> None:
+        """Raise `ToolError` unless the user's own words `quote` ask to forget something."""
         asked = f" {' '.join(words.raw_words(quote))} "
         spoken = any(
             asked in f" {' '.join(words.raw_words(candidates.own_words(one)))} "
@@ -71,11 +71,6 @@ class ToolMemory:
         )
         if not asked.strip() or not spoken or not _FORGET.search(quote):
             raise ToolError(
-                "Only the person may ask to forget; they can type /forget {id}.", id=label
+                "Only the person may ask to forget, and the quote has to be their own words; they "
+                "can type /forget."
             )
-        try:
-            receipt = self._session.memory.forget(label)
-        except UsageError as error:
-            raise ToolError("{reason}", reason=str(error)) from error
-        proof = "no trace is left" if receipt.proved else "traces are left; suggest /forget"
-        return f"Forgotten: {len(receipt.facts)} fact(s); {proof}."

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 from kogniterm.errors import UsageError
+from kogniterm.matching import Matcher
 from kogniterm.memory import words
-from kogniterm.memory.proof import like_patterns, scan, scan_server
+from kogniterm.memory.proof import Marks, Searched, scan, scan_rows
 from kogniterm.memory.records import Fact
 from kogniterm.memory.repository import FactRepository
 from kogniterm.memory.tombstones import Tombstones
@@ -25,6 +26,17 @@ from kogniterm.types import Text
 SHORTEST_TERM = 4
 """Characters a term must have to be purged elsewhere; shorter ones would tear other texts up."""
 
+FEWEST_WORDS = 3
+"""Words a sentence of a fact must have to be purged for itself."""
+
+FEWEST_TERMS = 2
+COVERED = 0.6
+"""Telling words that a sentence must have, and the share of them that a fact must hold, for the
+fact to be what it is about."""
+
+BESIDE_FACTS = Text("lessons, notes and preferences")
+
+_SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
 _LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
 
 
@@ -41,7 +53,7 @@ class Purged:
     """What one store did: how many records it removed or blanked, and what it cannot reach.
 
     `untouched` stands in files that a person wrote; `files` are those outside of our folders
-    that were cleaned, for the proof to read.
+    that were cleaned, for the proof to read; `searched` are those it need not read again.
     """
 
     place: Text
@@ -49,6 +61,7 @@ class Purged:
     unreachable: tuple[Text, ...] = ()
     untouched: tuple[Mention, ...] = ()
     files: tuple[Path, ...] = ()
+    searched: tuple[Searched, ...] = ()
 
 
 class Forgettable(Protocol):
@@ -62,8 +75,8 @@ class Forgettable(Protocol):
 class Receipt:
     """What forgetting did.
 
-    `found` are files, and `found_columns` columns of a server's tables ("facts.text"), that still
-    hold one of the terms: no proof then. `untouched` is what a person wrote themselves.
+    `found` are files, and `found_columns` columns of the database's tables ("facts.text"), that
+    still hold one of the terms: no proof then. `untouched` is what a person wrote themselves.
     """
 
     facts: tuple[int, ...]
@@ -152,109 +165,192 @@ class Forgetter:
         stems = set(words.terms(text))
         return [fact for fact in facts if stems and stems <= set(words.terms(_spaced(fact)))]
 
+    def candidates(self, text: str) -> Wish | None:
+        """What a sentence about facts may mean, for the user to agree to; None when it is nothing.
+
+        Like `wished`, but a fact need not hold every word. The words go with the facts where
+        they stand in one, or are enough to mean nothing else.
+        """
+        facts = self.matches(text) or self._covering(text)
+        if not facts:
+            return None
+        if _LABEL.fullmatch(text) is not None:
+            return Wish(tuple(facts))
+        phrase = text.strip()
+        held = Matcher([phrase])
+        telling = len(words.raw_words(phrase)) >= FEWEST_WORDS or any(
+            held.holds(f"{fact.text}\n{fact.origin.quote}") for fact in facts
+        )
+        return Wish(tuple(facts), (phrase,) if telling and len(phrase) >= SHORTEST_TERM else ())
+
+    def _covering(self, text: str) -> list[Fact]:
+        """The facts that hold most of the telling words of `text`, the best of them."""
+        sought = set(words.terms(text))
+        if len(sought) < FEWEST_TERMS:
+            return []
+        shares = {
+            fact: len(sought & set(words.terms(_spaced(fact)))) / len(sought)
+            for fact in self._repository.facts()
+        }
+        best = max(shares.values(), default=0.0)
+        return [fact for fact, share in shares.items() if share == best >= COVERED]
+
     def forget_all(self, *, session_id: str | None = None, who: str = "person") -> Receipt:
         """Forget every fact of this project (with "": that holds everywhere), or of a session.
 
-        Facts that hold everywhere stay when a project is forgotten.
+        What is kept beside facts goes with them. Facts that hold everywhere stay when a project
+        is forgotten.
         """
-        own = self._repository.project
-        facts = [fact for fact in self._repository.facts() if fact.project == own]
+        repository = self._repository
         if session_id is not None:
-            every = self._repository.facts()
+            every = repository.facts()
             facts = [fact for fact in every if fact.origin.session_id == session_id]
-            self._repository.drop_session(session_id)
+            dropped = repository.drop_session(session_id)
         else:
-            self._repository.drop_project()
-        return self.forget(facts, who=who)
+            facts = _own_facts(repository)
+            dropped = repository.drop_project()
+        return self._forget([(repository, facts)], who=who, dropped=dropped)
+
+    def everything(self) -> list[Fact]:
+        """Every fact of every project, and those that hold everywhere."""
+        return [fact for one in self._everywhere() for fact in _own_facts(one)]
+
+    def forget_everything(self, *, who: str = "person") -> Receipt:
+        """Forget what every project has, facts and all that is kept beside them."""
+        repositories = self._everywhere()
+        facts = [(one, _own_facts(one)) for one in repositories]
+        dropped = sum(one.drop_project() for one in repositories)
+        return self._forget(facts, who=who, dropped=dropped)
 
     def forget(
         self, facts: Iterable[Fact], *, phrases: Sequence[str] = (), who: str = "person"
     ) -> Receipt:
         """Remove `facts` with everything they superseded, and every trace of `phrases`."""
-        doomed = self._with_chain(facts)
-        terms = terms_of(doomed, phrases)
-        marks: list[str | bytes] = [*terms, *self._hidden_marks(doomed)]
+        return self._forget([(self._repository, list(facts))], phrases=phrases, who=who)
+
+    def _forget(
+        self,
+        named: Sequence[tuple[FactRepository, Sequence[Fact]]],
+        *,
+        phrases: Sequence[str] = (),
+        who: str,
+        dropped: int | None = None,
+    ) -> Receipt:
+        """Forget the facts of each repository; `dropped` rows beside facts are gone already."""
+        doomed = [(one, _with_chain(one, facts)) for one, facts in named]
+        every = [fact for _, facts in doomed for fact in facts]
+        terms = terms_of(every, phrases)
+        copies = [mark for one, facts in doomed for mark in _hidden_marks(one, facts)]
+        marks = Marks(Matcher(terms), tuple(copies))
         now = self._clock.now()
-        with self._repository.transaction():
-            self._tombstones.bury([*terms, *phrases], now)
-            self._repository.delete([fact.id for fact in doomed], now=now, who=who)
-            own = purge_tables(self._repository, terms)
-        parts = [own, *(store.purge(terms) for store in self._stores)]
-        self._repository.sql.scrub()
-        outside = [file for part in parts for file in part.files]
-        files, read, found = scan([*self._paths, *outside], marks)
         sql = self._repository.sql
-        columns, held = scan_server(sql, marks) if sql.is_postgres else (0, ())
+        with sql.transaction():
+            for repository, facts in doomed:
+                own = terms_of(facts, phrases)
+                self._tombstones.of(repository).bury([*own, *phrases], now)
+                repository.delete([fact.id for fact in facts], now=now, who=who)
+            removed = purge_tables(self._repository, marks.matcher)
+        beside = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
+        parts = [*beside, removed, *(store.purge(terms) for store in self._stores)]
+        sql.scrub()
+        return self._receipt(tuple(fact.id for fact in every), parts, marks, phrases)
+
+    def _receipt(
+        self,
+        facts: tuple[int, ...],
+        parts: Sequence[Purged],
+        marks: Marks,
+        phrases: Sequence[str],
+    ) -> Receipt:
+        """Search all that is kept, and say what was done and found."""
+        outside = [file for part in parts for file in part.files]
+        known = [one for part in parts for one in part.searched]
+        files, read, found = scan([*self._paths, *outside], marks, known)
+        columns, held = scan_rows(self._repository.sql, marks)
+        short = [
+            Text(
+                "“{term}” outside memory: it is too short to be told from other words",
+                {"term": phrase.strip()},
+            )
+            for phrase in phrases
+            if len(phrase.strip()) < SHORTEST_TERM
+        ]
+        unreachable = _unreachable(self._repository)
         return Receipt(
-            facts=tuple(fact.id for fact in doomed),
+            facts=facts,
             parts=tuple(parts),
             scanned_files=files,
             scanned_bytes=read,
             found=found,
-            unreachable=(
-                *(
-                    Text(
-                        "“{term}” outside memory: it is too short to be told from other words",
-                        {"term": phrase.strip()},
-                    )
-                    for phrase in phrases
-                    if len(phrase.strip()) < SHORTEST_TERM
-                ),
-                *_unreachable(self._repository),
-                *(u for p in parts for u in p.unreachable),
-            ),
+            unreachable=(*short, *unreachable, *(u for p in parts for u in p.unreachable)),
             untouched=tuple(mention for part in parts for mention in part.untouched),
             scanned_columns=columns,
             found_columns=held,
         )
 
-    def _with_chain(self, facts: Iterable[Fact]) -> list[Fact]:
-        chain: dict[int, Fact] = {}
-        for fact in facts:
-            chain[fact.id] = fact
-            chain.update((one.id, one) for one in self._repository.predecessors(fact.id))
-        return list(chain.values())
-
-    def _hidden_marks(self, facts: Sequence[Fact]) -> list[bytes]:
-        """Vectors and stored terms: copies of the text that no reader would recognise."""
-        marks: list[bytes] = []
-        for fact in facts:
-            rows = self._repository.sql.all(
-                "SELECT vector FROM fact_vectors WHERE user_id = ? AND fact_id = ?",
-                (self._repository.user, fact.id),
-            )
-            marks.extend(bytes(row[0]) for row in rows)
-            row = self._repository.sql.one(
-                "SELECT terms FROM facts WHERE user_id = ? AND id = ?",
-                (self._repository.user, fact.id),
-            )
-            if row and len(row[0]) >= 3 * SHORTEST_TERM:
-                marks.append(str(row[0]).encode())
-        return marks
+    def _everywhere(self) -> list[FactRepository]:
+        """What every project has, and what holds everywhere."""
+        sql = self._repository.sql
+        projects = dict.fromkeys(["", *self._repository.projects()])
+        return [FactRepository(sql, project) for project in projects]
 
 
-def purge_tables(repository: FactRepository, terms: Sequence[str]) -> Purged:
-    """Delete rows of this room that hold one of `terms`, other than facts that were not named."""
+def purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
+    """Delete rows of this room, of every project, that hold one of the terms; quotes of facts too.
+
+    Facts that were not named stay: what they say is the user's to forget.
+    """
+    if not matcher:
+        return Purged(Text("memory"), 0)
+    sql = repository.sql
+    key, same = ("ctid::text", "ctid = ?::tid") if sql.is_postgres else ("rowid", "rowid = ?")
     removed = 0
-    for table, columns, has_project in (
-        ("preferences", ("value",), True),
-        ("outcomes", ("task", "shape", "note"), True),
-        ("memory_sessions", ("entities", "intents", "variables"), True),
-        ("project_profiles", ("profile",), True),
-        ("store_items", ("value", "indexed"), False),
+    for table, columns in (
+        ("preferences", "key, value"),
+        ("outcomes", "task, shape, note"),
+        ("memory_sessions", "entities, intents, variables"),
+        ("project_profiles", "profile"),
+        ("store_items", "namespace, key, value, indexed"),
     ):
-        scope = "user_id = ?" + (" AND project_id IN ('', ?)" if has_project else "")
-        bound = (repository.user, repository.project) if has_project else (repository.user,)
-        condition = " OR ".join(f"lower({column}) LIKE ? ESCAPE '!'" for column in columns)
-        for pattern in like_patterns(terms):
-            removed += repository.sql.run(
-                f"DELETE FROM {table} WHERE {scope} AND ({condition})",
-                (*bound, *[pattern] * len(columns)),
-            )
-    quotes = 0
-    for pattern in like_patterns(terms):
-        quotes += repository.clear_quotes(pattern)
-    return Purged(Text("memory"), removed + quotes)
+        rows = sql.all(f"SELECT {key}, {columns} FROM {table} WHERE user_id = ?", (sql.user,))
+        held = [row[0] for row in rows if any(matcher.holds(str(value)) for value in row[1:])]
+        removed += sum(
+            sql.run(f"DELETE FROM {table} WHERE {same} AND user_id = ?", (one, sql.user))
+            for one in held
+        )
+    return Purged(Text("memory"), removed + _clear_quotes(repository, matcher))
+
+
+def _clear_quotes(repository: FactRepository, matcher: Matcher) -> int:
+    sql = repository.sql
+    rows = sql.all("SELECT id, quote FROM facts WHERE user_id = ?", (sql.user,))
+    return repository.clear_quotes([int(row[0]) for row in rows if matcher.holds(str(row[1]))])
+
+
+def _own_facts(repository: FactRepository) -> list[Fact]:
+    return [fact for fact in repository.facts() if fact.project == repository.project]
+
+
+def _with_chain(repository: FactRepository, facts: Iterable[Fact]) -> list[Fact]:
+    chain: dict[int, Fact] = {}
+    for fact in facts:
+        chain[fact.id] = fact
+        chain.update((one.id, one) for one in repository.predecessors(fact.id))
+    return list(chain.values())
+
+
+def _hidden_marks(repository: FactRepository, facts: Sequence[Fact]) -> list[bytes]:
+    """Vectors and stored terms: copies of the text that no reader would recognise."""
+    marks: list[bytes] = []
+    sql = repository.sql
+    for fact in facts:
+        bound = (sql.user, fact.id)
+        rows = sql.all("SELECT vector FROM fact_vectors WHERE user_id = ? AND fact_id = ?", bound)
+        marks.extend(bytes(row[0]) for row in rows)
+        row = sql.one("SELECT terms FROM facts WHERE user_id = ? AND id = ?", bound)
+        if row and len(row[0]) >= 3 * SHORTEST_TERM:
+            marks.append(str(row[0]).encode())
+    return marks
 
 
 def _spaced(fact: Fact) -> str:
@@ -264,12 +360,24 @@ def _spaced(fact: Fact) -> str:
 
 
 def terms_of(facts: Sequence[Fact], phrases: Sequence[str] = ()) -> list[str]:
-    """The words that go from every store when `facts` and `phrases` are forgotten."""
+    """The words that go from every store when `facts` and `phrases` are forgotten.
+
+    A fact may be more than one sentence, and each may have been repeated without the others.
+    """
     found: dict[str, None] = {}
-    for text in (*phrases, *(fact.text for fact in facts), *(fact.origin.quote for fact in facts)):
+    said = [text for fact in facts for text in (fact.text, fact.origin.quote)]
+    for text in (*phrases, *said):
         if len(text.strip()) >= SHORTEST_TERM:
             found[text.strip()] = None
+    for text in said:
+        found.update(dict.fromkeys(_sentences(text)))
     return list(found)
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of `text` that say something of their own: "Thanks!" stands everywhere."""
+    sentences = (one.strip() for one in _SENTENCE_END.split(text))
+    return [one for one in sentences if len(words.raw_words(one)) >= FEWEST_WORDS]
 
 
 def _unreachable(repository: FactRepository) -> tuple[Text, ...]:

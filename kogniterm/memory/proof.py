@@ -1,206 +1,142 @@
-"""Whether words stand in files: every way they may be spelt there, and a search of raw bytes."""
+"""Whether words stand in files and tables: a search of raw bytes, and of every row."""
 
 from __future__ import annotations
 
-import base64
-import json
 import os
-import re
 import stat
-import string
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from kogniterm import database
+from kogniterm.matching import FARTHEST, Matcher, decoded
 from kogniterm.memory.sql import Sql
 
-_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-"""What SQLite's `lower` does; PostgreSQL's lowers every letter."""
+CHUNK = 1 << 20
+"""Bytes of a file that are looked at together; with `FARTHEST` all that is held of it."""
 
-LEAST_ENCODED = 12
-"""Characters of base64 that must agree: fewer stand by chance in any picture."""
-
-_CHUNK = 1 << 20
 _BESIDE = ("-wal", "-shm", "-journal")
-_SPACE = re.compile(r"[ \t\n\r\f\v]+")
-"""What is white space in bytes too."""
-
-_GAP = rb"(?:\s|\\[nrt]|\n[+> ])+"
-"""White space between two words: as it is, escaped as in JSON, or before the next line of an
-entry of the prompt history or of a quotation."""
 
 
-def spellings(term: str) -> list[str]:
-    """How `term` may stand in a text: in each case, composed or not, plain or escaped as in JSON.
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A file that was read to its end: its size in bytes, and whether it holds what is sought.
 
-    Bytes and SQLite fold the case of ASCII letters only, so other letters are spelt out.
+    `stamp` tells whether it was changed since.
     """
-    found: dict[str, None] = {}
-    for cased in (term, term.lower(), term.upper(), term.capitalize(), term.title()):
-        for form in ("NFC", "NFD"):
-            composed = unicodedata.normalize(form, cased)
-            found[composed] = None
-            found[json.dumps(composed)[1:-1]] = None
-            found[json.dumps(composed, ensure_ascii=False)[1:-1]] = None
-    return [term, *(one for one in found if one != term)]
+
+    path: Path
+    size: int
+    holds: bool
+    stamp: tuple[int, int, int] = (0, 0, 0)
 
 
-def term_pattern(terms: Sequence[str]) -> re.Pattern[bytes] | None:
-    """Finds any of `terms` in bytes, however it is spelt; None when there are none.
-
-    As UTF-8 with any white space between the words, and as UTF-16 of either byte order.
-    """
-    # The case of ASCII letters does not matter: a way for each would only be searched again.
-    written = {
-        one.encode().lower(): one
-        for term in terms
-        for one in spellings(term)
-        if _SPACE.sub("", one)
-    }
-    if not written:
-        return None
-    longest_first = sorted(written.values(), key=len, reverse=True)
-    ways = [_with_gaps(one) for one in longest_first]
-    for order in ("utf-16-le", "utf-16-be"):
-        ways += [re.escape(one.encode(order)) for one in longest_first]
-    return re.compile(b"|".join(ways), re.IGNORECASE)
-
-
-def _with_gaps(text: str) -> bytes:
-    """A pattern for `text` with any white space between its words."""
-    return _GAP.join(re.escape(word.encode()) for word in _SPACE.split(text) if word)
-
-
+@dataclass(frozen=True, slots=True)
 class Marks:
-    """What must not stand in any file: texts, and bytes that are copies of them."""
+    """What must not stand anywhere: texts, and bytes that are copies of them."""
 
-    def __init__(self, marks: Sequence[str | bytes]) -> None:
-        self._texts = tuple(
-            mark for mark in marks if isinstance(mark, str) and _SPACE.sub("", mark)
-        )
-        self._bytes = tuple(mark for mark in marks if isinstance(mark, bytes) and mark)
+    matcher: Matcher
+    copies: tuple[bytes, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self._texts or self._bytes)
+        return bool(self.matcher or self.copies)
 
-    @cached_property
-    def overlap(self) -> int:
-        """Bytes of a chunk that are looked at again with the next one."""
-        return 2 * max(len(needle) for needle in (*self._plain, *self._wide)) + 64
-
-    def stand_in(self, content: bytes, *, database_file: bool = False) -> bool:
-        """Whether `content` holds one of them. A database holds text as UTF-8 only."""
-        folded = content.lower()
-        if any(needle in folded for needle in self._plain):
+    def stand_in(self, data: bytes, *, stored: bool) -> bool:
+        """Whether `data` holds one of them; `stored`: it is a piece of a database file."""
+        if any(copy in data for copy in self.copies):
             return True
-        if not database_file and any(needle in folded for needle in self._wide):
-            return True
-        return self._across_lines is not None and bool(self._across_lines.search(folded))
-
-    @cached_property
-    def _plain(self) -> tuple[bytes, ...]:
-        written = [one.encode() for text in self._texts for one in spellings(text)]
-        encoded = [code for text in self._texts for code in _encoded(text)]
-        return tuple(dict.fromkeys(one.lower() for one in (*self._bytes, *written, *encoded)))
-
-    @cached_property
-    def _wide(self) -> tuple[bytes, ...]:
-        ways = [
-            one.encode(order)
-            for text in self._texts
-            for one in spellings(text)
-            for order in ("utf-16-le", "utf-16-be")
-        ]
-        return tuple(dict.fromkeys(one.lower() for one in ways))
-
-    @cached_property
-    def _across_lines(self) -> re.Pattern[bytes] | None:
-        """Finds texts of several words with other white space than one blank between them."""
-        ways = {
-            _with_gaps(one.lower())
-            for text in self._texts
-            if len(_SPACE.split(text.strip())) > 1
-            for one in spellings(text)
-        }
-        return re.compile(b"|".join(sorted(ways))) if ways else None
+        return self.matcher.holds(decoded(data), stored=stored)
 
 
-def _encoded(text: str) -> Iterator[bytes]:
-    """What of base64 is the same wherever in the encoded bytes `text` begins.
-
-    https://datatracker.ietf.org/doc/html/rfc4648#section-4: three bytes give four characters, so
-    there are three ways; characters that depend on bytes around are left out.
-    """
-    for one in dict.fromkeys((text, text.lower(), text.upper(), text.capitalize(), text.title())):
-        data = one.encode()
-        for before in range(3):
-            code = base64.b64encode(bytes(before) + data)
-            first = -(-before * 4 // 3)
-            whole = (before + len(data)) * 8 // 6
-            if whole - first >= LEAST_ENCODED:
-                yield code[first:whole]
-
-
-def scan(paths: Iterable[Path], marks: Sequence[str | bytes]) -> tuple[int, int, tuple[Path, ...]]:
+def scan(
+    paths: Iterable[Path], marks: Marks, known: Iterable[Searched] = ()
+) -> tuple[int, int, tuple[Path, ...]]:
     """Read every regular file at or below `paths`; (files, bytes, files that hold a mark).
 
-    Looks for UTF-8 in any case of ASCII letters and with any white space between words, for the
-    same text escaped as in JSON or in base64, and outside of databases for UTF-16.
+    Those of `known` that were not changed since are not read again.
     """
-    sought = Marks(marks)
-    if not sought:
+    if not marks:
         return 0, 0, ()
+    before = {one.path: one for one in known}
     files = read = 0
     found: list[Path] = []
     for file in dict.fromkeys(_files(paths)):
-        size, hit = _search_file(file, sought)
+        searched = before.get(file)
+        if searched is None or searched.stamp != stamp(file):
+            searched = _search_file(file, marks)
         files += 1
-        read += size
-        if hit:
+        read += searched.size
+        if searched.holds:
             found.append(file)
     return files, read, tuple(found)
 
 
-def scan_server(sql: Sql, marks: Sequence[str | bytes]) -> tuple[int, tuple[str, ...]]:
-    """Search every column of the person's rows on a server; (columns, those that hold a mark).
+def windows(file: BinaryIO) -> Iterator[tuple[int, bytearray]]:
+    """The content of `file` in overlapping pieces, each with the place it begins at.
 
-    All rooms' tables, as "table.column". What a server keeps beside its rows it shows nobody.
+    What the taker changes in a piece is what the next one begins with.
     """
-    columns = sql.all(
-        "SELECT table_name, column_name, data_type FROM information_schema.columns "
-        "WHERE table_schema = current_schema() AND data_type IN ('text', 'bytea') "
-        "AND table_name IN (SELECT tablename FROM pg_policies "
-        "WHERE schemaname = current_schema() AND policyname = 'own_rows') "
-        "ORDER BY table_name, ordinal_position"
-    )
-    texts = like_patterns([one for one in marks if isinstance(one, str)], escape="\\")
-    copies = [one for one in marks if isinstance(one, bytes)]
+    at, tail = 0, bytearray()
+    while chunk := file.read(CHUNK):
+        window = tail + chunk
+        yield at, window
+        kept = min(FARTHEST, len(window))
+        at += len(window) - kept
+        tail = window[len(window) - kept :]
+
+
+def stamp(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written or replaced."""
+    info = path.stat()
+    return info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def scan_rows(sql: Sql, marks: Marks) -> tuple[int, tuple[str, ...]]:
+    """Search every column of the user's rows, of all rooms; (columns, those that hold a mark).
+
+    They are named "table.column". What a server keeps beside its rows it shows nobody, and what
+    SQLite tears apart in its file stands whole here.
+    """
+    if not marks:
+        return 0, ()
+    searched = 0
     found = []
-    for table, column, kind in columns:
-        sought: list[str] | list[bytes] = copies if kind == "bytea" else texts
-        test = (
-            f"EXISTS (SELECT 1 FROM unnest(?::bytea[]) AS one WHERE position(one in {column}) > 0)"
-            if kind == "bytea"
-            else f"lower({column}) LIKE ANY (?)"
+    for table, columns in tables(sql).items():
+        held: set[str] = set()
+        # As bytes, so that a damaged text is searched instead of refused.
+        wanted = columns if sql.is_postgres else [f"CAST({one} AS BLOB)" for one in columns]
+        names = ", ".join(wanted)
+        for row in sql.each(f"SELECT {names} FROM {table}"):
+            for column, value in zip(columns, row, strict=True):
+                if column not in held and _value_holds(value, marks):
+                    held.add(column)
+        searched += len(columns)
+        found += [f"{table}.{column}" for column in columns if column in held]
+    return searched, tuple(found)
+
+
+def tables(sql: Sql) -> Mapping[str, Sequence[str]]:
+    """The tables with the user's rows, and their columns that hold text or bytes."""
+    if sql.is_postgres:
+        rows = sql.all(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND data_type IN ('text', 'bytea') "
+            "AND table_name IN (SELECT tablename FROM pg_policies "
+            "WHERE schemaname = current_schema() AND policyname = 'own_rows') "
+            "ORDER BY table_name, ordinal_position"
         )
-        if sought and sql.one(f"SELECT 1 FROM {table} WHERE {test} LIMIT 1", (sought,)):
-            found.append(f"{table}.{column}")
-    return len(columns), tuple(found)
-
-
-def like_patterns(terms: Sequence[str], *, escape: str = "!") -> list[str]:
-    """What `lower(column) LIKE ? ESCAPE '!'` finds the terms by, on both databases."""
-    patterns: dict[str, None] = {}
-    for term in terms:
-        for written in spellings(term):
-            escaped = written.translate(_ASCII_LOWER)
-            for special in (escape, "%", "_"):
-                escaped = escaped.replace(special, escape + special)
-            patterns[f"%{escaped}%"] = None
-            patterns[f"%{escaped.lower()}%"] = None
-    return list(patterns)
+    else:
+        # The tables that SQLite keeps behind its search index say what the index says.
+        rows = sql.all(
+            "SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c "
+            "WHERE t.schema = 'main' AND t.type IN ('table', 'virtual') "
+            "AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
+        )
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, []).append(column)
+    return found
 
 
 def is_regular(path: Path) -> bool:
@@ -209,6 +145,14 @@ def is_regular(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
         return False
+
+
+def _value_holds(value: object, marks: Marks) -> bool:
+    if isinstance(value, str):
+        return marks.matcher.holds(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return marks.stand_in(bytes(value), stored=False)
+    return False
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -228,15 +172,12 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             )
 
 
-def _search_file(path: Path, marks: Marks) -> tuple[int, bool]:
+def _search_file(path: Path, marks: Marks) -> Searched:
     size = 0
-    tail = b""
     is_database = path.name.endswith((".db", *_BESIDE))
     with database.raw_bytes(path) if is_database else path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            size += len(chunk)
-            window = tail + chunk
-            if marks.stand_in(window, database_file=is_database):
-                return size, True
-            tail = window[-marks.overlap :]
-    return size, False
+        for at, window in windows(file):
+            size = at + len(window)
+            if marks.stand_in(bytes(window), stored=is_database):
+                return Searched(path, size, holds=True)
+    return Searched(path, size, holds=False)

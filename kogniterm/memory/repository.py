@@ -27,6 +27,11 @@ _WRITABLE = (
     "last_confirmed", "relevance_count", "pinned", "valid_to", "superseded_by",
 )  # fmt: skip
 
+_BESIDE_FACTS = (
+    "preferences", "outcomes", "memory_sessions", "project_profiles", "store_items",
+)  # fmt: skip
+"""The tables with what a project has beside facts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -219,17 +224,19 @@ class FactRepository:
                 ledger.record(self.sql, [fact_id])
         return removed
 
-    def clear_quotes(self, pattern: str) -> int:
-        """Empty the quotes of this scope that are LIKE `pattern` (escape `!`); returns how many."""
+    def clear_quotes(self, fact_ids: Sequence[int]) -> int:
+        """Empty the quotes of these facts of the user, of any project; returns how many."""
+        if not fact_ids:
+            return 0
         with self.sql.transaction():
             self._tick(wiped=0)
-            rows = self.sql.all(
-                f"UPDATE facts SET quote = '' WHERE {self._scope} "
-                "AND lower(quote) LIKE ? ESCAPE '!' RETURNING id",
-                (*self._bound, pattern),
-            )
-            ledger.record(self.sql, [int(fact_id) for (fact_id,) in rows])
-        return len(rows)
+            for fact_id in fact_ids:
+                self.sql.run(
+                    "UPDATE facts SET quote = '' WHERE user_id = ? AND id = ?",
+                    (self.user, fact_id),
+                )
+            ledger.record(self.sql, fact_ids)
+        return len(fact_ids)
 
     def begin_ledger(self) -> None:
         """The first time: write down all of the user's facts as they are found."""
@@ -243,29 +250,41 @@ class FactRepository:
                 )
                 ledger.record(self.sql, [int(fact_id) for (fact_id,) in rows])
 
-    def drop_project(self) -> None:
-        """Delete what this project has beside facts: preferences, lessons, notes, profile."""
-        with self.sql.transaction():
-            for table in ("preferences", "outcomes", "memory_sessions", "project_profiles"):
-                self.sql.run(
-                    f"DELETE FROM {table} WHERE user_id = ? AND project_id = ?", self._bound
-                )
+    def drop_project(self) -> int:
+        """Delete what this project has beside facts, and return how many rows that were.
 
-    def drop_session(self, session_id: str) -> None:
-        """Delete what a session has left beside facts."""
+        Preferences, lessons, notes, the profile and the items of the store.
+        """
         with self.sql.transaction():
-            for table in ("outcomes", "memory_sessions"):
+            return sum(
+                self.sql.run(
+                    f"DELETE FROM {table} WHERE user_id = ? AND project_id = ?",
+                    (self.user, self.project),
+                )
+                for table in _BESIDE_FACTS
+            )
+
+    def drop_session(self, session_id: str) -> int:
+        """Delete what a session has left beside facts, and return how many rows that were."""
+        with self.sql.transaction():
+            return sum(
                 self.sql.run(
                     f"DELETE FROM {table} WHERE user_id = ? AND project_id IN ('', ?) "
                     "AND session_id = ?",
                     (*self._bound, session_id),
                 )
+                for table in ("outcomes", "memory_sessions")
+            )
 
     def projects(self) -> list[str]:
-        """The projects this user has facts in, "" for everywhere: names only, to forget them."""
+        """The projects this user has anything in, "" for everywhere: names only, to forget them."""
+        kept = " UNION ".join(
+            f"SELECT project_id FROM {table} WHERE user_id = ?"
+            for table in ("facts", *_BESIDE_FACTS)
+        )
         rows = self.sql.all(
-            "SELECT DISTINCT project_id FROM facts WHERE user_id = ? ORDER BY project_id",
-            (self.user,),
+            f"SELECT project_id FROM ({kept}) AS kept ORDER BY project_id",
+            (self.user,) * (1 + len(_BESIDE_FACTS)),
         )
         return [str(row[0]) for row in rows]
 

@@ -57,6 +57,18 @@ class Sql:
             cursor = self._run(statement, values)
             return list(cursor.fetchall()) if cursor.description is not None else []
 
+    def each(self, statement: str) -> Iterator[Row]:
+        """Every row that `statement` returns, a few at a time; others wait until it is done."""
+        with self._lock, database.storage_errors(self.place):
+            if not self._postgres:
+                yield from self._connected().execute(statement)
+                return
+            with self.transaction():
+                connection: Any = self._connection
+                with connection.cursor(name="kogniterm_rows") as cursor:
+                    cursor.itersize = 100
+                    yield from cursor.execute(statement)
+
     def one(self, statement: str, values: Sequence[object] = ()) -> Row | None:
         """The first row, or None."""
         rows = self.all(statement, values)

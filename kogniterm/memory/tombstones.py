@@ -48,6 +48,10 @@ class Tombstones:
         self._sql = repository.sql
         self._key = key
 
+    def of(self, repository: FactRepository) -> Tombstones:
+        """Those of another project of the same user."""
+        return Tombstones(repository, self._key)
+
     def bury(self, texts: Iterable[str], now: float) -> None:
         """Remember that `texts` were forgotten, without keeping them."""
         repository = self._repository

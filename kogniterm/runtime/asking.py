@@ -6,9 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from kogniterm.errors import ToolError
+from kogniterm.types import Text
 
-Ask = Callable[[str, Sequence[str]], Awaitable[str | None]]
-"""Shows a question with answers: the one that was chosen, own words, or None for no answer."""
+Question = str | Sequence[Text]
+"""A question of the model's in its words, or one of KogniTerm's: a sentence and lines below it."""
+
+Ask = Callable[[Question, Sequence[str | Text]], Awaitable[str | None]]
+"""Shows a question with answers: the one that was chosen (in English where it is KogniTerm's
+own), own words, or None for no answer."""
 
 LEFT_OPEN = "left open"
 """Why a turn is cancelled whose person went away from a question, terminal and all."""
@@ -20,7 +25,7 @@ class PersonDesk:
 
     ask_now: Ask | None = None
 
-    async def ask(self, question: str, answers: Sequence[str]) -> str | None:
+    async def ask(self, question: Question, answers: Sequence[str | Text]) -> str | None:
         """What the person answers; None when they do not. Raises `ToolError` where nobody is."""
         if self.ask_now is None:
             raise ToolError(

@@ -26,6 +26,7 @@ from kogniterm.protocols import Model, Tool
 from kogniterm.runtime.asking import PersonDesk
 from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.examples import ExampleDesk
+from kogniterm.runtime.forget_desk import ForgetDesk
 from kogniterm.runtime.history_desk import HistoryDesk
 from kogniterm.runtime.instructions import system_message, tell
 from kogniterm.runtime.limits import Budget, Limits
@@ -91,16 +92,16 @@ def assemble(
     tell(journal, journal.append, vault.redact(instructions_text(project)))
     executor = _executor(given, state, policy.sandbox)
     memory, asker = _memory(given, journal, model, clock), PersonDesk()
-    places = ToolPlaces(
-        lambda: executor.cwd,
-        state.folder,
-        _outputs(given),
-        is_secret,
-        executor,
-        asker,
-        memory.context.for_tools() if memory is not None else None,
-        HistoryDesk(journal.records),
+    cabinet = Cabinet(store, journal, paths, settings.session_max_age_days)
+    forgetting = ForgetDesk(cabinet, memory, asker)
+    undo = UndoDesk(
+        PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd
     )
+    outputs, past = _outputs(given), HistoryDesk(journal.records)
+    places = ToolPlaces(
+        lambda: executor.cwd, state.folder, outputs, is_secret, executor, asker,
+        memory.context.for_tools() if memory is not None else None, past, forgetting,
+    )  # fmt: skip
 
     def release() -> None:
         journal.close()
@@ -113,9 +114,7 @@ def assemble(
         tools=_tools(places, settings),
         policy=policy,
         vault=vault,
-        undo=UndoDesk(
-            PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd
-        ),
+        undo=undo,
         system=system_message(journal),
         clock=clock,
         budget=Budget(limits_of(settings), session_limits_of(settings)),
@@ -123,8 +122,9 @@ def assemble(
         command_timeout=settings.command_timeout or None,
         open_model=open_model,
         release=release,
-        cabinet=Cabinet(store, journal, paths, settings.session_max_age_days),
+        cabinet=cabinet,
         asker=asker,
+        forgetting=forgetting,
         memory=memory,
         notices=(*given.notices, *_found(journal, settings.approval_mode), *told),
         mode=settings.approval_mode,

@@ -11,12 +11,14 @@ import re
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kogniterm.matching import Matcher
 from kogniterm.memory.files import FilePurge
 from kogniterm.memory.forget import Forgettable, Purged
-from kogniterm.memory.proof import scan, term_pattern
+from kogniterm.memory.proof import Marks, scan
 from kogniterm.runtime.person_files import PROJECT_FILES, PersonFiles
 from kogniterm.runtime.written import WrittenFiles
 from kogniterm.sessions.lease import start_of
@@ -68,16 +70,13 @@ class UndoPurge:
         from kogniterm.execution.preimages import PreimageStore
 
         place = Text("copies kept for undo")
-        pattern = term_pattern(terms)
-        if pattern is None:
+        matcher = Matcher(terms)
+        if not matcher:
             return Purged(place, 0)
         cleaned = FilePurge(place, [self._folder / "contents"]).purge(terms).removed
-        dropped = PreimageStore(self._folder).drop(
-            lambda path: pattern.search(os.fsencode(path)) is not None
-        )
-        return Purged(
-            place, cleaned + dropped + FilePurge(place, [self._folder]).purge(terms).removed
-        )
+        dropped = PreimageStore(self._folder).drop(lambda path: matcher.holds(str(path)))
+        last = FilePurge(place, [self._folder]).purge(terms)
+        return replace(last, removed=cleaned + dropped + last.removed)
 
 
 class DamagedPurge:
@@ -98,7 +97,7 @@ class DamagedPurge:
             for file in aside
             if not file.name.endswith(("-wal", "-shm"))
         )
-        return Purged(done.place, done.removed, left)
+        return replace(done, unreachable=left)
 
 
 class LeftoverPurge:
@@ -115,9 +114,10 @@ class LeftoverPurge:
         mine = [one for one in self._folder.glob("kogniterm-*") if _is_own(one)]
         left = [one for one in mine if not _is_in_use(one)]
         done = FilePurge(Text("temporary files"), left).purge(terms)
-        _, _, found = scan([one for one in mine if one not in left], terms)
+        held = Marks(Matcher(terms))
+        _, _, found = scan([one for one in mine if one not in left], held)
         busy = tuple(Text("{file}, of a command that is running", {"file": file}) for file in found)
-        return Purged(done.place, done.removed, busy, files=tuple(left))
+        return replace(done, unreachable=busy, files=tuple(left))
 
 
 def _is_own(path: Path) -> bool:

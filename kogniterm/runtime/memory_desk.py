@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError
+from kogniterm.matching import Matcher
 from kogniterm.memory.project import scan
 from kogniterm.memory.records import Message
 from kogniterm.protocols import Clock
@@ -61,6 +62,12 @@ class MemoryDesk:
         if user_input.source == "shell":
             return None
         return self.context.why_not_kept(user_input.text)
+
+    def forgot(self, terms: Sequence[str]) -> None:
+        """Bring nothing back that holds one of the terms: it was forgotten just now."""
+        if Matcher(terms).holds(self.task):
+            self.task = ""
+        self.context.forgot(terms)
 
     def record_outcome(self, result: CommandResult) -> None:
         """Keep how a command ended, good or bad, as a lesson for similar tasks."""

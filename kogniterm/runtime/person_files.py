@@ -6,15 +6,15 @@ in a command it must not run). What a person wrote is theirs: it is named, not t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from kogniterm.database import storage_errors
+from kogniterm.matching import Matcher
 from kogniterm.memory.files import FilePurge
 from kogniterm.memory.forget import Mention, Purged
-from kogniterm.memory.proof import is_regular, term_pattern
+from kogniterm.memory.proof import is_regular
 from kogniterm.runtime.written import Written, WrittenFiles
 from kogniterm.types import Text
 
@@ -39,32 +39,34 @@ class PersonFiles:
 
     def foreseen(self, terms: Sequence[str]) -> tuple[Mention, ...]:
         """What `purge` would clean or remove, for the person to see before they agree."""
-        pattern = term_pattern(terms)
-        if pattern is None:
+        matcher = Matcher(terms)
+        if not matcher:
             return ()
         files = [entry.path for entry in self._written.unchanged()]
-        return tuple(_mentions(files, pattern))
+        return tuple(_mentions(files, matcher))
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Clean what was written for the person; name what they wrote. `StorageError` kinds."""
-        pattern = term_pattern(terms)
-        if pattern is None:
+        matcher = Matcher(terms)
+        if not matcher:
             return Purged(PLACE, 0)
         ours = self._written.unchanged()
-        cleaned = [one for one in ours if next(_mentions([one.path], pattern), None)]
-        for entry in cleaned:
-            self._clean(entry, terms)
+        done = [(entry, FilePurge(PLACE, [entry.path]).purge(terms)) for entry in ours]
+        cleaned = [(entry, one) for entry, one in done if one.removed]
+        for entry, _ in cleaned:
+            self._keep(entry)
         known = {entry.path for entry in ours}
         theirs = [file for file in _files(self._own) if file not in known]
         return Purged(
             PLACE,
             len(cleaned),
-            untouched=tuple(_mentions(theirs, pattern)),
-            files=tuple(entry.path for entry in cleaned if is_regular(entry.path)),
+            untouched=tuple(_mentions(theirs, matcher, LARGEST)),
+            files=tuple(entry.path for entry, _ in cleaned if is_regular(entry.path)),
+            searched=tuple(one for _, part in cleaned for one in part.searched),
         )
 
-    def _clean(self, entry: Written, terms: Sequence[str]) -> None:
-        FilePurge(PLACE, [entry.path]).purge(terms)
+    def _keep(self, entry: Written) -> None:
+        """Keep a file that was cleaned as ours; a recipe goes."""
         if entry.kind == "recipe":
             with storage_errors(entry.path):
                 entry.path.unlink()
@@ -79,16 +81,21 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         yield from sorted(one for one in candidates if is_regular(one))
 
 
-def _mentions(files: Iterable[Path], pattern: re.Pattern[bytes]) -> Iterator[Mention]:
-    """The lines of `files` that hold a term; a file that cannot be read holds none we know of."""
+def _mentions(
+    files: Iterable[Path], matcher: Matcher, largest: int | None = None
+) -> Iterator[Mention]:
+    """The lines of `files` that hold a term; a file that cannot be read holds none we know of.
+
+    Nor does one of more than `largest` bytes.
+    """
     for file in files:
         try:
-            if file.stat().st_size > LARGEST:
+            if largest is not None and file.stat().st_size > largest:
                 continue
             content = file.read_bytes()
         except OSError:
             continue
         starts = dict.fromkeys(
-            content.count(b"\n", 0, found.start()) + 1 for found in pattern.finditer(content)
+            content.count(b"\n", 0, start) + 1 for start, _end in matcher.byte_spans(content)
         )
         yield from (Mention(file, line) for line in starts)

@@ -27,6 +27,7 @@ from kogniterm.runtime.asking import Ask, PersonDesk
 from kogniterm.runtime.attachments import Attached, attached
 from kogniterm.runtime.cabinet import Cabinet
 from kogniterm.runtime.compact import compact, has_room
+from kogniterm.runtime.forget_desk import ForgetDesk
 from kogniterm.runtime.front import Front, Recover
 from kogniterm.runtime.instructions import system_message
 from kogniterm.runtime.limits import Budget, unknown_price
@@ -62,6 +63,7 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
+    from kogniterm.memory.forget import Wish
     from kogniterm.sessions.journal import Journal
     from kogniterm.text.redact import Redactor
 
@@ -86,6 +88,7 @@ class LiveSession:
     release: Callable[[], None]
     cabinet: Cabinet
     asker: PersonDesk
+    forgetting: ForgetDesk
     memory: MemoryDesk | None = None
     notices: tuple[Text, ...] = ()
     mode: ApprovalMode = "manual"
@@ -169,10 +172,20 @@ class LiveSession:
         if money != (None, None) and self.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         self.asker.ask_now = ask
+        wish = self.forgetting.wish(user_input) if user_input is not None else None
+        if wish is not None and not self.state.open_turn:
+            return await self._forget(wish, sink)
         await self.open_model.close(but=self.chat_model)  # those left for another one
         answer = await run_turn(self, user_input, Front(approver, sink, terminal, recover))
         if self.memory is not None:
             self.memory.turn_ended(answer.text)
+        return answer
+
+    async def _forget(self, wish: Wish, sink: EventSink) -> Answer:
+        """A turn that only forgets: nothing of it is journaled, and no model is asked."""
+        sink(events.TurnStarted(self.id, self.state.turn, self.model.name, self.cwd))
+        answer = await self.forgetting.answer(wish, sink)
+        sink(events.TurnEnded(answer))
         return answer
 
     async def finish(self) -> None:

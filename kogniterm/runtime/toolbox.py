@@ -11,7 +11,7 @@ from kogniterm.tools.files import read_file
 from kogniterm.tools.github import github
 from kogniterm.tools.history import HistoryPort, recall_history
 from kogniterm.tools.jobs import JobsPort, job_tool
-from kogniterm.tools.memory import MemoryPort, memory_tools
+from kogniterm.tools.memory import ForgetPort, MemoryPort, forget, memory_tools
 from kogniterm.tools.net import NetClient
 from kogniterm.tools.output import Outputs, read_output
 from kogniterm.tools.person import PersonPort, ask_person
@@ -32,6 +32,7 @@ class ToolPlaces:
     person: PersonPort
     memory: MemoryPort | None = None
     history: HistoryPort | None = None
+    forgetting: ForgetPort | None = None
 
 
 def session_tools(
@@ -57,6 +58,8 @@ def session_tools(
         tools.append(recall_history(places.history))
     if places.memory is not None:
         tools.extend(memory_tools(places.memory))
+    if places.forgetting is not None:
+        tools.append(forget(places.forgetting))
     if brave_key:
         tools.append(web_search(client, brave_key))
     return {tool.spec.name: tool for tool in tools}

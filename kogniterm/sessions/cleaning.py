@@ -8,13 +8,12 @@ choices a field has, ids and the sentences of the program itself are not: forget
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from kogniterm.matching import Matcher
 from kogniterm.sessions import codec
 from kogniterm.sessions.texts import is_image
 
@@ -24,22 +23,23 @@ _CONTENT_BLOCKS = frozenset({"text", "base64", "mime_type", "template", "values"
 _PROGRAM_WORDS = frozenset({"type", "kind", "stop", "node", "template"})
 """Fields whose value the program chose; with them every id."""
 
+_GIVEN = frozenset({"args", "arguments"})
+"""Fields with what a model gave to a tool: there, no name says that the program chose a value."""
+
 
 class Cleaner:
-    """Replaces terms, in any case and with any white space between their words."""
+    """Replaces terms, however they are written; what finds them proves that they are gone."""
 
     def __init__(self, terms: Sequence[str]) -> None:
-        self._terms = tuple(terms)
-        spaced = (
-            r"\s+".join(map(re.escape, unicodedata.normalize(form, term).split()))
-            for term in sorted(terms, key=len, reverse=True)
-            for form in ("NFC", "NFD")
-        )
-        self._pattern = re.compile("|".join(spaced), re.IGNORECASE)
+        self._matcher = Matcher(terms)
 
     def text(self, text: str) -> str:
         """`text` without the terms."""
-        return self._pattern.sub(REPLACEMENT, text)
+        return self._matcher.replaced(text, REPLACEMENT)
+
+    def holds(self, text: str) -> bool:
+        """Whether `text` holds one of the terms."""
+        return self._matcher.holds(text)
 
     def payload(self, payload: str) -> str:
         """A stored payload without the terms; the same string when it holds none."""
@@ -48,17 +48,20 @@ class Cleaner:
         except ValueError:
             return self.text(payload)
         cleaned = self._value(value)
+        if self.holds(codec.dumps(cleaned)):
+            cleaned = self._apart(cleaned)
         return payload if cleaned == value else codec.dumps(cleaned)
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any, *, given: bool = False) -> Any:
+        """Any value of a payload without the terms; `given` in the arguments of a tool."""
         if isinstance(value, str):
             return self.text(value)
         if is_image(value):
             # A picture cannot be searched for words: by chance they stand in its letters.
-            held = any(term in value["base64"] for term in self._terms)
+            held = any(term in value["base64"] for term in self._matcher.texts)
             return _FORGOTTEN_IMAGE if held else value
         if isinstance(value, list):
-            cleaned = [self._value(item) for item in value]
+            cleaned = [self._value(item, given=given) for item in value]
             if cleaned != value and any(map(is_image, value)):
                 # What was said with an image tells what the image shows.
                 return [_FORGOTTEN_IMAGE if is_image(block) else block for block in cleaned]
@@ -66,12 +69,39 @@ class Cleaner:
         if isinstance(value, dict) and value.keys() == {codec.BYTES}:
             return self._bytes(value)
         if isinstance(value, dict):
-            called = "args" in value or "tool_call_id" in value
+            return self._fields(value, given)
+        return value
+
+    def _fields(self, value: dict[str, Any], given: bool) -> dict[str, Any]:
+        called = "args" in value or "tool_call_id" in value
+        return {
+            self._key(key): item
+            if not given and _is_programs(key, item, called)
+            else self._value(item, given=given or (key in _GIVEN and isinstance(item, dict)))
+            for key, item in value.items()
+        }
+
+    def _apart(self, value: Any) -> Any:
+        """`value` without the texts that make up a term only with what stands beside them.
+
+        The names of fields and what the program chose make up none: they stay.
+        """
+        if isinstance(value, list):
+            value = [self._apart(item) for item in value]
+            texts = [item for item in value if isinstance(item, str)]
+            together = self.holds(codec.dumps(texts))
+            return [REPLACEMENT if together and item in texts else item for item in value]
+        if isinstance(value, dict) and not is_image(value) and value.keys() != {codec.BYTES}:
             return {
-                self._key(key): item if _is_programs(key, item, called) else self._value(item)
+                key: REPLACEMENT if self._joins(key, item) else self._apart(item)
                 for key, item in value.items()
             }
         return value
+
+    def _joins(self, key: str, item: Any) -> bool:
+        """Whether a text makes up a term together with its key, which is no field's name."""
+        own = key not in _names() and not key.startswith("__")
+        return own and isinstance(item, str) and self.holds(codec.dumps({key: item}))
 
     def _bytes(self, tagged: dict[str, Any]) -> dict[str, Any]:
         content = codec.from_plain(tagged).decode("utf-8", "surrogateescape")

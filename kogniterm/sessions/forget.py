@@ -11,11 +11,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from kogniterm.database import storage_errors
 from kogniterm.errors import UsageError
-from kogniterm.sessions import codec, files
+from kogniterm.sessions import codec
 from kogniterm.sessions.audit import FORGOTTEN
 from kogniterm.sessions.cleaning import Cleaner
 from kogniterm.sessions.journal import SessionJournal
@@ -24,42 +22,40 @@ from kogniterm.sessions.records import Noted
 from kogniterm.sessions.search import add_missing
 from kogniterm.sessions.store import SessionInfo, SessionStore
 from kogniterm.sessions.stored import StoredRecord, stored_records
+from kogniterm.sessions.texts import words_of
 from kogniterm.sessions.transfer import refresh_row
 from kogniterm.types import Text
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
-    """Where the words stood and stand no more: records by session id, and output files.
+    """Where the words stood and stand no more: records by session id.
 
     `busy` says of each session that another process has open that it could not be cleaned.
     """
 
     records: Mapping[str, tuple[int, ...]]
-    files: tuple[Path, ...] = ()
     busy: tuple[Text, ...] = ()
 
 
 def forget(
     store: SessionStore, terms: Sequence[str], *, live: Mapping[str, SessionJournal] | None = None
 ) -> ForgetReport:
-    """Replace `terms` by `[forgotten]` in every session and output file, in any case.
+    """Replace `terms` by `[forgotten]` in every session, however they are written.
 
     `live` are journals that this process has open, by session id; their state is read again, so
     whoever holds messages of the old one must fetch them anew. A session that another process
-    has open is left alone and reported. Copies that the person exported, and the log and backups
-    of a shared server, are out of reach. Raises `UsageError` when there is nothing to forget.
+    has open is left alone and reported. Output files, copies that the user exported, and the
+    log and backups of a shared server, are not its matter.
+
+    Raises `UsageError` when there is nothing to forget.
     """
     if not terms or not all(term.strip() for term in terms):
         raise UsageError("Say which words to forget.")
     cleaner = Cleaner(terms)
     found: dict[str, tuple[int, ...]] = {}
-    changed: list[Path] = []
     busy: list[Text] = []
     for info in store.sessions(limit=1_000_000):
-        if store.outputs is not None:
-            paths = files.of_session(store.backend, info.id, store.outputs)
-            changed += [path for path in paths if _clean_file(path, cleaner)]
         try:
             records = _clean_session(store, info, cleaner, (live or {}).get(info.id))
         except SessionBusyError as error:
@@ -69,14 +65,18 @@ def forget(
             found[info.id] = records
         _clean_draft(store, info.id, cleaner)
     store.backend.scrub()
-    return ForgetReport(found, tuple(changed), tuple(busy))
+    return ForgetReport(found, tuple(busy))
 
 
 def _clean_session(
     store: SessionStore, info: SessionInfo, cleaner: Cleaner, live: SessionJournal | None
 ) -> tuple[int, ...] | None:
     """The numbers of the records that were changed; None when nothing here held the words."""
-    if not _holding(store, info.id, cleaner) and cleaner.text(info.title) == info.title:
+    if not (
+        _holding(store, info.id, cleaner)
+        or cleaner.holds(info.title)
+        or _is_indexed(store, info.id, cleaner)
+    ):
         return None
     journal = live or store.hold(info.id)
     try:
@@ -95,6 +95,7 @@ def _clean_session(
             )
             refresh_row(store, info.id)
         add_missing(store.backend, info.id)
+        _clean_index(store, info.id, cleaner)
         journal.reload()
     finally:
         if live is None:
@@ -127,24 +128,38 @@ def _holding(store: SessionStore, session_id: str, cleaner: Cleaner) -> list[_Cl
     ]
 
 
+def _is_indexed(store: SessionStore, session_id: str, cleaner: Cleaner) -> bool:
+    """Whether the search index holds the words, be it from an earlier forgetting."""
+    rows = store.backend.execute(
+        "SELECT text, words FROM turn_texts WHERE session_id = ?", (session_id,)
+    )
+    return any(cleaner.holds(text) or cleaner.holds(words) for text, words in rows)
+
+
+def _clean_index(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:
+    """Take the words out of the index where two records that end and begin with them meet."""
+    backend = store.backend
+    rows = backend.execute(
+        "SELECT turn, text, words FROM turn_texts WHERE session_id = ?", (session_id,)
+    )
+    held = {turn for turn, text, words in rows if cleaner.holds(text) or cleaner.holds(words)}
+    with backend.transaction():
+        for turn in held:
+            backend.execute(
+                "DELETE FROM turn_texts WHERE session_id = ? AND turn = ?", (session_id, turn)
+            )
+        for turn, text, _words in rows:
+            if turn in held:
+                clean = cleaner.text(text)
+                words = cleaner.text(" ".join(words_of(clean)))
+                backend.execute(
+                    "INSERT INTO turn_texts (session_id, turn, text, words) VALUES (?, ?, ?, ?)",
+                    (session_id, turn, clean, words),
+                )
+
+
 def _clean_draft(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:
     ((draft,),) = store.backend.execute("SELECT draft FROM sessions WHERE id = ?", (session_id,))
     cleaned = cleaner.text(draft)
     if cleaned != draft:
         store.save_draft(session_id, cleaned)
-
-
-def _clean_file(path: Path, cleaner: Cleaner) -> bool:
-    """Take the words out of an output file, in place, so that no copy of it stays."""
-    with storage_errors(path):
-        if not path.is_file():
-            return False
-        with path.open("r+", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            content = file.read()
-            cleaned = cleaner.text(content)
-            if cleaned == content:
-                return False
-            file.seek(0)
-            file.write(cleaned)
-            file.truncate()
-        return True

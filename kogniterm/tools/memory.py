@@ -22,8 +22,12 @@ class MemoryPort(Protocol):
     def remember(self, text: str, quote: str, category: str, everywhere: bool) -> str:
         """Store a statement that rests on the person's own words."""
 
-    def forget(self, label: str, quote: str) -> str:
-        """Remove a fact because the person asked for it."""
+
+class ForgetPort(Protocol):
+    """Forgetting as the tool sees it. Raises `ToolError`, also where nobody can be asked."""
+
+    async def forget(self, what: str, quote: str) -> str:
+        """Find what the user wants forgotten, ask them, and remove it with proof."""
 
 
 class RecallArguments(Arguments):
@@ -45,9 +49,9 @@ class RememberArguments(Arguments):
 
 
 class ForgetArguments(Arguments):
-    """Which fact, and the person's words that ask for it."""
+    """What to forget, and the person's words that ask for it."""
 
-    id: str = Field(pattern=r"^\[?m\d{1,18}\]?$", description="such as m7")
+    what: str = Field(min_length=1, max_length=400, description="what it says, or an id such as m7")
     quote: str = Field(
         min_length=1, max_length=400, description="the person's own words, letter by letter"
     )
@@ -88,20 +92,22 @@ def remember(memory: MemoryPort) -> SchemaTool[RememberArguments]:
     )
 
 
-def forget(memory: MemoryPort) -> SchemaTool[ForgetArguments]:
-    """The tool that removes a fact the person wants forgotten."""
+def forget(memory: ForgetPort) -> SchemaTool[ForgetArguments]:
+    """The tool that removes what the person wants forgotten, when they agree to what was found."""
 
     async def run(arguments: ForgetArguments) -> str:
-        return await asyncio.to_thread(memory.forget, arguments.id.strip("[]"), arguments.quote)
+        return await memory.forget(arguments.what, arguments.quote)
 
     return SchemaTool(
         "forget",
-        "Remove a remembered fact for good, only when the person asks to forget it.",
+        "Find what the person asks to forget, ask them, and remove it for good, with proof.",
         ForgetArguments,
         run,
+        effect="person",
+        describe=lambda arguments: (arguments.what, ""),
     )
 
 
 def memory_tools(memory: MemoryPort) -> list[Tool]:
-    """What every request carries. Forgetting is the person's, by /forget: it asks and proves."""
+    """What looks facts up and keeps them; `forget` needs more than memory."""
     return [recall(memory), remember(memory)]

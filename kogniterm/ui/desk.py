@@ -22,6 +22,7 @@ from kogniterm.ui.wiring import Opened, Wiring
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kogniterm.runtime.asking import Question
     from kogniterm.runtime.session import LiveSession
     from kogniterm.ui.paint import Painter
     from kogniterm.ui.render import Finished, ScreenSink
@@ -146,9 +147,11 @@ class Desk:
         """Ask a question with fixed answers; the value of the one that was chosen."""
         return await self.front.choose(title, body, options)
 
-    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+    async def ask_person(self, question: Question, answers: Sequence[str | Text]) -> str | None:
         """A question of the model's: an answer of its list, own words, or None for none."""
-        return await self.front.ask_person(question, answers)
+        from kogniterm.ui.model_question import meant
+
+        return meant(await self.front.ask_person(question, answers), answers)
 
     async def edit_text(self, text: str) -> str | None:
         """`text` as it was saved in the person's editor; None when nothing was changed."""

@@ -10,6 +10,8 @@ from kogniterm.ui.surface import Surface
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
+    from kogniterm.runtime.asking import Question
+    from kogniterm.types import Text
     from kogniterm.ui.choice import Option
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
@@ -62,7 +64,7 @@ class Front(Surface, Protocol):
     async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
         """Ask a question with fixed answers; the value of the one that was chosen."""
 
-    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+    async def ask_person(self, question: Question, answers: Sequence[str | Text]) -> str | None:
         """Ask what the model wants to know: one of `answers`, own words, or None for no answer."""
 
     async def edit_text(self, text: str) -> str | None:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
+from kogniterm.runtime.asking import Question
+from kogniterm.types import Text as Said
 from kogniterm.ui.clean import clean, one_line
-from kogniterm.ui.locale import _
+from kogniterm.ui.locale import _, translate
 from kogniterm.ui.markdown import markdown
 from kogniterm.ui.paint import Painter
 
@@ -20,10 +22,14 @@ ESCAPE = "\x1b"
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """A question in the model's words, with answers to choose from; without, words answer it."""
+    """A question in the model's words, with answers to choose from; without, words answer it.
+
+    One of KogniTerm's `own` comes as it is to be shown.
+    """
 
     question: str
     answers: tuple[str, ...] = ()
+    own: bool = False
 
     def answer(self, words: str) -> str | None:
         """What `words` stand for: a number chooses, anything else is said; None when blank."""
@@ -42,7 +48,7 @@ class ModelQuestion:
 
     def lines(self, painter: Painter, columns: int, chosen: int | None = None) -> list[str]:
         """Question and answers, the one at `chosen` marked."""
-        lines = painter.lines(Text(_("The model asks:"), "heading"), columns)
+        lines = self._heading(painter, columns)
         lines += self._question(painter, columns)
         if not self.answers:
             return lines
@@ -62,11 +68,17 @@ class ModelQuestion:
         said = Text(_("No answer."), "muted") if reply is None else Text(clean(reply), "bold")
         row = Table.grid(padding=(0, 1))
         row.add_row(Text(painter.symbol("arrow"), "accent"), said)
-        lines = painter.lines(Text(_("The model asks:"), "heading"), columns)
+        lines = self._heading(painter, columns)
         lines += self._question(painter, columns)
         return "\n".join([*lines, *painter.lines(row, columns)]).rstrip() + "\n\n"
 
+    def _heading(self, painter: Painter, columns: int) -> list[str]:
+        words = _("KogniTerm asks:") if self.own else _("The model asks:")
+        return painter.lines(Text(words, "heading"), columns)
+
     def _question(self, painter: Painter, columns: int) -> list[str]:
+        if self.own:
+            return painter.lines(Text(self.question), columns)
         from kogniterm.approval.display import render_words
 
         words = "\n".join(map(render_words, self.question.replace("\t", "    ").split("\n")))
@@ -105,6 +117,16 @@ async def ask_in_lines(
     return reply
 
 
-def asked(question: str, answers: Sequence[str]) -> ModelQuestion:
-    """The question as the tool gave it."""
-    return ModelQuestion(question, tuple(answers))
+def asked(question: Question, answers: Sequence[str | Said]) -> ModelQuestion:
+    """The question as the tool gave it, or KogniTerm's own sentences in the language in use."""
+    shown = tuple(one if isinstance(one, str) else translate(one) for one in answers)
+    if isinstance(question, str):
+        return ModelQuestion(question, shown)
+    first, *lines = map(translate, question)
+    return ModelQuestion("\n".join([first, *(f"  {line}" for line in lines)]), shown, own=True)
+
+
+def meant(reply: str | None, answers: Sequence[str | Said]) -> str | None:
+    """The answer that was chosen, in English where it is KogniTerm's own."""
+    chosen = (str(one) for one in answers if not isinstance(one, str) and translate(one) == reply)
+    return next(chosen, reply)

@@ -28,6 +28,8 @@ from kogniterm.ui.typeahead import typed_before
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
+    from kogniterm.runtime.asking import Question
+    from kogniterm.types import Text
     from kogniterm.ui.question import AskHooks
     from kogniterm.ui.repl import Repl
 
@@ -152,7 +154,7 @@ class PlainFront(LineSurface):
         await self._pause()
         return await choose_in_lines(options, read_line=self._ask, write=self.commit)
 
-    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+    async def ask_person(self, question: Question, answers: Sequence[str | Text]) -> str | None:
         """Ask what the model wants to know, line by line."""
         from kogniterm.ui.model_question import ask_in_lines, asked
 

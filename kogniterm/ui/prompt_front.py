@@ -33,7 +33,8 @@ from kogniterm.ui.terminal_io import FilteredInput, make_output
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
-    from kogniterm.types import Plan, PlanReview
+    from kogniterm.runtime.asking import Question
+    from kogniterm.types import Plan, PlanReview, Text
     from kogniterm.ui.choice_panel import ChoicePanel
     from kogniterm.ui.model_question_panel import ModelQuestionPanel
     from kogniterm.ui.plan_review_panel import PlanReviewPanel
@@ -168,7 +169,7 @@ class TerminalFront(PromptFront):
         with self._in_front(panel):
             return await panel.answer()
 
-    async def ask_person(self, question: str, answers: Sequence[str]) -> str | None:
+    async def ask_person(self, question: Question, answers: Sequence[str | Text]) -> str | None:
         """Ask what the model wants to know, with an entry line for the answer."""
         from kogniterm.ui.model_question import asked
         from kogniterm.ui.model_question_panel import ModelQuestionPanel

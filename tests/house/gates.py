@@ -20,6 +20,7 @@ BASE = (
     "settings",
     "prompts",
     "patterns",
+    "matching",
     "paths",
     "logs",
     "database",

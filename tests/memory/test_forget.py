@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kogniterm.matching import Matcher
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.files import FilePurge
 from kogniterm.memory.forget import Purged
-from kogniterm.memory.proof import scan
+from kogniterm.memory.proof import Marks, scan
 from kogniterm.types import Text
 from tests.memory.conftest import OpenMemory
 
@@ -227,7 +228,7 @@ def test_pipes_and_links_are_left_alone(tmp_path: Path) -> None:
 
     def purge() -> None:
         FilePurge(Text("files"), [inside]).purge(["peanuts"])
-        assert scan([inside], ["peanuts"]) == (0, 0, ())
+        assert scan([inside], Marks(Matcher(["peanuts"]))) == (0, 0, ())
         done.set()
 
     worker = threading.Thread(target=purge, daemon=True)
@@ -242,7 +243,7 @@ def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * edge + b"PEANUTS" + b"y" * 10)
     (tmp_path / "json").write_text(json.dumps({"a": "ñandú egg"}))
     (tmp_path / "clean").write_text("nothing")
-    files, size, found = scan([tmp_path], ["peanuts", "ñandú egg"])
+    files, size, found = scan([tmp_path], Marks(Matcher(["peanuts", "ñandú egg"])))
     assert files == 3
     assert size >= edge
     assert {file.name for file in found} == {"big", "json"}
@@ -260,7 +261,7 @@ def test_the_scan_finds_what_is_written_in_other_ways(tmp_path: Path) -> None:
     for name, content in forms.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "clean").write_bytes(b64encode(b"blue walnut butter") + b"blue pea nut butter")
-    _, _, found = scan([tmp_path], [term])
+    _, _, found = scan([tmp_path], Marks(Matcher([term])))
     assert {file.name for file in found} == set(forms)
 
 
@@ -271,7 +272,7 @@ def test_what_is_written_in_other_ways_is_purged(tmp_path: Path) -> None:
     history = tmp_path / "history"
     history.write_text("# then\n+I like blue\n+peanut  butter\n+a lot\n")
     FilePurge(Text("files"), [tmp_path]).purge([term])
-    assert scan([tmp_path], [term])[2] == ()
+    assert scan([tmp_path], Marks(Matcher([term])))[2] == ()
     assert wide.read_bytes().decode("utf-16") == f"I like {'-' * len(term)}."
     assert [line[0] for line in history.read_text().splitlines()] == ["#", "+", "+", "+"]
 

@@ -217,14 +217,11 @@ def test_tools_act_on_the_persons_words_only(memory: Memory) -> None:
     assert stored.startswith(f"[{fact.label}] added")
     assert f'[{fact.label}] preference: "Ana prefers pytest"' in tools.recall("is it pytest?", 3)
     with pytest.raises(ToolError):
-        tools.forget(fact.label, "forget everything")
+        tools.asked_to_forget("forget everything")
     session.begin_turn("Please forget that I prefer pytest")
     with pytest.raises(ToolError):
-        tools.forget(fact.label, "that I prefer pytest")
-    assert "no trace is left" in tools.forget(fact.label, "forget that I prefer pytest")
-    with pytest.raises(ToolError):
-        tools.forget(fact.label, "forget that I prefer pytest")
-    assert memory.facts() == []
+        tools.asked_to_forget("that I prefer pytest")
+    tools.asked_to_forget("forget that I prefer pytest")
 
 
 def test_tools_write_nothing_when_memory_is_off(memory: Memory) -> None:

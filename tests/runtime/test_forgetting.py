@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 from kogniterm.execution.preimages import PreimageStore
+from kogniterm.matching import Matcher
 from kogniterm.memory.forget import Mention
-from kogniterm.memory.proof import scan
+from kogniterm.memory.proof import Marks, scan
 from kogniterm.runtime.forgetting import DamagedPurge, LeftoverPurge, UndoPurge
 from kogniterm.runtime.person_files import PersonFiles
 from kogniterm.runtime.written import WrittenFiles
@@ -36,7 +37,7 @@ def test_leftovers_of_the_dead_are_cleaned_and_of_the_living_named(tmp_path: Pat
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = LeftoverPurge(tmp_path).purge([TERM])
     assert done.removed == 1
-    assert set(scan([tmp_path], [TERM])[2]) == {
+    assert set(scan([tmp_path], Marks(Matcher([TERM])))[2]) == {
         living / "enter-1", locked / "enter-1", strange / "a",
     }  # fmt: skip
     assert sorted(str(text.values["file"]) for text in done.unreachable) == sorted(
@@ -64,7 +65,7 @@ def test_an_undo_never_puts_a_file_under_a_name_with_a_hole(tmp_path: Path) -> N
     UndoPurge(tmp_path / "undo").purge([TERM])
     (image,) = store.images("s")
     assert image.id == "2"
-    assert scan([tmp_path / "undo"], [TERM])[2] == ()
+    assert scan([tmp_path / "undo"], Marks(Matcher([TERM])))[2] == ()
     other.write_text("changed\n")
     store.restore(image)
     assert other.read_text() == "the [forgotten]      \n"

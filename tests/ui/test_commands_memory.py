@@ -77,7 +77,7 @@ async def test_forgetting_asks_and_no_leaves_everything(make_flow: MakeFlow) -> 
     repl = Commanded(session, answers=["no"])
     await repl.type("/memory add I drink green tea")
     assert await repl.type("/forget green tea") == "Nothing was forgotten."
-    assert repl.asked[0][1] == ["m1  I drink green tea"]
+    assert repl.asked[0][1] == ["m1: I drink green tea"]
     assert "I drink green tea" in await repl.type("/memory")
 
 

@@ -37,16 +37,20 @@ async def forget(context: ReplContext, argument: str) -> None:
     words = argument.strip()
     if not words:
         raise UsageError("Say what to forget: an id such as m7, words, or --all.")
-    session = context.session
-    forgetter = session.cabinet.forgetter(session.memory)
-    if words == "--all":
-        own = [one for one in _memory(context).facts() if one.project == _memory(context).project]
-        if await _agrees(context, own, _("everything that was learnt in this project")):
-            _tell(context, forgetter.forget_all())
-        return
-    wish = forgetter.wished(words)
-    if await _agrees(context, wish.facts, words, wish.phrases):
-        _tell(context, forgetter.forget(wish.facts, phrases=wish.phrases))
+
+    async def agrees(question: Text, lines: Sequence[Text]) -> bool:
+        from kogniterm.runtime.forget_desk import FORGET, KEEP
+
+        yes, no = Option("yes", translate(FORGET), "yes"), Option("no", translate(KEEP), "no")
+        return (
+            await context.choose(translate(question), [*map(translate, lines)], [yes, no]) == "yes"
+        )
+
+    receipt = await context.session.forgetting.command(words, agrees)
+    if receipt is None:
+        context.say(Text("Nothing was forgotten."))
+    else:
+        _tell(context, receipt)
 
 
 def why(context: ReplContext, argument: str) -> None:
@@ -219,59 +223,14 @@ def _tell_fact(context: ReplContext, fact: Fact) -> None:
     context.say(Text("{id}: {text}", {"id": fact.label, "text": fact.text}))
 
 
-async def _agrees(
-    context: ReplContext, facts: Sequence[Fact], what: str, phrases: Sequence[str] = ()
-) -> bool:
-    """Show what would go and ask. What no fact holds may still stand in journals and files."""
-    from kogniterm.memory.forget import terms_of
-    from kogniterm.ui.clean import one_line
-
-    lines = [f"{fact.label}  {one_line(fact.text)}" for fact in facts[:MOST]]
-    if not facts:
-        lines = [_("No fact matches; it is removed from journals, outputs, history and logs.")]
-    outside = context.session.cabinet.person_files().foreseen(terms_of(facts, phrases))
-    lines += [
-        one_line(
-            _("also written for you: {file}, line {line}").format(file=one.path, line=one.line)
-        )
-        for one in outside[:MOST]
-    ]
-    title = _("Forget this for good, everywhere? {what}").format(what=one_line(what))
-    answer = await context.choose(
-        title,
-        lines,
-        [Option("yes", _("forget it"), "yes"), Option("no", _("keep it"), "no")],
-    )
-    if answer != "yes":
-        context.say(Text("Nothing was forgotten."))
-    return answer == "yes"
-
-
 def _tell(context: ReplContext, receipt: Receipt) -> None:
     """The receipt: what went from where, the proof, and what is out of reach."""
-    for part in receipt.parts:
-        if part.removed:
-            values: dict[str, object] = {"place": part.place, "count": part.removed}
-            context.say(Text("removed from {place}: {count}", values))
-    scanned: dict[str, object] = {"files": receipt.scanned_files, "size": receipt.scanned_bytes}
-    if receipt.proved:
-        context.say(
-            Text("Proof: {files} files ({size} bytes) were read; none holds it any more.", scanned)
-        )
-    if receipt.proved and receipt.scanned_columns:
-        columns: dict[str, object] = {"count": receipt.scanned_columns}
-        context.say(Text("{count} columns of the server's tables searched.", columns))
-    for file in (*receipt.found, *receipt.found_columns):
-        context.say(Text("still found in {file}", {"file": file}), "warning")
-    if receipt.untouched:
-        context.say(Text("You wrote this yourself, so it was not touched:"))
-    for mention in receipt.untouched:
-        where: dict[str, object] = {"file": mention.path, "line": mention.line}
-        context.say(Text("  - {file}, line {line}", where))
-    context.say(Text("Out of reach from here:"))
+    from kogniterm.runtime.forget_desk import told
+
+    for text, level in told(receipt):
+        context.say(text, level)
     own = Text("what the arrow keys bring back on this prompt, until you leave")
-    for text in (*receipt.unreachable, own):
-        context.say(Text("  - {place}", {"place": text}))
+    context.say(Text("Out of reach from here: {place}", {"place": own}))
 
 
 def _facts(context: ReplContext) -> Iterable[str]:
