@@ -34,11 +34,14 @@ _INVISIBLE = "\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
 _SEQUENCE = (
     rf"(?:{_ESCAPE}\[|\x9b|{_SLASH}u009b)[0-?]*[ -/]*[@-~]"
     rf"|{_ESCAPE}\][^\x07\x1b\\]{{0,2000}}(?:\x07|{_SLASH}(?:u0007|a)|{_ESCAPE}{_SLASH})"
-    rf"|{_ESCAPE}(?:[=>78]|[()][A-Z0-9])"
+    rf"|{_ESCAPE}(?:\([0-9;]*[mK]|[=>78]|[()][A-Z0-9])"
     rf"|{_SLASH}u(?:00(?:0[0-8ef]|ad)|20(?:0[b-f]|2[a-e]|6[0-4])|feff)"
     rf"|[{_INVISIBLE}]"
 )
-"""What a terminal does not show: control sequences, as bytes or escaped, and invisible signs."""
+"""What a terminal does not show: control sequences, as bytes or escaped, and invisible signs.
+
+The block of recalled facts has colours with a round bracket, because a square one ends a label.
+"""
 
 _SIGN = r"(?:[012][0-9a-f]|3[a-f]|40|5[b-f]|60|7[b-f])"
 """The number of an ASCII character that is neither letter nor digit."""

@@ -180,6 +180,7 @@ def _world(
         PersonDesk(),
         memory=absent,
         history=absent,
+        forgetting=absent,
     )
     try:
         tools = dict(session_tools(places))
