@@ -90,6 +90,17 @@ def test_search_by_meaning_reaches_nobody_and_writes_only_its_own(tmp_path: Path
     assert {one.name for one in state.iterdir()} == {"kogniterm.db", "kogniterm.memory-key"}
 
 
+def test_the_program_reaches_nobody_and_writes_only_its_own(tmp_path: Path) -> None:
+    script = "import sys; from kogniterm.__main__ import main; sys.exit(main())"
+    reached, files = watched(tmp_path, script, "memory", "add", "Ana keeps greyhounds")
+    assert reached == []
+    own = (".local", ".local/share", ".local/share/kogniterm", ".local/state", ".config", ".cache")
+    roots = tuple(
+        f"{one}/kogniterm" for one in (".local/share", ".local/state", ".config", ".cache")
+    )
+    assert {one for one in files if one not in own and not one.startswith(roots)} == set()
+
+
 def test_no_package_of_an_extra_reaches_anybody_by_being_loaded(tmp_path: Path) -> None:
     reached, files = watched(tmp_path, EVERY_PACKAGE, *PACKAGES)
     assert reached == []

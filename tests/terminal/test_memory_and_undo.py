@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
@@ -153,3 +154,31 @@ def test_what_is_said_outright_is_learnt_and_corrected(open_terminal: OpenTermin
         "tea is at four",
         "never touch the folder migrations",
     }
+
+
+def test_a_model_reads_for_memory_only_when_there_is_something_to_read(
+    open_terminal: OpenTerminal, fake_gemini: FakeGemini
+) -> None:
+    key = "AIza" + "SyTerminalTerminalTerminalTerminal0"
+    environment = {"GOOGLE_API_KEY": key, "GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    terminal = open_terminal(columns=120, environment=environment)
+    fake_gemini.say("About half.")
+    assert terminal.run("kogniterm run 'how full is the disk?'")[0] == 0
+    assert len(fake_gemini.requests) == 1
+    fake_gemini.say("Noted.")
+    fake_gemini.say(json.dumps({"facts": []}))
+    assert terminal.run("kogniterm run 'remember that we deploy on Tuesdays'")[0] == 0
+    fake_gemini.say("I see.")
+    correction = {
+        "text": "The user deploys on Thursdays",
+        "quote": "it is Thursdays",
+        "category": "fact",
+        "confidence": 0.9,
+        "relation": "update",
+        "known": 1,
+    }
+    fake_gemini.say(json.dumps({"facts": [correction]}))
+    assert terminal.run("kogniterm run -c 'Actually it is Thursdays'")[0] == 0
+    assert len(fake_gemini.requests) == 5
+    _, shown = terminal.run("kogniterm memory list --json")
+    assert [one["text"] for one in json.loads(shown)] == ["The user deploys on Thursdays"]
