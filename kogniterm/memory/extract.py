@@ -134,8 +134,10 @@ class Extractor:
                     project=old.project,
                     created=message.time or None,
                     origin=Origin(notes.session_id, message.seq, one.sentence),
+                    corrects=True,
+                    replaces=old.id,
                 )
-                return [self._memory.updater.remember(candidate, known=old, relation="update")]
+                return [self._memory.remember(candidate)]
         return []
 
     def _just_told(

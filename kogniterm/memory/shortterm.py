@@ -61,12 +61,12 @@ def due(
 
     The cursor decides: four new messages since it, whatever the length of the session.
     """
-    from kogniterm.memory.candidates import explicit_wish
+    from kogniterm.memory.candidates import explicit_wish, own_words
 
     new = [one for one in messages if one.seq > notes.cursor and one.role in ("person", "model")]
     if not any(one.role == "person" for one in new):
         return None
-    if any(one.role == "person" and explicit_wish(one.text) for one in new):
+    if any(one.role == "person" and explicit_wish(own_words(one)) for one in new):
         return "remember"
     if len(new) >= EVERY:
         return "count"

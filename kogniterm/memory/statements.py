@@ -17,7 +17,7 @@ from kogniterm.memory import words
 LONGEST_RULE = 240
 LONGEST_MESSAGE = 1_000
 """Characters: a longer message holds pasted text more often than rules for later."""
-_MOST_LINES = 12
+_INTRODUCES = re.compile(r":(?:\s|$)")
 
 _LEAD = (
     r"(?:(?:please|also|and|ok(?:ay)?|by the way|btw|oh|well|actually|no(?=\s*[,.!])|sorry|so|but|"
@@ -182,14 +182,18 @@ def rules(text: str) -> list[Statement]:
 
     "I prefer …", "never touch …", "always use …", "from now on …", and the same in Spanish.
     """
-    if len(text) > LONGEST_MESSAGE or text.count("\n") > _MOST_LINES:
+    lines = text.strip().splitlines()
+    if not lines or len(text) > LONGEST_MESSAGE:
         return []
-    return [
-        _statement(rule, sentence)
-        for line in text.splitlines()
-        for sentence in _sentences(line)
-        if _WISH.match(sentence) is None and (rule := _rule(sentence)) is not None
-    ]
+    found: list[Statement] = []
+    # What follows on further lines, or after a colon, is mostly pasted.
+    for sentence in _sentences(lines[0]):
+        rule = None if _WISH.match(sentence) else _rule(sentence)
+        if rule is not None:
+            found.append(_statement(rule, sentence))
+        elif _INTRODUCES.search(sentence):
+            break
+    return found
 
 
 def corrections(text: str) -> list[Statement]:

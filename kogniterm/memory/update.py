@@ -35,7 +35,8 @@ _COMMANDS = re.compile(
 class Candidate:
     """A statement that may become a fact. `project` "" means: holds everywhere.
 
-    `corrects` when the user said it as a correction, of what they do not say.
+    `corrects` when the user said it as a correction; `replaces` is the id of the fact that it
+    corrects, where that is known.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Candidate:
     pinned: bool = False
     origin: Origin = field(default_factory=Origin)
     corrects: bool = False
+    replaces: int | None = None
 
 
 def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
@@ -145,6 +147,9 @@ class Updater:
             taken = self._repository.in_slot(candidate.slot, candidate.project)
             if taken is not None:
                 return taken, "update"
+        named = self._repository.get(candidate.replaces) if candidate.replaces else None
+        if named is not None and named.status == "active":
+            return named, "update"
         if candidate.corrects:
             stale = [
                 fact
