@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 from kogniterm.memory import words
 
+HEARD = 20_000
+"""Characters of a message that are listened to: between its ends stand pasted data."""
 LONGEST_RULE = 240
 LONGEST_MESSAGE = 1_000
 """Characters: a longer message holds pasted text more often than rules for later."""
+_LONGEST_ABBREVIATION = 8
 _INTRODUCES = re.compile(r":(?:\s|$)")
 
 _LEAD = (
@@ -160,7 +163,7 @@ def wishes(text: str) -> list[Statement]:
     """Everything that `text` asks to remember ("remember that …"), in order."""
     found: list[Statement] = []
     listing = asked = False
-    for line in text.splitlines():
+    for line in _heard(text):
         bullet = _BULLET.match(line)
         if listing and bullet is not None:
             found.append(_statement(bullet["what"].strip(), bullet["what"].strip()))
@@ -182,7 +185,7 @@ def rules(text: str) -> list[Statement]:
 
     "I prefer …", "never touch …", "always use …", "from now on …", and the same in Spanish.
     """
-    lines = text.strip().splitlines()
+    lines = _heard(text.strip())
     if not lines or len(text) > LONGEST_MESSAGE:
         return []
     found: list[Statement] = []
@@ -203,7 +206,7 @@ def corrections(text: str) -> list[Statement]:
     """
     return [
         Statement(sentence[opening.end() :].strip(" ,.:;!"), sentence, corrects=True)
-        for line in text.splitlines()
+        for line in _heard(text)
         for sentence in _sentences(line)
         if (opening := _CORRECTS.match(sentence)) and not _is_question(sentence)
     ]
@@ -212,7 +215,7 @@ def corrections(text: str) -> list[Statement]:
 def corrects(text: str, quote: str) -> bool:
     """Whether the sentence of `text` that holds `quote` says that something is different."""
     sought = words.raw_words(quote)
-    sentences = [one for line in text.splitlines() for one in _sentences(line)]
+    sentences = [one for line in _heard(text) for one in _sentences(line)]
     holding = [one for one in sentences if _holds(words.raw_words(one), sought)]
     return any(is_correction(one) for one in holding or [quote])
 
@@ -237,7 +240,7 @@ def worth_reading(text: str) -> bool:
             )
             or _WISH.match(sentence)
         )
-        for line in text.splitlines()
+        for line in _heard(text)
         for sentence in _sentences(line)
         if len(words.raw_words(sentence)) > 2
     )
@@ -276,11 +279,20 @@ def _sentences(line: str) -> Iterator[str]:
     """The sentences of a line; what asks to remember one more thing is a sentence of its own."""
     start = 0
     for end in _END.finditer(line):
-        if _ABBREVIATION.search(line[start : end.start()].rstrip()):
+        if _ABBREVIATION.search(
+            line[max(start, end.start() - _LONGEST_ABBREVIATION) : end.start()]
+        ):
             continue
         yield from _parts(line[start : end.start()])
         start = end.end()
     yield from _parts(line[start:])
+
+
+def _heard(text: str) -> list[str]:
+    """The lines of `text`, single-spaced; of a long one, of its beginning and its end."""
+    half = HEARD // 2
+    ends = [text] if len(text) <= HEARD else [text[:half], text[-half:]]
+    return [" ".join(line.split()) for end in ends for line in end.splitlines()]
 
 
 def _parts(sentence: str) -> Iterator[str]:

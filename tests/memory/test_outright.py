@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.memory import Memory
+from kogniterm.memory import Memory, statements
 from kogniterm.memory.extract import Extractor
 from kogniterm.memory.records import Message
 from kogniterm.memory.replacing import takes_the_place
@@ -328,3 +328,14 @@ async def test_a_wish_in_pasted_text_is_no_reason_to_ask_a_model(memory: Memory)
     assert await Extractor(memory, model).after_turn("s1", said) is None
     assert await Extractor(memory, model).after_turn("s1", said, ending=True) is None
     assert model.asked == []
+
+
+@pytest.mark.parametrize(
+    "said", ["a. b. " * 100_000, " " * 1_000_000, "no, " * 100_000, "remember that a, " * 50_000]
+)
+def test_a_huge_message_is_heard_at_its_ends(said: str) -> None:
+    """Each took minutes when it was read whole, for the patterns go back and forth."""
+    whole = f"Remember that tea is at four. {said}\nRemember that we meet on Mondays"
+    found = [one.text for one in statements.wishes(whole)]
+    assert (found[0], found[-1]) == ("tea is at four.", "we meet on Mondays")
+    assert statements.worth_reading(whole)
