@@ -313,6 +313,13 @@ async def test_what_tells_something_is_read_at_the_end_and_not_before(
     assert len(model.asked) == 1
 
 
+def test_chores_are_told_from_statements_that_nothing_was_tuned_on() -> None:
+    statement = [statements.worth_reading(one) for one in said_lines("s")]
+    chores = [one for one in said_lines("c") if statements.worth_reading(one)]
+    assert sum(statement) >= 0.85 * len(statement)
+    assert chores == []
+
+
 async def test_an_idle_hour_is_counted_from_the_last_turn(memory: Memory, clock: HandClock) -> None:
     model = SayingModel(reply())
     extractor = Extractor(memory, model)
