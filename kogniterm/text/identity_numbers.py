@@ -23,15 +23,15 @@ _DIGITS_FIRST = re.compile(
     r"|(?P<social_security_number>\d\d-\d\d-\d{4}(?![\w-]))"
     r"|(?P<cpf>\d\d\.\d{3}\.\d{3}-\d\d(?![\w-]))"
     r"|(?P<rut>\d?\.\d{3}\.\d{3}-[\dkK](?![\w-]))"
-    r"|(?P<dni>\d{7}-?[A-Z](?![\w-])|\d?\.\d{3}\.\d{3}-?[A-Z](?![\w-]))"
+    r"|(?P<dni>\d{7}-?[A-Za-z](?![\w-])|\d?\.\d{3}\.\d{3}-?[A-Za-z](?![\w-]))"
     r"|(?P<cuit>(?:(?<=2)[0347]|(?<=3)[034])-\d{8}-\d(?![\w-]))"
     r"|(?P<nir>(?<=[12]) ?\d\d ?(?:0[1-9]|1[0-2]) ?\d[\dAB] ?\d{3} ?\d{3} ?\d\d(?![\w-]))"
     r")"
 )
 _LETTERS_FIRST = re.compile(
-    r"[A-Z](?<![A-Za-z0-9_/+-].)(?:"
-    r"(?P<iban>[A-Z]\d\d[ -]?[A-Z0-9]{4}[ -]?[A-Z0-9][A-Z0-9 -]{6,33})"
-    r"|(?P<nie>(?<=[XYZ])-?\d{7}-?[A-Z](?![\w-]))"
+    r"[A-Za-z](?<![A-Za-z0-9_/+-].)(?:"
+    r"(?P<iban>[A-Za-z]\d\d[ -]?[A-Za-z0-9]{4}[ -]?[A-Za-z0-9][A-Za-z0-9 -]{6,33})"
+    r"|(?P<nie>(?<=[XYZxyz])-?\d{7}-?[A-Za-z](?![\w-]))"
     r"|(?P<curp>[A-Z]{3}\d{6}[HMX][A-Z]{5}[A-Z0-9]\d(?![\w-]))"
     r"|(?P<codice_fiscale>[A-Z]{5}\d\d[ABCDEHLMPRST]\d\d[A-Z]\d{3}[A-Z](?![\w-]))"
     r")"
@@ -57,7 +57,7 @@ def identity_numbers(text: str) -> Iterator[Found]:
     for pattern in (_DIGITS_FIRST, _LETTERS_FIRST):
         for match in pattern.finditer(text):
             kind, start = match.lastgroup or "", match.start()
-            length = _CHECKS[kind](match[0])
+            length = _CHECKS[kind](match[0].upper())
             if length:
                 yield start, start + length, kind
 

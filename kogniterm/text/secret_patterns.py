@@ -342,14 +342,23 @@ _CONTEXTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "door_code",
-        "code código codigo combina clave",
-        r"(?i)\b(?:(?:door|alarm|gate|entry|safe|lock|locker|unlock|garage|vault|access) code"
-        r"|combination"
-        r"|(?:c[óo]digo|clave|combinaci[óo]n)(?: de| del)?(?: (?:el|la|mi|su))? (?:alarma|puerta"
-        r"|portal"
-        r"|acceso|desbloqueo|caja(?: fuerte)?|garaje|candado|taquilla|m[óo]vil|tel[ée]fono"
-        r"|tarjeta))\b"
-        rf"{_BETWEEN}{_IS_SAID}(?P<s>\d{{4,10}})(?![\w.:%-]|,\d)",
+        "code código codigo combina clave otp",
+        r"(?i)\b(?:(?:door|alarm|gate|entry|safe|lock|locker|unlock|garage|vault|access|recovery"
+        r"|backup"
+        r"|verification|confirmation|one-time|2fa|mfa|otp) codes?|combination|otp"
+        r"|(?:c[óo]digo|clave|combinaci[óo]n)(?: de| del)?(?: (?:el|la|mi|su|un))? (?:alarma|puerta"
+        r"|portal|acceso|desbloqueo|caja(?: fuerte)?|garaje|candado|taquilla|m[óo]vil|tel[ée]fono"
+        r"|tarjeta|verificaci[óo]n|recuperaci[óo]n|respaldo|confirmaci[óo]n|solo uso))\b"
+        rf"{_BETWEEN}{_IS_SAID}(?P<s>\d{{4}}[ -]\d{{4}}|\d{{1,2}}(?:-\d{{1,2}}){{2,3}}|\d{{4,10}})"
+        r"(?![\w.:%-]|,\d)",
+    ),
+    (
+        "account_number",
+        "account cuenta routing",
+        r"(?i)\b(?:(?:bank )?account (?:number|no\.?)|(?:n[úu]mero de )?cuenta(?: bancaria"
+        r"| corriente)?"
+        r"|routing(?: number)?)\b"
+        rf"{_BETWEEN}{_IS}(?P<s>\d(?:[ -]?\d){{8,19}})(?![\w.:%-]|,\d)",
     ),
     (
         "identity_number",

@@ -12,19 +12,31 @@ from collections.abc import Iterator
 
 WORDS = (
     *("password", "passphrase", "passcode", "passwd", "contrase", "clave", "frase de paso"),
-    *("token", "secret", "credential", "credencial", "api key", " pass ", "key is", "llave"),
+    *(
+        "token",
+        "secret",
+        "credential",
+        "credencial",
+        "api key",
+        " pass ",
+        "pw is",
+        "key is",
+        "llave",
+    ),
 )
 """Lower-case words one of which stands in every line worth a look."""
 
 _STRONG = (
-    r"pass[ -]?(?:word|phrase|code)|passwd|(?:wi-?fi|wlan|network|router)[ ]key"
+    r"(?:secret|seed|recovery)[ ]phrase|frase[ ](?:secreta|semilla)"
+    r"|pass[ -]?(?:word|phrase|code)|passwd|(?:wi-?fi|wlan|network|router)[ ]key"
     r"|contrase(?:ñ|n\u0303?)a|frase[ ]de[ ]paso|palabra[ ]de[ ]paso|mi[ ]clave"
     r"|clave[ ]de[ ](?:acceso|entrada|usuario|red|(?:la[ ])?wi-?fi)"
     r"|clave[ ]del?[ ](?:(?:el|la|mi|su)[ ])?(?:wi-?fi|router|correo|banco|portátil|ordenador"
     r"|servidor)"
 )
 _WEAK = (
-    r"pass|clave|llave[ ]de[ ](?:la[ ])?api|token|secret|secreto|credentials?|credencial(?:es)?"
+    r"pass|pwd?|clave|llave[ ]de[ ](?:la[ ])?api|token|secret|secreto|credentials?"
+    r"|credencial(?:es)?"
     r"|(?:api|access|secret|license|licence|account|encryption|ssh|deploy)[ ]key"
 )
 _VALUE = (
@@ -33,10 +45,10 @@ _VALUE = (
 )
 _BE = r"(?:is|was|are|es|era|será|son)"
 _TOLD = re.compile(
-    rf"(?i)\b(?:(?P<strong>{_STRONG})|(?P<weak>{_WEAK}))\b[\"'`»]?"
+    rf"(?i)\b(?:(?P<strong>{_STRONG})|(?P<weak>{_WEAK}))\b(?:[\"`»]|'(?!s\b))?"
     rf"(?:[ \t]+(?!{_BE}\b|to\b|a\b|por\b)[^\s.;:=!?,\"<>|(){{}}]{{1,30}}){{0,7}}?"
     rf"[ \t]*(?:(?P<be>\b{_BE}(?:[ ](?:now|still|ahora|todavía|siempre|simply|just))?[ ]?:?"
-    rf"|[:=])[ \t]*"
+    rf"|'s\b|:=|=>|->|→|[:=])[ \t]*"
     rf"|[ \t](?P<to>to|a|por)[ \t]+|[ \t](?=[^\s\d]{{0,40}}\d)){_VALUE}"
 )
 _CALLED = re.compile(
@@ -56,6 +68,7 @@ _CODE = re.compile(
     r".*(?:[(){}]|::|->|\w\.\w+\.|://).*|[\w.-]*/[\w./-]*|\w+=.*|[A-Za-z_]+\[.*|\.\w+"
 )
 _PREDICATES = """
+    identical idéntica idéntico demasiado automatically
     a about above accepted again all allowed also always an and any appended applied are as
     ascii ask asked at auto available bad based be because been before being below blank both
     but by can cannot case changed clear cleared complex correct dead default different
@@ -89,8 +102,12 @@ _TALKED = re.compile(
     r"|sion|ry)$"
 )
 _ENDS = re.compile(
-    r"[.,;!?)\"'»”]*(?:[ \t]*(?:$|[\r\n])|[ \t]+(?:and|but|y|pero|ok|vale|please)\b|[.,;!?)]+\s)"
+    r"[.,;!?)\"'»”]*(?:[ \t]*(?:$|[\r\n])|[ \t]+(?:and|but|y|pero|ok|vale|please|for|para|since"
+    r"|desde|because|porque)\b|[.,;!?)]+\s)"
 )
+_INNER_SIGN = re.compile(r"[^\W\d_]+[!@#%&*?+_~^]{1,2}[^\W\d_]{2,}[!?]?")
+_NETWORK = re.compile(r"(?i)wi-?fi|wlan")
+_PHRASE = re.compile(r"[a-zñáéíóú]{3,12}(?: [a-zñáéíóú]{3,12}){2,11}(?=[.!]?[ \t]*(?:$|[\r\n]))")
 _PLAIN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
 
@@ -103,23 +120,42 @@ def is_written(value: str) -> bool:
 def spoken_secrets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Where the secrets told between `start` and `end` stand; those places are whole lines."""
     for match in _TOLD.finditer(text, start, end):
-        quoted, group = match["quoted"] is not None, "open" if match["quoted"] is None else "quoted"
-        first, last = match.span(group)
-        if not quoted:
-            last = first + len(match[group].rstrip(".,;:)"))
-        value = text[first:last]
-        if quoted and match["be"] and match["strong"]:
-            tells = len(value) >= 4 and not (_is_said(value.lower()) or _CODE.fullmatch(value))
-        elif match["strong"] and match["be"] and match["be"] not in (":", "="):
-            tells = is_written(value) or _is_last_word(text, value, last)
+        if match["quoted"] is not None:
+            if _is_quoted_secret(match):
+                yield match.span("quoted")
+            continue
+        first, value = match.start("open"), match["open"].rstrip(".,;:)")
+        last = first + len(value)
+        if not match["strong"]:
+            tells = is_written(value) and _is_mixed(value)
+        elif is_written(value) or (match["be"] and _INNER_SIGN.fullmatch(value)):
+            tells = True
         else:
-            tells = is_written(value) and (bool(match["strong"]) or _is_mixed(value))
+            phrase = _PHRASE.match(text, first) if _is_told(match) else None
+            tells = _is_told(match) and _is_last_word(text, value, last)
+            if phrase is not None and not any(map(_is_said, phrase[0].lower().split())):
+                tells, last = True, phrase.end()
         if tells:
             yield first, last
     for match in _CALLED.finditer(text, start, end):
         before = _LAST_WORD.match(text[max(start, match.start() - 100) : match.start()][::-1])
         if before is not None and is_written(before["drow"][::-1]):
             yield match.start() - before.end(), match.start() - before.start("drow")
+
+
+def _is_quoted_secret(match: re.Match[str]) -> bool:
+    value, words = match["quoted"], match["quoted"].lower().split()
+    if not (match["strong"] and match["be"]):
+        return is_written(value) and (bool(match["strong"]) or _is_mixed(value))
+    if len(value) < 4 or not words or _CODE.fullmatch(value):
+        return False
+    return len(words) > 3 or not (words[0] in _NOT_SAID or _is_said(value.lower()))
+
+
+def _is_told(match: re.Match[str]) -> bool:
+    """Whether a word alone may be the secret: a sentence says so, or a note on a network does."""
+    sign, near = match["be"], match.string[max(0, match.start() - 12) : match.end()]
+    return bool(sign) and (sign[0] not in ":=-→" or bool(_NETWORK.search(near)))
 
 
 def _is_mixed(value: str) -> bool:
@@ -140,4 +176,4 @@ def _is_last_word(text: str, value: str, end: int) -> bool:
 
 def _is_said(value: str) -> bool:
     parts = value.replace("-", " ").split()
-    return any(one in _NOT_SAID or _TALKED.search(one) for one in parts)
+    return len(parts) < 4 and any(one in _NOT_SAID or _TALKED.search(one) for one in parts)

@@ -65,12 +65,12 @@ class PrivateHistory(History):
             return False
         if len(string) > LONGEST:
             return False
-        if self.redact is not None:
-            return self.redact(string) == string
-        # The first line may be sent before the session is open.
-        from kogniterm.text.redact import redact
+        if self.redact is None:
+            # The first line may be sent before the session is open.
+            from kogniterm.text.redact import redact
 
-        return redact(string) == string
+            self.redact = redact
+        return self.redact(string) == string
 
     def _rewrite(self, lines: list[str]) -> None:
         """Shorten the file in place of letting it grow for ever."""

@@ -64,7 +64,22 @@ def test_redacting_twice_changes_nothing_more(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["sk-", "password=", "a=", "http://a:", "eyJaaaaaaaa-", "secret:env:", "app password "]
+    "unit",
+    [
+        *("sk-", "password=", "a=", "http://a:", "eyJaaaaaaaa-", "secret:env:", "app password "),
+        *("password is ", "password a ", "clave ", "la contraseña del wifi ", "as the password "),
+        *(
+            "4111 ",
+            "41",
+            "ES91 ",
+            "12.345.",
+            "pin code ",
+            "credentials are a/",
+            "cvv on the ",
+            "dni ",
+        ),
+        *("iban a", "identified by '", "0123456789abcdef", "zip -P", "social security number is "),
+    ],
 )
 def test_hostile_repetition_ends_soon(unit: str) -> None:
     # Quadratic matching would take minutes here, not a fraction of a second.
