@@ -193,8 +193,11 @@ _SESSION = (
 )
 
 _BETWEEN = r"(?:[ \t]+(?!(?:is|es|era|was)\b)[^\s\d.;:=!?,\"]{1,20}){0,6}?"
-_IS = rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)\b|[:=#-])?\s{{0,3}}{_QUOTE}"
-_IS_SAID = rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)(?: now| ahora)?:?(?= )|:)\s{{0,3}}{_QUOTE}"
+_IS = rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)\b(?: el| la| the)?|[:=#-])?\s{{0,3}}{_QUOTE}"
+_IS_SAID = (
+    rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)(?: now| ahora| el| la| the)?:?(?= )|:)"
+    rf"\s{{0,3}}{_QUOTE}"
+)
 
 # kind, lower-case words one of which must occur, pattern with the secret in group s.
 _CONTEXTS: tuple[tuple[str, str, str], ...] = (

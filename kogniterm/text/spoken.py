@@ -21,13 +21,16 @@ WORDS = (
         " pass ",
         "pw is",
         "key is",
+        "wifi",
+        "wi-fi",
         "llave",
     ),
 )
 """Lower-case words one of which stands in every line worth a look."""
 
 _STRONG = (
-    r"(?:secret|seed|recovery)[ ]phrase|frase[ ](?:secreta|semilla)"
+    r"key[ ](?:for|to|of)[ ](?:the|our|my)[ ](?:wi-?fi|network|router)"
+    r"|(?:secret|seed|recovery)[ ]phrase|frase[ ](?:secreta|semilla)"
     r"|pass[ -]?(?:word|phrase|code)|passwd|(?:wi-?fi|wlan|network|router)[ ]key"
     r"|contrase(?:ñ|n\u0303?)a|frase[ ]de[ ]paso|palabra[ ]de[ ]paso|mi[ ]clave"
     r"|clave[ ]de[ ](?:acceso|entrada|usuario|red|(?:la[ ])?wi-?fi)"
@@ -49,7 +52,7 @@ _TOLD = re.compile(
     rf"(?:[ \t]+(?!{_BE}\b|to\b|a\b|por\b)[^\s.;:=!?,\"<>|(){{}}]{{1,30}}){{0,7}}?"
     rf"[ \t]*(?:(?P<be>\b{_BE}(?:[ ](?:now|still|ahora|todavía|siempre|simply|just))?[ ]?:?"
     rf"|'s\b|:=|=>|->|→|[:=])[ \t]*"
-    rf"|[ \t](?P<to>to|a|por)[ \t]+|[ \t](?=[^\s\d]{{0,40}}\d)){_VALUE}"
+    rf"|[ \t](?P<to>to|a|por)[ \t]+|,?[ \t](?=[^\s\d]{{0,40}}\d)){_VALUE}"
 )
 _CALLED = re.compile(
     r"(?i)[ \t](?:(?:is|es|was|era)[ ](?:my|our|the|mi|nuestra|la)|(?:as|como|de|for)"
@@ -106,7 +109,7 @@ _ENDS = re.compile(
     r"|desde|because|porque)\b|[.,;!?)]+\s)"
 )
 _INNER_SIGN = re.compile(r"[^\W\d_]+[!@#%&*?+_~^]{1,2}[^\W\d_]{2,}[!?]?")
-_NETWORK = re.compile(r"(?i)wi-?fi|wlan")
+_OWN = re.compile(r"(?i)wi-?fi|wlan|\b(?:mi|my|our|nuestra)[ ](?=pass|contras)")
 _PHRASE = re.compile(r"[a-zñáéíóú]{3,12}(?: [a-zñáéíóú]{3,12}){2,11}(?=[.!]?[ \t]*(?:$|[\r\n]))")
 _PLAIN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 
@@ -155,7 +158,7 @@ def _is_quoted_secret(match: re.Match[str]) -> bool:
 def _is_told(match: re.Match[str]) -> bool:
     """Whether a word alone may be the secret: a sentence says so, or a note on a network does."""
     sign, near = match["be"], match.string[max(0, match.start() - 12) : match.end()]
-    return bool(sign) and (sign[0] not in ":=-→" or bool(_NETWORK.search(near)))
+    return bool(sign) and (sign[0] not in ":=-→" or bool(_OWN.search(near)))
 
 
 def _is_mixed(value: str) -> bool:

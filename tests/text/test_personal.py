@@ -1,4 +1,4 @@
-"""Statements about a user's health, faith and politics are told from talk about data and programs."""
+"""Statements about a user's health, faith and politics, told from talk about data."""
 
 from __future__ import annotations
 
