@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--resume|--session|--slot|--source|--timeout|--to|--turn|-C) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/models|/models/list|/models/pull|/models/remove|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/storage|/storage/check|/storage/migrate|/storage/copy|/config|/config/show|/config/path|/doctor|/completion) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/models|/models/list|/models/pull|/models/remove|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/storage|/storage/check|/storage/migrate|/storage/copy|/config|/config/show|/config/path|/doctor|/completion) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -95,6 +95,7 @@ _kogniterm() {
         /audit:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /audit/anchor:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/migrate:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -152,9 +153,10 @@ _kogniterm() {
         /policy/check) flags='-h --help --lang --env-file --debug --mode --file --json --cwd' ;;
         /policy/test) flags='-h --help --lang --env-file --debug --mode --file --json' ;;
         /trust) flags='-h --help --lang --env-file --debug --show --revoke --list --cwd -C --json' ;;
-        /audit) said='verify show' flags='-h --help --lang --env-file --debug' ;;
+        /audit) said='verify show anchor' flags='-h --help --lang --env-file --debug' ;;
         /audit/verify) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
         /audit/show) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
+        /audit/anchor) flags='-h --help --lang --env-file --debug --yes --json' ;;
         /storage) said='check migrate copy' flags='-h --help --lang --env-file --debug' ;;
         /storage/check) kind=file flags='-h --help --lang --env-file --debug --json' ;;
         /storage/migrate) flags='-h --help --lang --env-file --debug --json' ;;

@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/models' '/models/list' '/models/pull' '/models/remove' '/policy' '/policy/check' '/policy/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/config' '/config/show' '/config/path' '/doctor' '/completion'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/models' '/models/list' '/models/pull' '/models/remove' '/policy' '/policy/check' '/policy/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/config' '/config/show' '/config/path' '/doctor' '/completion'
                 set at "$at/$word"
         end
     end
@@ -396,6 +396,7 @@ complete -c kogniterm -n '__kogniterm_at "/trust"' -l cwd -s C -r -f -a '(__fish
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l json -d 'print JSON'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -a 'verify' -d 'check that no record was changed or removed'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -a 'show' -d 'every action: proposal, verdict, decision, exit'
+complete -c kogniterm -n '__kogniterm_at "/audit"' -a 'anchor' -d 'begin a new head file with what is there, whatever the old one knows'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -s h -l help -d 'show this help'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -l lang -x -a 'auto en es' -d 'language of the screens: auto, en or es'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
@@ -412,6 +413,12 @@ complete -c kogniterm -n '__kogniterm_at "/audit/show"' -l lang -x -a 'auto en e
 complete -c kogniterm -n '__kogniterm_at "/audit/show"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
 complete -c kogniterm -n '__kogniterm_at "/audit/show"' -l debug -d 'log everything, to the screen too; show tracebacks'
 complete -c kogniterm -n '__kogniterm_at "/audit/show"' -l json -d 'as JSON'
+complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -s h -l help -d 'show this help'
+complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l lang -x -a 'auto en es' -d 'language of the screens: auto, en or es'
+complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
+complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l debug -d 'log everything, to the screen too; show tracebacks'
+complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l yes -d 'do not ask'
+complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l json -d 'as JSON'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'check' -d 'every journal, or two databases against another'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'migrate' -d 'bring an older database up to date'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'copy' -d 'copy sessions and memory to another database'

@@ -24,6 +24,7 @@ BASE = (
     "paths",
     "logs",
     "database",
+    "heads",
     "system_programs",
     "safe_files",
     "host_git",
