@@ -22,14 +22,14 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from kogniterm.database import storage_errors, without_password
 from kogniterm.paths import private_folder
 
-FOLD_AT = 256 * 1024
+FOLD_AT = 64 * 1024
 """Bytes by which the file may grow before lines that newer ones replace are folded away."""
 
 BEGUN, FOLDED = "begun", "folded"
@@ -91,14 +91,12 @@ class Known:
     def after(self, note: Note) -> Known:
         """What is known after one more line."""
         if note.what in ("coming", "gone"):
-            return replace(self, announced=note)
+            return Known(self.reached, note, self.odd)
         if note.what == "odd":
-            return replace(self, odd=note)
-        before = self.reached
-        created = note.created
-        if created is None and before is not None:
-            created = before.created
-        return replace(self, reached=replace(note, created=created), announced=None)
+            return Known(self.reached, self.announced, note)
+        if note.created is None and self.reached is not None:
+            note = Note(note.what, note.id, note.seq, note.hash, self.reached.created)
+        return Known(note, None, self.odd)
 
     def notes(self) -> Iterator[Note]:
         """The lines that say the same."""
@@ -213,7 +211,7 @@ class HeadFile:
         _write_all(descriptor, data)
         if durable:
             os.fsync(descriptor)
-        if os.fstat(descriptor).st_size > FOLD_AT:
+        if os.fstat(descriptor).st_size > FOLD_AT + _size_at_first(descriptor):
             mark = self._fold(mark)
         return mark
 
@@ -231,18 +229,18 @@ class HeadFile:
                 os.close(descriptor)
 
     def _fold(self, last: Mark) -> Mark:
-        """Leave out what newer lines replace, when that is worth it."""
+        """Leave out what newer lines replace."""
         content = self.path.read_bytes()
         heads = _folded(content)
         if heads.broken is not None:
             return last  # what was changed stays, to be found
         notes = [note for known in heads.sessions.values() for note in known.notes()]
         notes += heads.memory.values()
-        line = {"what": FOLDED, "id": heads.id, "gone": heads.gone}
-        first, mark = _line(line, last)
+        size = len(_lines(notes, last)[0])
+        first, mark = _line(
+            {"what": FOLDED, "id": heads.id, "gone": heads.gone, "size": size}, last
+        )
         data, mark = _lines(notes, mark)
-        if len(first) + len(data) > len(content) - FOLD_AT // 2:
-            return last
         self._written(first + data).replace(self.path)
         _sync_folder(self.path.parent)
         return mark
@@ -276,7 +274,8 @@ def of_server(folder: Path | None, address: str) -> HeadFile | None:
 
 
 def _begun(identity: str, notes: Sequence[Note]) -> bytes:
-    first, mark = _line({"what": BEGUN, "id": identity}, Mark(0, ""))
+    size = len(_lines(notes, Mark(0, ""))[0])
+    first, mark = _line({"what": BEGUN, "id": identity, "size": size}, Mark(0, ""))
     return first + _lines(notes, mark)[0]
 
 
@@ -316,6 +315,15 @@ def _tail(descriptor: int) -> Mark:
     except (ValueError, KeyError, TypeError):
         number = 0
     return Mark(number, hashlib.sha256(line).hexdigest())
+
+
+def _size_at_first(descriptor: int) -> int:
+    """The size that the file had when it was begun or folded, nearly."""
+    try:
+        first = json.loads(os.pread(descriptor, 4096, 0).split(b"\n", 1)[0])
+        return int(first.get("size", 0))
+    except (ValueError, AttributeError):
+        return 0
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
