@@ -61,7 +61,8 @@ def _verify(store: SessionStore, args: argparse.Namespace) -> int:
         checked, facts = verify_all(store.backend), _facts(args)
     if args.json:
         heads = [_head_report(checked.heads)] if checked.heads is not None else []
-        memory = [_facts_report(facts)] if facts is not None else []
+        told = facts is not None and (facts.facts or facts.faults)
+        memory = [_facts_report(facts)] if facts is not None and told else []
         stores.write_json([*map(_report, checked.sessions), *heads, *memory])
     else:
         stores.write_lines(map(_sentence, checked.sessions))
