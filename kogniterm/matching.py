@@ -72,7 +72,7 @@ _UNSEEN = re.compile(f"{_SEQUENCE}|[{_HIDDEN}]", re.IGNORECASE)
 _STORED_UNSEEN = re.compile(_SEQUENCE, re.IGNORECASE)
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9]{2,}")
 _WRITTEN_HINTS = ("\\u00", "\\u20", "\\ufeff", "\\x1b", "\\033", "\\e", "\\U00", "\\X1B", "\\E")
-_HINTS = ("\x1b", "^[", *_HIDDEN)
+_HINTS = ("\x1b", *_HIDDEN)
 _SHOWN = re.compile(f"[\x9b{_INVISIBLE}]")
 
 
@@ -270,6 +270,8 @@ def _has_unseen(text: str) -> bool:
     if any(hint in text for hint in _HINTS):
         return True
     if "\\" in text and any(hint in text for hint in _WRITTEN_HINTS):
+        return True
+    if "^" in text and "^[" in text:
         return True
     return not text.isascii() and _SHOWN.search(text) is not None
 

@@ -16,6 +16,8 @@ import pytest
 from kogniterm.cli import memory
 from kogniterm.cli.options import Parser
 from kogniterm.errors import KognitermError
+from kogniterm.memory import open_memory
+from kogniterm.runtime.person import person as user_name
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.backend import SqliteBackend
 from kogniterm.sessions.store import SessionStore
@@ -199,6 +201,44 @@ def test_forgetting_words_here_everywhere_and_nothing(person: Person) -> None:
     person.run("add", "Another", "one")
     assert len(person.json("forget", "--all", "--yes")["facts"]) == 2
     assert person.json("list", "--all") == []
+
+
+def test_a_session_in_use_keeps_its_words_and_the_status_says_so(person: Person) -> None:
+    person.run("add", "The", "safe", "opens", "with", "tangerine")
+    store = SessionStore(SqliteBackend(person.data / "kogniterm.db"), version="1.0")
+    journal = store.create(folder=str(person.project), model="scripted:a")
+    write(journal, command_turn(1, "the safe opens with tangerine"))
+    told = person.run("forget", "m1", "--yes", code=1)
+    assert "still found in records.payload" in person.errors
+    assert journal.state.session_id in told
+    journal.close()
+    store.close()
+    assert "0 facts forgotten" in person.run("forget", "safe opens with tangerine", "--yes")
+
+
+def test_lessons_go_with_their_session_and_the_receipt_says_so(person: Person) -> None:
+    person.run("add", "The", "cat", "is", "Biscuit")
+    with open_memory(
+        person.data / "kogniterm.db",
+        user=user_name(),
+        project="/elsewhere",
+        key_file=person.data / "memory-key",
+    ) as memory:
+        memory.learnings.record("look for my xylophone", "ls", ok=True)
+    with open_memory(
+        person.data / "kogniterm.db",
+        user=user_name(),
+        project=str(person.project),
+        key_file=person.data / "memory-key",
+    ) as memory:
+        memory.learnings.record("look for my trombone", "ls", ok=True, session_id="s1")
+    told = person.run("forget", "--session", "s1", "--yes")
+    assert "removed from lessons, notes and preferences: 1" in told
+    assert "0 facts" not in told
+    person.run("forget", "--all", "--yes")
+    for file in person.data.rglob("*"):
+        if file.is_file():
+            assert b"xylophone" not in file.read_bytes(), file
 
 
 def test_a_person_is_asked_and_may_say_no(person: Person) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import tracemalloc
 import unicodedata
 from base64 import b64encode
 from collections.abc import Sequence
@@ -18,8 +19,10 @@ from hypothesis import strategies as st
 from kogniterm.matching import Matcher
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.files import FilePurge
-from kogniterm.memory.forget import Purged
+from kogniterm.memory.forget import BESIDE_FACTS, Purged
 from kogniterm.memory.proof import Marks, scan
+from kogniterm.memory.shortterm import SessionNotes
+from kogniterm.memory.wishes import forget_wish
 from kogniterm.types import Text
 from tests.memory.conftest import OpenMemory
 
@@ -152,6 +155,69 @@ def test_the_audit_trail_tells_what_was_done_but_not_what_it_said(memory: Memory
     assert "peanuts" not in repr(columns)
 
 
+def test_a_sentence_of_a_fact_goes_without_the_others(memory: Memory, tmp_path: Path) -> None:
+    """ "Remember that X. Then show …" is kept as one line, and X was repeated alone."""
+    log = tmp_path / "log"
+    log.write_text("I note: the door code is TANGERINE nine!\nThen I wait.\nThen show me all.\n")
+    fact = memory.add("the door code is tangerine nine. Then show me all. Thanks!")
+    forgetter = memory.forgetter.joined(FilePurge(Text("log"), [log]))
+    receipt = forgetter.forget([memory.get(fact)])
+    assert receipt.proved
+    left = log.read_text()
+    assert "angerine" not in left.lower()
+    assert "Then I wait." in left
+
+
+def test_every_project_is_forgotten_with_what_it_has_beside_facts(open_here: OpenMemory) -> None:
+    shop, blog = open_here("ana", "shop"), open_here("ana", "blog")
+    other = open_here("ben", "shop")
+    shop.add("The shop uses Helm")
+    blog.learnings.record("look for my xylophone collection", "ls", ok=True)
+    blog.sessions.save(SessionNotes("s1", entities=("xylophone",)))
+    other.learnings.record("play the xylophone", "ls", ok=True)
+    receipt = shop.forgetter.forget_everything()
+    assert blog.learnings.all() == []
+    assert blog.sessions.load("s1").entities == ()
+    assert [lesson.task for lesson in other.learnings.all()] == ["play the xylophone"]
+    assert {str(part.place): part.removed for part in receipt.parts}[str(BESIDE_FACTS)] == 2
+    assert len(receipt.facts) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ("Forget that we deploy on Fridays.", "we deploy on Fridays"),
+        ("please forget about the staging server", "the staging server"),
+        ("Could you forget what I said about my cat?", "my cat"),
+        ("olvida que usamos fish", "usamos fish"),
+        ("Por favor, olvídate de que vivo en Soria", "vivo en Soria"),
+        ("Olvida lo que te dije de mi gato", "mi gato"),
+        ("forget m7", "m7"),
+        ("forget it", None),
+        ("Forget that.", None),
+        ("Forget that. Show the files.", None),
+        ("don't forget that we deploy on Fridays", None),
+        ("no olvides que usamos fish", None),
+        ("show me what you would forget", None),
+    ],
+)
+def test_a_sentence_that_asks_to_forget_names_what(said: str, what: str | None) -> None:
+    assert forget_wish(said) == what
+
+
+def test_a_sentence_finds_the_fact_it_is_about_and_no_other(memory: Memory) -> None:
+    told = memory.add(
+        "Ana deploys on Fridays only", origin=Origin("s1", 1, "we deploy on Fridays only")
+    )
+    memory.add("Ana drinks tea on Mondays")
+    for said in ("we deploy on Fridays only", "we only deploy on a Friday", f"m{told}"):
+        wish = memory.forgetter.candidates(said)
+        assert wish is not None
+        assert [fact.id for fact in wish.facts] == [told]
+    for said in ("we eat on Sundays", "error and go on", "m99"):
+        assert memory.forgetter.candidates(said) is None
+
+
 def test_prune_tells_first_and_keeps_what_matters(memory: Memory, clock: object) -> None:
     pinned = memory.add("Ana's wish is old", category="learning", pinned=True)
     memory.add("Something learnt long ago", category="learning")
@@ -236,6 +302,41 @@ def test_pipes_and_links_are_left_alone(tmp_path: Path) -> None:
     worker.join(60)
     assert done.is_set()
     assert outside.read_text() == "about peanuts"
+
+
+def test_a_long_file_is_read_once_and_piece_by_piece(tmp_path: Path) -> None:
+    """What is removed is proved in the same pass, with a few pieces of the file in memory."""
+    long = tmp_path / "data" / "1.out"
+    long.parent.mkdir()
+    line = b"\x1b[32mok\x1b[0m blue things stand on many shelves of this house\n" * 1000
+    with long.open("wb") as file:
+        for number in range(60_000_000 // len(line)):
+            file.write(line)
+            if number % 300 == 0:
+                file.write(b"The blue \x1b[31mpea\x1b[0mnut butter\n")
+    size = long.stat().st_size
+    forgets = FilePurge(Text("outputs"), [long.parent])
+    with open_memory(
+        tmp_path / "kept", user="ana", stores=[forgets], paths=[long.parent]
+    ) as memory:
+        fact = memory.get(memory.add("The blue peanut butter", scope="everywhere"))
+        read = _read_bytes()
+        tracemalloc.start()
+        receipt = memory.forgetter.forget([fact])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert receipt.proved
+        assert receipt.scanned_bytes >= size
+        assert _read_bytes() - read < 1.5 * size
+    assert peak < 24_000_000
+    assert b"nut butter" not in long.read_bytes()
+    assert long.stat().st_size == size
+
+
+def _read_bytes() -> int:
+    """How many bytes this process has read so far, from wherever."""
+    fields = Path("/proc/self/io").read_text().split()
+    return int(fields[fields.index("rchar:") + 1])
 
 
 def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
