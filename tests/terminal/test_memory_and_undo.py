@@ -67,6 +67,36 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     assert status == 0, shown
 
 
+def test_a_sentence_forgets_after_a_question_and_without_a_model(
+    open_terminal: OpenTerminal,
+) -> None:
+    terminal = open_terminal(columns=120)
+    data = terminal.home / ".local/share/kogniterm"
+    never = "replies: [{text: The model was asked.}]\nat_end: fail\n"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, never)}")
+    for said, word in (
+        ("Forget that the staging server is called heron.", "heron"),
+        ("olvida que el servidor de pruebas se llama garza", "garza"),
+    ):
+        fact = said.removesuffix(".").partition(" that " if word == "heron" else " que ")[2]
+        say(terminal, f"/memory add {fact}", f"{fact} (")
+        assert holding(data, word.encode())
+        with anew(terminal, "keep it"):
+            say(terminal, said, "KogniTerm asks:")
+        assert terminal.text.count(f": {fact}") == 2  # told when it was added, and asked about
+        terminal.pause(ARMED_SECONDS)
+        terminal.send("1")
+        with anew(terminal, "Proof:"):
+            terminal.send("\r")
+        terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
+        assert holding(data, word.encode()) == []
+    assert "The model was asked." not in terminal.text
+    assert "• -" not in terminal.text
+    assert "- -" not in terminal.text
+    terminal.send("\x04")
+    assert terminal.status() == 0
+
+
 def test_facts_from_the_shell_travel_and_come_back(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     memory = "kogniterm memory"
