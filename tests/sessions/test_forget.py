@@ -8,17 +8,18 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 
 from kogniterm.errors import StorageFullError, UsageError
 from kogniterm.sessions.audit import verify
 from kogniterm.sessions.faults import armed
 from kogniterm.sessions.forget import forget
 from kogniterm.sessions.journal import load_state
-from kogniterm.sessions.records import Outcome
+from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.sessions.store import SessionStore
 from kogniterm.sessions.stored import insert, new_row, stored_records
 from kogniterm.sessions.transfer import export_lines, import_lines
+from kogniterm.types import NodeUpdate
 from tests.sessions.test_codec import BODIES
 from tests.support.conversation import command_turn, write
 
@@ -231,3 +232,27 @@ def test_a_damaged_record_is_cleaned_as_it_is(store: SessionStore, session: str)
     assert 2 in forget(store, [SECRET]).records[session]
     ((payload,),) = store.backend.execute("SELECT payload FROM records WHERE seq = 2", ())
     assert payload == '{"half": "[forgotten]'
+
+
+def test_words_that_meet_where_two_records_do_leave_the_index(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1, "Use the clave número", "7 | cat"))
+    journal.close()
+    store.search("cat")
+    assert list(forget(store, [SECRET]).records) == [journal.state.session_id]
+    for row in store.backend.execute("SELECT text, words FROM turn_texts"):
+        assert not any("número" in text or "numero" in text for text in row)
+    assert forget(store, [SECRET]).records == {}
+    assert verify(store.backend, journal.state.session_id).intact
+
+
+def test_a_list_of_words_is_cleaned_as_the_words_it_is(store: SessionStore, tmp_path: Path) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    call = {"name": "x", "args": {"argv": ["echo", "clave", "número 7", "ñu"]}, "id": "c1"}
+    journal.append(NodeRan(NodeUpdate("decide_action", (AIMessage("", tool_calls=[call]),))))
+    journal.close()
+    forget(store, [SECRET])
+    (message,) = load_state(store.backend, journal.state.session_id)[0].messages
+    assert isinstance(message, AIMessage)
+    assert "clave" not in message.tool_calls[0]["args"]["argv"]
+    assert message.tool_calls[0]["id"] == "c1"
