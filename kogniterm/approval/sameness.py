@@ -2,12 +2,16 @@
 
 Two commands are the same when they read the same to the shell in the same folder, whatever their
 spacing and quoting. A command repeats another when it is the same, or when one of its programs that
-does more than read stands in the other with the same arguments and in the same folder.
+does more than read stands in the other with the same arguments and in the same folder, or when it
+writes the same file with a program of the same arguments. Where it cannot be told in which folder a
+program runs, it counts as run in each that the command may be in. Placeholders of secrets are
+numbered anew by each process, so all of them are the same.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from dataclasses import fields, is_dataclass
 
 from kogniterm.approval.findings import UNREAD
@@ -21,27 +25,74 @@ _PATTERN = frozenset("*?[]{}~")
 """What means something to the shell only where it is not quoted."""
 
 
+_SECRET = re.compile(r"\[secret:\d+\]")
+_MOVES = ("cd", "pushd", "popd")
+_ANYWHERE = "?"
+"""Stands for a folder that only the shell knows."""
+_UNKNOWN = "…"
+"""How a report shows what it cannot read."""
+
+_Act = tuple[str, tuple[str, ...]]
+
+
 def same_command(command: str, folder: str, before: str, folder_before: str) -> bool:
     """Return whether `command` in `folder` is `before` in `folder_before`."""
-    return _form(command, folder) == _form(before, folder_before)
+    return _form(_unnumbered(command), folder) == _form(_unnumbered(before), folder_before)
 
 
 def repeats(command: str, folder: str, before: str, folder_before: str) -> bool:
     """Return whether `command` would do again what `before` did, or a part of it."""
     if same_command(command, folder, before, folder_before):
         return True
-    return not _acts(command, folder).isdisjoint(_acts(before, folder_before))
+    acts = _acts(_unnumbered(command), folder)
+    acts_before = _acts(_unnumbered(before), folder_before)
+    return any(
+        argv == argv_before and (place == place_before or _ANYWHERE in (place, place_before))
+        for place, argv in acts
+        for place_before, argv_before in acts_before
+    )
 
 
-def _acts(command: str, folder: str) -> set[tuple[str, tuple[str, ...]]]:
-    """The programs that do more than read, each with its arguments and folder."""
-    found = set()
-    for argv in classify(command, cwd=folder).programs:
-        if argv[:1] in (("cd",), ("pushd",)):
-            folder = _entered(folder, argv[-1]) if len(argv) > 1 else folder
-        elif argv and argv != UNREAD and classify(quoted(argv)).label != "safe_readonly":
-            found.add((folder, argv))
-    return found
+def _unnumbered(command: str) -> str:
+    return _SECRET.sub("[secret]", command)
+
+
+def _acts(command: str, folder: str) -> set[_Act]:
+    """What the programs do beside reading: each that acts with its arguments and the folders it may
+    run in, and each with every file that the command writes."""
+    report = classify(command, cwd=folder)
+    sure, folders = _is_straight(parse(command)), [posixpath.normpath(folder)]
+    acts: set[_Act] = set()
+    readers: set[tuple[str, ...]] = set()
+    for argv in report.programs:
+        if argv == UNREAD or not argv:
+            continue
+        if argv[0] in _MOVES:
+            entered = _moved(folders, argv)
+            folders = entered if sure else list(dict.fromkeys([*folders, *entered]))
+        elif classify(quoted(argv)).label != "safe_readonly":
+            named = (posixpath.basename(argv[0]), *argv[1:])
+            acts.update((one, named) for one in folders)
+        else:
+            readers.add(argv)
+    changed = {_entered(folder, e.target) for e in report.effects if e.kind in ("write", "delete")}
+    return acts | {(path, argv) for path in changed for argv in readers or {()}}
+
+
+def _moved(folders: list[str], argv: tuple[str, ...]) -> list[str]:
+    """The folders that a change of folder may lead to."""
+    name = argv[-1]
+    if len(argv) < 2 or name == "-" or _UNKNOWN in name or _ANYWHERE in folders:
+        return [_ANYWHERE]
+    return [_entered(folder, name) for folder in folders]
+
+
+def _is_straight(node: Node) -> bool:
+    """Return whether each statement runs only after the one before it went well, in one shell."""
+    first, *rest = _statements(node)
+    return isinstance(first[1], Simple) and all(
+        op == "&&" and isinstance(item, Simple) for op, item in rest
+    )
 
 
 def _entered(folder: str, name: str) -> str:

@@ -70,3 +70,53 @@ def test_a_change_of_folder_that_is_read_counts() -> None:
     assert repeats("make deploy", "/work/sub", "cd sub && make deploy", "/work")
     assert repeats("cd sub; make deploy", "/work", "make deploy", "/work/sub")
     assert same_command("cd sub; make deploy", "/work", "make deploy", "/work/sub")
+
+
+WRITES = "echo ran >>count"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "echo ran >>count; echo ok",
+        "echo ran >>count || true",
+        "(echo ran >>count)",
+        "if true; then echo ran >>count; fi",
+        "sh -c 'echo ran >>count' &",
+        "eval 'echo ran >>count'",
+        "echo ran >>./count",
+        "echo ran >>/work/count",
+        "f=count; echo ran >>$f",
+        "echo ran | tee -a count",
+        'cd "$PWD" && echo ran >>count',
+        "(cd /work && echo ran >>count)",
+    ],
+)
+def test_a_file_written_again_with_the_same_words_repeats(other: str) -> None:
+    assert repeats(other, "/work", WRITES, "/work")
+    assert repeats(WRITES, "/work", other, "/work")
+
+
+@pytest.mark.parametrize("other", ["echo ran >>sub/count", "date >>count", "cat count; echo ran"])
+def test_a_file_written_otherwise_repeats_nothing(other: str) -> None:
+    assert not repeats(other, "/work", WRITES, "/work")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "cd missing; make deploy",
+        "cd missing || make deploy",
+        "(cd /tmp && ls); make deploy",
+        "cd /tmp && cd - && make deploy",
+        "cd $OLDPWD && make deploy",
+        "/usr/bin/make deploy",
+    ],
+)
+def test_a_folder_that_cannot_be_told_counts_as_each_it_may_be(other: str) -> None:
+    assert repeats(other, "/work", "make deploy", "/work")
+
+
+def test_the_numbers_of_secrets_make_no_difference() -> None:
+    assert repeats("login [secret:2]", "/w", "login [secret:1]", "/w")
+    assert not repeats("logout [secret:2]", "/w", "login [secret:1]", "/w")

@@ -85,7 +85,14 @@ def test_an_answer_behind_a_second_crash_still_says_that_it_is_unknown(
 
 
 @pytest.mark.parametrize(
-    "text", ["echo ran >>count", "echo  ran >> count", "cd . && echo 'ran' >>count"]
+    "text",
+    [
+        "echo ran >>count",
+        "echo  ran >> count",
+        "cd . && echo 'ran' >>count",
+        "echo ran >>count; echo fine",
+        "sh -c 'echo ran >>./count'",
+    ],
 )
 async def test_a_later_turn_of_another_process_asks_too(
     make_flow: MakeFlow, forge: Forge, text: str
