@@ -82,6 +82,8 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
             _begin(session, user_input, front)
         elif not session.state.open_turn:
             return nothing_open(front, count)
+        else:
+            count.refused += [(one.why, one.by) for one in session.state.refused]
         while True:
             over = await settle(session, front, count) if session.state.pending else None
             end = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -300,22 +300,26 @@ class AuditEntry:
 
 
 def trail(backend: Backend, session_id: str) -> list[AuditEntry]:
-    """One entry for each action request, in the order they came up; damaged records left out."""
+    """One entry for each action request, in the order they came up.
+
+    Damaged records are left out, but that a command was started or has ended can still be told.
+    """
     entries: dict[str, AuditEntry] = {}
     turn = 0
-    for record in _readable(backend, session_id):
+    for stored in stored_records(backend, session_id):
+        try:
+            record = stored.record()
+        except StorageCorruptError:
+            known = entries.get(stored.request_id or "")
+            if known is not None and stored.kind in ("intent", "outcome"):
+                entries[known.request_id] = replace(known, status="unknown")
+            continue
         if isinstance(record.body, InputReceived):
             turn = record.body.turn
         for request_id in _request_ids(record):
             entry = entries.get(request_id) or AuditEntry(request_id, record.seq, turn, record.time)
             entries[request_id] = _extended(entry, record)
     return list(entries.values())
-
-
-def _readable(backend: Backend, session_id: str) -> Iterator[Record]:
-    for stored in stored_records(backend, session_id):
-        with suppress(StorageCorruptError):
-            yield stored.record()
 
 
 def _request_ids(record: Record) -> list[str]:

@@ -47,6 +47,11 @@ if TYPE_CHECKING:
 
 TITLE_LENGTH = 60
 NOTHING_USED = Usage()
+LOST_COMMAND = "(a command whose record is damaged)"
+LOST_OUTCOME = (
+    "[outcome unknown: this was started and has ended, and the record of how is damaged. Do not "
+    "run it again without checking what it did.]"
+)
 
 _Value = TypeVar("_Value")
 
@@ -85,7 +90,8 @@ class SessionState:
     stands in the journal, their outcome does not. They must never be run again by themselves.
     `unsettled` are the runs whose outcome was recorded as unknown, until the user wants one run
     again or a later run of the same command, which only the user can approve, has ended.
-    With `plan_only` the open turn may only make a plan.
+    With `plan_only` the open turn may only make a plan; `refused` is what was refused in it, in
+    order.
     `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
     pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
     answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command
@@ -112,6 +118,7 @@ class SessionState:
     agents: Mapping[str, AgentState] = field(default_factory=dict)
     unknown: tuple[Intent, ...] = ()
     unsettled: tuple[UnknownRun, ...] = ()
+    refused: tuple[Decision, ...] = ()
     requested: Mapping[str, Requested] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
@@ -146,6 +153,43 @@ def advance(state: SessionState, record: Record) -> SessionState:
     return replace(_advance(state, record), seq=record.seq, hash=record.hash)
 
 
+def advance_unreadable(state: SessionState, kind: str, request_id: str | None) -> SessionState:
+    """The state after a record of which only the stored kind and request can be read.
+
+    A command whose intent is lost was started: it is unknown, with what its request and its
+    approval said. One whose outcome is lost has ended, nobody knows how.
+    """
+    if request_id is None or kind not in ("intent", "outcome"):
+        return state
+    if kind == "intent":
+        return replace(state, unknown=(*state.unknown, _lost_intent(state, request_id)))
+    request = next((one for one in state.pending if one.id == request_id), None)
+    if request is None:
+        kept = tuple(one for one in state.unknown if one.request_id != request_id)
+        return replace(state, unknown=kept)
+    outcome = Outcome(request_id, "unknown", lost_outcome(request), agent=request.agent)
+    return _outcome(state, outcome)
+
+
+def _lost_intent(state: SessionState, request_id: str) -> Intent:
+    """What other records tell of an intent that cannot be read."""
+    asked = state.requested.get(request_id)
+    waiting = (one for one in state.pending if one.id == request_id)
+    request = next(waiting, asked.request if asked is not None else None)
+    decision = state.decisions.get(request_id)
+    command = decision.command if decision else request.command if request else LOST_COMMAND
+    return Intent(request_id, command, asked.cwd if asked is not None else state.cwd, "")
+
+
+def lost_outcome(request: ActionRequest) -> BaseMessage:
+    """What the model is told in the place of an outcome that cannot be read."""
+    from langchain_core.messages import ToolMessage
+
+    return ToolMessage(
+        LOST_OUTCOME, tool_call_id=request.call_id, name=request.tool, status="error"
+    )
+
+
 def _advance(state: SessionState, record: Record) -> SessionState:
     match record.body:
         case SessionOpened() as body:
@@ -156,6 +200,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 turn=body.turn,
                 open_input=body.input,
                 plan_only=body.plan_only,
+                refused=(),
                 title=state.title or title_of(body.input.text),
                 messages=state.messages.extended((body.message,)),
             )
@@ -184,7 +229,9 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 fixed_instructions=state.instructions,
             )
         case TurnEnded() as body:
-            return replace(state, turn=body.turn, open_input=None, plan_only=False, agents={})
+            return replace(
+                state, turn=body.turn, open_input=None, plan_only=False, agents={}, refused=()
+            )
         case Noted() as body:
             return _noted(state, body, record.seq)
 
@@ -238,11 +285,23 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
         pending=tuple(request for request in state.pending if request.id != body.request_id),
         unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),
         unsettled=_unsettled(state, body),
+        refused=(*state.refused, *_refused(state, body)),
         requested=_without(state.requested, body.request_id),
         verdicts=_without(state.verdicts, body.request_id),
         decisions=_without(state.decisions, body.request_id),
         cwd=body.result.cwd if ran and body.result is not None else state.cwd,
     )
+
+
+def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
+    """The decision by which a request was refused; of one that was approved and then withheld, a
+    rejection that says why."""
+    decision = state.decisions.get(body.request_id)
+    if body.status != "refused" or decision is None:
+        return ()
+    if decision.kind == "approve":
+        return (Decision("reject", decision.command, "policy", body.message.text),)
+    return (decision,)
 
 
 def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:

@@ -23,12 +23,13 @@ from kogniterm.errors import (
 from kogniterm.sessions import codec
 from kogniterm.sessions.backend import Backend, DuplicateError
 from kogniterm.sessions.faults import Fault, no_fault
-from kogniterm.sessions.fold import SessionState, advance
+from kogniterm.sessions.fold import SessionState, advance, advance_unreadable, lost_outcome
 from kogniterm.sessions.lease import Holder, Lease
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
     Intent,
+    NodeRan,
     Noted,
     Outcome,
     Record,
@@ -40,6 +41,7 @@ from kogniterm.sessions.search import add_missing
 from kogniterm.sessions.stored import StoredRecord, insert, new_row, stored_records
 from kogniterm.sessions.texts import messages_of, storable
 from kogniterm.sessions.transcript import Transcript
+from kogniterm.types import ActionRequest
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -252,6 +254,7 @@ def load_state(backend: Backend, session_id: str) -> tuple[SessionState, tuple[i
             state = advance(state, stored.record())
         except StorageCorruptError:
             damaged.append(stored.seq)
+            state = advance_unreadable(state, stored.kind, stored.request_id)
     if last is not None:
         state = replace(state, seq=last.seq, hash=last.hash)
     return replace(state, session_id=session_id, draft=draft), tuple(damaged)
@@ -276,8 +279,21 @@ def _from_snapshot(backend: Backend, session_id: str, snapshot: str | None) -> S
 
 
 def _history(backend: Backend, session_id: str, first: int, last: int) -> Iterator[BaseMessage]:
-    """The messages of the records from `first` to `last`; damaged ones are left out."""
+    """The messages of the records from `first` to `last`; damaged ones are left out.
+
+    Where the outcome of a request is damaged, its call is answered by what is known.
+    """
+    requests: dict[str, ActionRequest] = {}
     for stored in stored_records(backend, session_id, first, last):
-        if stored.kind in _MESSAGE_KINDS:
-            with suppress(StorageCorruptError):
-                yield from messages_of(stored.record().body)
+        if stored.kind not in _MESSAGE_KINDS:
+            continue
+        try:
+            body = stored.record().body
+        except StorageCorruptError:
+            lost = requests.get(stored.request_id or "") if stored.kind == "outcome" else None
+            if lost is not None and not lost.agent:
+                yield lost_outcome(lost)
+            continue
+        if isinstance(body, NodeRan):
+            requests.update((request.id, request) for request in body.update.pending)
+        yield from messages_of(body)

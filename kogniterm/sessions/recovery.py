@@ -267,13 +267,13 @@ def _walk(
 
 
 def _complete(target: sqlite3.Connection) -> None:
-    """What is left is brought in order: no records that fail their hash, a row for every journal,
+    """What is left is brought in order: no records that tell nothing, a row for every journal,
     no leases of the dead."""
     with transaction(target, durable=True):
         broken = [
             rowid
             for rowid, *row in target.execute(f"SELECT rowid, {COLUMNS} FROM records")
-            if not StoredRecord(*row).intact()
+            if not _tells(StoredRecord(*row))
         ]
         target.executemany("DELETE FROM records WHERE rowid = ?", [(rowid,) for rowid in broken])
         target.execute(
@@ -283,6 +283,11 @@ def _complete(target: sqlite3.Connection) -> None:
         )
         target.execute("DELETE FROM leases")
         target.execute("UPDATE sessions SET indexed_seq = 0, snapshot = NULL")
+
+
+def _tells(stored: StoredRecord) -> bool:
+    """Whether a record can be read, or its columns tell that a command was started or has ended."""
+    return stored.intact() or (stored.kind in ("intent", "outcome") and bool(stored.request_id))
 
 
 def _counts(target: sqlite3.Connection) -> tuple[int, int, int]:

@@ -4,6 +4,8 @@ unless the user wants it."""
 from __future__ import annotations
 
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,16 @@ async def test_a_later_turn_of_another_process_asks_too(
     assert status == 3, said
     assert times_run(flow) == 1
     assert "may have run already" in said
+
+
+async def test_a_crash_behind_a_refusal_does_not_make_the_turn_a_success(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    await unknown(make_flow, forge)
+    kill(forge, make_flow(COUNTED), "kill:after-outcome:1", "--resume=last", "count again")
+    status, said = ended(forge, make_flow(TOLD), "--resume=last")
+    assert status == 3, said
+    assert "An action was refused" in said
 
 
 async def test_another_command_runs(make_flow: MakeFlow, forge: Forge) -> None:
@@ -293,3 +305,108 @@ def test_a_session_with_an_unknown_outcome_replays(make_flow: MakeFlow, forge: F
     status, report = replayed(forge, flow)
     assert status == 0, report
     assert times_run(flow) == 1
+
+
+# --- damaged records ---------------------------------------------------------------------------
+
+DAMAGE = {
+    "scribbled": "UPDATE records SET payload = 'x' || substr(payload, 2) WHERE kind = ?",
+    "emptied": "UPDATE records SET payload = '' WHERE kind = ?",
+    "changed": "UPDATE records SET payload = replace(payload, 'ran', 'run') WHERE kind = ?",
+}
+
+
+def damage(flow: Flow, how: str, kind: str) -> None:
+    database = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "kogniterm.db"
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        assert connection.execute(DAMAGE[how], (kind,)).rowcount == 1
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("point", ["kill:after-intent", "kill:before-outcome"])
+def test_a_command_whose_intent_is_damaged_is_unknown(
+    make_flow: MakeFlow, forge: Forge, how: str, point: str
+) -> None:
+    flow = make_flow(COUNTED)
+    kill(forge, flow, point, "count")
+    ran = times_run(flow)
+    damage(flow, how, "intent")
+    status, said = ended(forge, make_flow(TOLD), "--resume=last")
+    assert status == 3, said
+    assert "its outcome is unknown: echo ran >>count" in said
+    status, said = ended(forge, make_flow(COUNTED), "--resume=last", "count again")
+    assert status == 3, said
+    assert times_run(flow) == ran
+
+
+def test_the_audit_says_unknown_of_a_damaged_intent(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(COUNTED)
+    kill(forge, flow, "kill:after-intent", "count")
+    damage(flow, "scribbled", "intent")
+    trail = start(forge, flow, "audit", "show", "last")
+    assert trail.wait() == 0
+    assert "unknown" in trail.said
+
+
+def test_a_damaged_intent_outlives_a_damaged_file(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(COUNTED)
+    kill(forge, flow, "kill:before-outcome", "count")
+    damage(flow, "scribbled", "intent")
+    database = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "kogniterm.db"
+    content = database.read_bytes()
+    database.write_bytes(b"\xff" * 64 + content[64:])
+    status, said = ended(forge, make_flow(COUNTED), "--resume=last")
+    assert "was damaged" in said
+    assert status == 3, said
+    assert times_run(flow) == 1
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+async def test_a_command_whose_outcome_is_damaged_is_unknown(
+    make_flow: MakeFlow, forge: Forge, how: str
+) -> None:
+    flow = make_flow(COUNTED)
+    kill(forge, flow, "kill:after-outcome", "count")
+    damage(flow, how, "outcome")
+    status, said = ended(forge, make_flow(COUNTED), "--resume=last")
+    assert status == 3, said
+    assert times_run(flow) == 1
+    later = make_flow(COUNTED)
+    later.open("last")
+    assert (await later.run("count")).exit_code == 3
+    assert times_run(flow) == 1
+
+
+@pytest.mark.parametrize("kind", ["intent", "outcome"])
+async def test_damage_in_a_finished_turn_leaves_a_history_that_can_be_sent(
+    make_flow: MakeFlow, forge: Forge, kind: str
+) -> None:
+    flow = make_flow(COUNTED)
+    await flow.run("count")
+    flow.close()
+    damage(flow, "scribbled", kind)
+    later = make_flow(TOLD)
+    session = later.open("last")
+    calls = [
+        call["id"]
+        for message in session.state.messages
+        for call in getattr(message, "tool_calls", ())
+    ]
+    answers = [getattr(message, "tool_call_id", None) for message in session.state.messages]
+    assert calls
+    assert set(calls) <= set(answers)
+    assert (await later.run("go on")).exit_code == 0
+
+
+async def test_an_own_command_whose_intent_is_damaged_is_unknown(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(TOLD)
+    session = flow.open()
+    intent = Intent(session.new_id(), "echo mine", session.cwd, "e")
+    session.record(intent, durable=True)
+    flow.close()
+    damage(flow, "emptied", "intent")
+    status, said = ended(forge, flow, "--resume=last")
+    assert status == 3, said
+    assert "unknown: (a command whose record is damaged)" in said
