@@ -18,7 +18,9 @@
     ├── StorageError              exit 1   the database or a state file failed
     │   ├── StorageFullError               no space left, or a read-only state folder
     │   ├── StorageLockedError             another process holds the database
-    │   └── StorageCorruptError            the file is damaged (it is moved aside, never deleted)
+    │   │   └── StorageConflictError       another process wrote what was to be written
+    │   ├── StorageCorruptError            the file is damaged (it is moved aside, never deleted)
+    │   └── OutcomeNotWrittenError         how something ended could not be written
     ├── ExecutionError            exit 1   a command could not be started
     ├── ToolError                 (none)   what the model can mend: goes back to it as a tool error
     │   └── PathChangedError               a path leads elsewhere than when it was judged: refused
@@ -183,6 +185,17 @@ class StorageFullError(StorageError):
 
 class StorageLockedError(StorageError):
     """Another process holds the database longer than the busy time."""
+
+
+class OutcomeNotWrittenError(StorageError):
+    """Something ran and has ended, and the journal does not say so yet; the message says where that
+    is kept. With `waits` it is kept, and the database may come back at any moment."""
+
+    waits = False
+
+
+class StorageConflictError(StorageLockedError):
+    """Another process wrote what was to be written here."""
 
 
 class StorageLostError(StorageError):

@@ -71,6 +71,11 @@ class Paths:
         return self.data / "outputs"
 
     @property
+    def spool(self) -> Path:
+        """Folder of outcomes that the database could not take yet, a file a session."""
+        return self.data / "spool"
+
+    @property
     def trust_file(self) -> Path:
         """The folders a person trusts, with the hashes of what they held."""
         return self.data / "trust.json"

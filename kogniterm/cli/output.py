@@ -86,6 +86,9 @@ class Summary:
                 )
             case events.ActionDecided():
                 self._decided(event.request, event.decision)
+            case events.CommandStarted():
+                # Nobody may take for not started what ends without a word.
+                self._actions.setdefault(event.request_id, {})["status"] = "unknown"
             case events.CommandEnded():
                 self._actions.setdefault(event.request_id, {}).update(self._result(event.result))
             case events.ActionEnded():

@@ -61,6 +61,7 @@ def opened(location: Path | str) -> Iterator[SessionStore]:
         version=__version__,
         outputs=paths_in_use().outputs,
         heads=paths_in_use().data,
+        spool=paths_in_use().spool,
     )
     for told in (*((recovery.text,) if recovery is not None else ()), *store.anchor.notices):
         sys.stderr.write(f"kogniterm: {translate(told)}\n")

@@ -166,6 +166,11 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Text]:
             "{host}); it was taken over.",
             {"process": dead.pid, "host": dead.host},
         )
+    if journal.settled:
+        yield Text(
+            "{count} outcomes that the database could not take before are in the journal now.",
+            {"count": journal.settled},
+        )
     if journal.damaged:
         yield Text(
             "{count} records of this session were damaged and are left out: {numbers}.",

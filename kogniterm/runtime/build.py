@@ -98,6 +98,7 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
         version=__version__,
         outputs=paths.outputs,
         heads=paths.data,
+        spool=paths.spool,
         fault=armed(settings.faults),
     )
     recovered = (recovery.text,) if recovery is not None else ()

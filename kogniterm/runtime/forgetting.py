@@ -164,6 +164,7 @@ def forgettables(
     """Everything beside memory's own tables that may hold what is to be forgotten."""
     files: list[tuple[Text, Sequence[Path]]] = [
         (Text("command outputs"), [paths.outputs]),
+        (Text("outcomes that wait for the database"), [paths.spool]),
         (Text("prompt history"), [paths.history_file]),
         (Text("examples for the local model"), [paths.learned_examples]),
         (Text("logs"), [paths.log_file.parent]),

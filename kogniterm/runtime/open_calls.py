@@ -19,7 +19,11 @@ _STARTED = (
 
 
 def cancel_open(session: SessionPorts, why: str) -> None:
-    """Answer everything that waits, of the main agent and of sub-agents."""
+    """Answer everything that waits, of the main agent and of sub-agents.
+
+    Raises `OutcomeNotWrittenError` while an outcome is kept that the database does not take.
+    """
+    session.settle_kept()
     for agent in session.state.agents:
         cancel_agent(session, agent, why)
     _cancel_pending(session, "", why)

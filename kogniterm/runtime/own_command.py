@@ -10,6 +10,7 @@ from kogniterm.agent.messages import note, shell_message
 from kogniterm.errors import KognitermError
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime import events
+from kogniterm.runtime.outcomes import record_outcome
 from kogniterm.runtime.recovery import runs_settled
 from kogniterm.runtime.run_command import LoopSink, tell_what_was_missing, until_done
 from kogniterm.sessions.records import Intent, Outcome
@@ -52,9 +53,8 @@ async def run_own_command(
     result = session.redact_result(result)
     done = result.ended in ("exited", "signaled", "detached")
     message = shell_message(result)
-    session.record(
-        Outcome(request_id, "finished" if done else "cancelled", message, result), durable=True
-    )
+    outcome = Outcome(request_id, "finished" if done else "cancelled", message, result)
+    await record_outcome(session, outcome, sink)
     sink(events.CommandEnded(request_id, result))
     tell_what_was_missing(result, sink)
     return result

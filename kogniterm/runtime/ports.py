@@ -153,6 +153,9 @@ class SessionPorts(Protocol):
     def record(self, body: RecordBody, *, durable: bool = False) -> None:
         """Append to the journal and advance the state."""
 
+    def settle_kept(self) -> None:
+        """Write the outcomes that are kept. Raises `OutcomeNotWrittenError`."""
+
     def redact_input(self, user_input: UserInput) -> UserInput:
         """The input with secrets replaced by placeholders."""
 

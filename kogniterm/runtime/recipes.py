@@ -28,6 +28,7 @@ from kogniterm.errors import (
     BudgetError,
     ContextOverflowError,
     KognitermError,
+    OutcomeNotWrittenError,
     RefusedError,
     ToolError,
     UsageError,
@@ -90,6 +91,8 @@ async def run_in_session(
     except asyncio.CancelledError:
         cancel_open(session, "the person stopped the recipe")
         answer = interrupted(count)
+    except OutcomeNotWrittenError:
+        raise
     except KognitermError as error:
         cancel_open(session, "the recipe ended early")
         answer = failed(error, count)

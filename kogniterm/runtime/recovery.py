@@ -36,6 +36,7 @@ async def recover(session: SessionPorts, front: Front, count: TurnCount) -> None
     One that an earlier process recorded for the turn that is still open is told again: nothing that
     was said then has reached an end.
     """
+    session.settle_kept()
     state = session.state
     if state.open_turn:
         for run in state.unsettled:

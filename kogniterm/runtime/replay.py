@@ -193,6 +193,9 @@ class ReplaySession:
         """The folder the next command starts in."""
         return self.state.cwd
 
+    def settle_kept(self) -> None:
+        """Do nothing: what is played is written nowhere."""
+
     def record(self, body: RecordBody, *, durable: bool = False) -> None:
         """Append. Raises `KilledError` once the recorded process was killed."""
         del durable

@@ -282,6 +282,15 @@ class LiveSession:
         else:
             self._tokens = compaction.estimate_tokens(self.state.messages)
 
+    def settle_kept(self) -> None:
+        """Write the outcomes that the database could not take before.
+
+        Raises `OutcomeNotWrittenError`.
+        """
+        before = len(self.state.messages)
+        self.journal.settle_kept()
+        self._tokens += compaction.estimate_tokens(self.state.messages[before:])
+
     def new_id(self) -> str:
         """An action request id that is unique in the session, also after a resume."""
         self._ids += 1

@@ -24,12 +24,13 @@ from kogniterm.agent.images import ImageBlock, observed_images
 from kogniterm.agent.plan import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import render
-from kogniterm.errors import KognitermError, PathChangedError, ToolError
+from kogniterm.errors import KognitermError, OutcomeNotWrittenError, PathChangedError, ToolError
 from kogniterm.runtime import events
 from kogniterm.runtime.asking import LEFT_OPEN
 from kogniterm.runtime.conclude import conclude, failed, interrupted, nothing_open, planned
 from kogniterm.runtime.front import Front, relay
 from kogniterm.runtime.open_calls import cancel_agent, cancel_open
+from kogniterm.runtime.outcomes import record_outcome
 from kogniterm.runtime.plan_review import review_plan
 from kogniterm.runtime.plans import only_plans, plan_context
 from kogniterm.runtime.ports import SessionPorts, TurnCount
@@ -101,6 +102,8 @@ async def run_turn(session: SessionPorts, user_input: UserInput | None, front: F
             raise
         cancel_open(session, "the person stopped the turn")
         answer = interrupted(count)
+    except OutcomeNotWrittenError:
+        raise  # nothing can be written behind it: the turn stays open
     except KognitermError as error:
         cancel_open(session, "the turn ended early")
         answer = failed(error, count)
@@ -351,7 +354,12 @@ async def _act_command(
     message = messages.command_message(request, result, decision, note)
     outcome = Outcome(request.id, _status(result), message, result, plan, request.agent)
     # Only what is safe on the disk is told: nobody may see an end that a crash could undo.
-    session.record(outcome, durable=True)
+    try:
+        await record_outcome(session, outcome, front.sink)
+    except OutcomeNotWrittenError:
+        # What is known is told all the same; the error says whether it is safe.
+        front.sink(events.CommandEnded(request.id, result))
+        raise
     if seen.changed:
         session.record(Noted("steering_files", {"changed": list(seen.changed)}))
     front.sink(events.CommandEnded(request.id, result))
@@ -381,7 +389,9 @@ async def _act_tool(
             count.unasked.append(request.command)
     observation = session.redact(observation)
     message = messages.action_message(request, observation, failed=failure, images=images)
-    _observe(session, request, "failed" if failure else "finished", message)
+    status: OutcomeStatus = "failed" if failure else "finished"
+    outcome = Outcome(request.id, status, message, agent=request.agent)
+    await record_outcome(session, outcome, front.sink)
     given = ""
     if request.effect == "network":
         given = session.redact(json.dumps(dict(request.arguments), ensure_ascii=False, default=str))

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from kogniterm.sessions import codec
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -167,8 +168,7 @@ def advance_unreadable(state: SessionState, kind: str, request_id: str | None) -
     if request is None:
         kept = tuple(one for one in state.unknown if one.request_id != request_id)
         return replace(state, unknown=kept)
-    outcome = Outcome(request_id, "unknown", lost_outcome(request), agent=request.agent)
-    return _outcome(state, outcome)
+    return _outcome(state, lost_outcome(request))
 
 
 def _lost_intent(state: SessionState, request_id: str) -> Intent:
@@ -181,13 +181,12 @@ def _lost_intent(state: SessionState, request_id: str) -> Intent:
     return Intent(request_id, command, asked.cwd if asked is not None else state.cwd, "")
 
 
-def lost_outcome(request: ActionRequest) -> BaseMessage:
-    """What the model is told in the place of an outcome that cannot be read."""
-    from langchain_core.messages import ToolMessage
-
-    return ToolMessage(
-        LOST_OUTCOME, tool_call_id=request.call_id, name=request.tool, status="error"
-    )
+def lost_outcome(request: ActionRequest) -> Outcome:
+    """What takes the place of an outcome that cannot be read: what the model is told of it."""
+    told = {"content": LOST_OUTCOME, "tool_call_id": request.call_id, "name": request.tool}
+    message = {"type": "tool", "data": {**told, "status": "error"}}
+    plain = {"request_id": request.id, "status": "unknown", "agent": request.agent}
+    return codec.from_fields(Outcome, {**plain, "message": message})
 
 
 def _advance(state: SessionState, record: Record) -> SessionState:

@@ -72,6 +72,8 @@ def _clean_session(
     store: SessionStore, info: SessionInfo, cleaner: Cleaner, live: SessionJournal | None
 ) -> tuple[int, ...] | None:
     """The numbers of the records that were changed; None when nothing here held the words."""
+    if live is not None:
+        live.settle_kept()  # what it keeps in memory no search of files finds
     if not (
         _holding(store, info.id, cleaner)
         or cleaner.holds(info.title)
@@ -80,6 +82,7 @@ def _clean_session(
         return None
     journal = live or store.hold(info.id)
     try:
+        journal.settle_kept()  # or they would enter the journal behind this
         # Looked at anew: whoever had it open until now may have written.
         rows = _holding(store, info.id, cleaner)
         digests = {str(one.row.seq): codec.payload_digest(one.salt, one.payload) for one in rows}

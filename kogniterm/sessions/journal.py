@@ -15,9 +15,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm.errors import (
+    OutcomeNotWrittenError,
+    StorageConflictError,
     StorageCorruptError,
     StorageError,
-    StorageLockedError,
     StorageLostError,
 )
 from kogniterm.sessions import codec
@@ -38,6 +39,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.sessions.search import add_missing
+from kogniterm.sessions.spool import Spool
 from kogniterm.sessions.stored import StoredRecord, insert, new_row, stored_records
 from kogniterm.sessions.texts import messages_of, storable
 from kogniterm.sessions.transcript import Transcript
@@ -75,6 +77,12 @@ class Journal(Protocol):
     def append(self, body: RecordBody, *, durable: bool = False) -> Record:
         """Write one record; it is safe when this returns. Raises `StorageError` kinds."""
 
+    def settle_kept(self) -> None:
+        """Write the outcomes that could not be written before, each once.
+
+        Raises `OutcomeNotWrittenError` while the database does not take them.
+        """
+
     def records(self, from_seq: int = 1) -> Iterator[Record]:
         """The readable records from `from_seq` on, in order."""
 
@@ -86,7 +94,8 @@ class SessionJournal:
     """The journal of one session in a `Backend`; made by the store, which holds the lease.
 
     `damaged` are the numbers of the records that were found changed or unreadable when it was
-    opened; they were left out of the state.
+    opened; they were left out of the state. Outcomes that cannot be written are kept in `spool`,
+    and written before anything else is; `settled` counts those that were.
     """
 
     def __init__(
@@ -100,8 +109,12 @@ class SessionJournal:
         damaged: tuple[int, ...] = (),
         lease: Lease | None = None,
         anchor: Anchor | None = None,
+        spool: Spool | None = None,
     ) -> None:
         self.damaged = damaged
+        self.settled = 0
+        self._spool = spool
+        self._kept = spool.read() if spool is not None else []
         self._backend = backend
         self._session_id = session_id
         self._state = state
@@ -121,6 +134,61 @@ class SessionJournal:
         return self._lease.taken_from if self._lease is not None else None
 
     def append(self, body: RecordBody, *, durable: bool = False) -> Record:
+        """See `Journal.append`. Raises `OutcomeNotWrittenError` for an outcome, and as long as one
+        is kept that the database does not take."""
+        self.settle_kept()
+        if isinstance(body, Intent) and self._spool is not None:
+            self._spool.make_room()
+        try:
+            return self._append(body, durable=durable)
+        except StorageConflictError:
+            raise
+        except StorageError as error:
+            if not isinstance(body, Outcome) or body.status == "unknown" or not self._is_open(body):
+                raise
+            raise self._keep(body, error) from error
+
+    def settle_kept(self) -> None:
+        while self._kept:
+            body = self._kept[0]
+            if self._is_open(body):
+                try:
+                    self._append(body)
+                except StorageConflictError:
+                    raise
+                except StorageError as error:
+                    raise self._not_written(error) from error
+                self.settled += 1
+            del self._kept[0]
+            if not self._kept and self._spool is not None:
+                self._spool.remove()
+
+    def _is_open(self, body: Outcome) -> bool:
+        """Whether this is the end of something that was started, and the journal has none of it."""
+        return any(body.request_id == intent.request_id for intent in self._state.unknown)
+
+    def _keep(self, body: Outcome, problem: StorageError) -> OutcomeNotWrittenError:
+        """Keep an outcome beside the database, and say what became of it."""
+        if self._spool is None:
+            return _neither(problem)
+        try:
+            self._spool.keep(body)
+        except StorageError as error:
+            return _neither(error)
+        self._kept.append(body)
+        return self._not_written(problem)
+
+    def _not_written(self, problem: StorageError) -> OutcomeNotWrittenError:
+        error = OutcomeNotWrittenError(
+            "What ran has ended, and its outcome could not be written: {problem} It is kept in "
+            "{file} and enters the journal when you go on with the session.",
+            problem=problem.text,
+            file=str(self._spool.path) if self._spool is not None else "",
+        )
+        error.waits = isinstance(problem, StorageLostError)
+        return error
+
+    def _append(self, body: RecordBody, *, durable: bool = False) -> Record:
         kind = codec.kind_of(body)
         row = new_row(body, self._state.seq, self._now(), self._state.hash)
         record = Record(row.seq, row.time, body, row.previous, row.hash)
@@ -129,7 +197,7 @@ class SessionJournal:
         try:
             self._insist(lambda: self._write(row, state, record, durable=durable), row)
         except DuplicateError as error:
-            raise StorageLockedError(
+            raise StorageConflictError(
                 "Session {session} was changed by another process, or this action was started "
                 "before; resume the session to go on from what is known.",
                 session=self._session_id,
@@ -213,17 +281,29 @@ class SessionJournal:
         self._state, self.damaged = load_state(self._backend, self._session_id)
 
     def close(self) -> None:
+        if self._spool is not None and not self._kept:
+            with suppress(StorageError):
+                self._spool.remove()
         if self._lease is not None:
             self._index()
             if self._anchor is not None:
                 self._anchor.closed(self._session_id, on_disk=self._on_disk)
-            self._lease.release()
+            with suppress(StorageError):  # a lease of the dead holds nobody up
+                self._lease.release()
             self._lease = None
 
     def _index(self) -> None:
         """Bring the search index up to date; it is derived, so it may fail without harm."""
         with suppress(StorageError):
             add_missing(self._backend, self._session_id)
+
+
+def _neither(problem: StorageError) -> OutcomeNotWrittenError:
+    return OutcomeNotWrittenError(
+        "What ran has ended, and its outcome could neither be written nor kept: {problem} When you "
+        "go on with the session it is unknown, and nothing is run again by itself.",
+        problem=problem.text,
+    )
 
 
 # --- from the journal to the state -----------------------------------------------------------
@@ -291,8 +371,8 @@ def _history(backend: Backend, session_id: str, first: int, last: int) -> Iterat
             body = stored.record().body
         except StorageCorruptError:
             lost = requests.get(stored.request_id or "") if stored.kind == "outcome" else None
-            if lost is not None and not lost.agent:
-                yield lost_outcome(lost)
+            if lost is not None:
+                yield from messages_of(lost_outcome(lost))
             continue
         if isinstance(body, NodeRan):
             requests.update((request.id, request) for request in body.update.pending)

@@ -26,6 +26,7 @@ def open_store(
     version: str,
     outputs: Path | None = None,
     heads: Path | None = None,
+    spool: Path | None = None,
     now: Callable[[], float] = time.time,
     fault: Fault = no_fault,
 ) -> tuple[SessionStore, Recovery | None]:
@@ -43,7 +44,9 @@ def open_store(
     else:
         recovery = recover_if_damaged(Path(location), now=now())
         backend = SqliteBackend(Path(location))
-    store = SessionStore(backend, version=version, outputs=outputs, now=now, fault=fault)
+    store = SessionStore(
+        backend, version=version, outputs=outputs, spool=spool, now=now, fault=fault
+    )
     if recovery is not None:
         for info in store.sessions(limit=1_000_000):
             refresh_row(store, info.id)

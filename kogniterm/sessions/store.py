@@ -18,6 +18,7 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import SessionJournal, load_state
 from kogniterm.sessions.lease import HEARTBEAT, Holder, Lease, is_held, this_process
 from kogniterm.sessions.records import SessionOpened
+from kogniterm.sessions.spool import Spool
 from kogniterm.sessions.texts import fold_case, storable
 
 LAST = "last"
@@ -43,7 +44,8 @@ _COLUMNS = "id, folder, title, model, created, updated, turns, parent, parent_se
 
 
 class SessionStore:
-    """The sessions in one backend; `outputs` is the folder that holds their output files.
+    """The sessions in one backend; `outputs` is the folder that holds their output files, `spool`
+    the one for outcomes that the backend cannot take.
 
     `anchor` notes in the head file what is written, and has what the user should be told of it.
     Not for use from two threads at once. Methods raise `StorageError` kinds, and `UsageError`
@@ -56,6 +58,7 @@ class SessionStore:
         *,
         version: str,
         outputs: Path | None = None,
+        spool: Path | None = None,
         now: Callable[[], float] = time.time,
         fault: Fault = no_fault,
         holder: Holder | None = None,
@@ -64,6 +67,7 @@ class SessionStore:
         self.backend = backend
         self.version = version
         self.outputs = outputs
+        self._spool = spool
         self.now = now
         self._fault = fault
         self._holder = holder
@@ -130,6 +134,7 @@ class SessionStore:
             damaged=damaged,
             lease=lease,
             anchor=self.anchor,
+            spool=self._spool_of(session_id),
         )
 
     def _journal(self, session_id: str, state: SessionState) -> SessionJournal:
@@ -146,7 +151,11 @@ class SessionStore:
             fault=self._fault,
             lease=lease,
             anchor=self.anchor,
+            spool=self._spool_of(session_id),
         )
+
+    def _spool_of(self, session_id: str) -> Spool | None:
+        return Spool(self._spool, session_id) if self._spool is not None else None
 
     def _lease(self, session_id: str) -> Lease:
         holder = self._holder or this_process()
@@ -242,6 +251,9 @@ class SessionStore:
                     self.forget_row(info.id)
             self.anchor.left([info.id for info in infos])
         files.remove(paths)
+        for info in infos:
+            if (spool := self._spool_of(info.id)) is not None:
+                spool.remove()
         if infos:
             self.backend.scrub()
         return infos

@@ -140,6 +140,41 @@ def test_an_unknown_command_is_proposed_again_or_left(
     assert (terminal.folder / "count").read_text() == "x\n"
 
 
+def test_an_outcome_that_could_not_be_stored_is_kept_and_told(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    spool = terminal.home / ".local/share/kogniterm/spool"
+    replies = """replies:
+      - {when: {last_contains: go}, run: echo x >> count}
+      - {when: {last_contains: outcome unknown}, text: Nobody knows.}
+      - {when: {tool: execute_command, last_contains: exit 0}, text: It went well.}
+      - {text: It went well before., repeat: forever}
+    """
+    full = "KOGNITERM_FAULTS=full:before-outcome"
+    run = f"kogniterm run -y --no-sandbox --model {scripted(terminal, replies)}"
+    status, shown = terminal.run(f"{full} {run} go")
+    told = " ".join(shown.split())
+    assert status == 1
+    assert "What ran has ended" in told
+    assert "is kept in" in told
+    assert len(list(spool.iterdir())) == 1
+    status, shown = terminal.run(f"{run} --resume last </dev/null")
+    assert (status, "It went well." in shown) == (0, True), shown
+    assert not list(spool.iterdir())
+    # At the prompt, the next turn finds it.
+    terminal.start(f"{full} kogniterm --auto-approve --model {scripted(terminal, replies)}")
+    terminal.until("auto")
+    say(terminal, "go")
+    terminal.until(lambda: "What ran has ended" in terminal.text)
+    say(terminal, "what now")
+    terminal.until("It went well before.")
+    assert "unknown" not in terminal.text
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    assert (terminal.folder / "count").read_text() == "x\nx\n"
+
+
 def test_a_changed_byte_in_the_journal_is_found(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     model = scripted(terminal, "replies: [{run: echo proof}, {text: It is proven.}]")
