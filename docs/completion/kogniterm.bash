@@ -113,9 +113,9 @@ _kogniterm() {
         *:--category|*:--command-timeout|*:--cwd|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe models policy trust audit storage config doctor completion' flags='-h --help --lang --env-file --debug -V --version --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        /run) kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        /resume) kind=sessions flags='-h --help --lang --env-file --debug --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe models policy trust audit storage config doctor completion' flags='-h --help --lang --env-file --debug -V --version --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        /run) kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        /resume) kind=sessions flags='-h --help --lang --env-file --debug --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         /sessions) said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
         /sessions/list) flags='-h --help --lang --env-file --debug --here --limit --json' ;;
         /sessions/show) kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -144,7 +144,7 @@ _kogniterm() {
         /recipe/save) flags='-h --help --lang --env-file --debug --file --session --replace' ;;
         /recipe/list) flags='-h --help --lang --env-file --debug --json' ;;
         /recipe/show) kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
-        /recipe/run) kind=recipes flags='-h --help --lang --env-file --debug --output --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        /recipe/run) kind=recipes flags='-h --help --lang --env-file --debug --output --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         /models) said='list pull remove' flags='-h --help --lang --env-file --debug' ;;
         /models/list) flags='-h --help --lang --env-file --debug --json' ;;
         /models/pull) flags='-h --help --lang --env-file --debug --source' ;;

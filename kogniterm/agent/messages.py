@@ -116,7 +116,9 @@ def command_text(result: CommandResult) -> str:
     if result.omitted_bytes and result.output_path:
         lines.append(f"[{result.omitted_bytes} bytes left out; read_output {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)
-    lines.extend(f"[job {job.id} still runs: {job.command}]" for job in result.jobs)
+    lines.extend(
+        f"[job {job.id} still runs ({job.told_fate}): {job.command}]" for job in result.jobs
+    )
     return "\n".join(lines)
 
 

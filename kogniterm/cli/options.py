@@ -73,6 +73,12 @@ SESSION: tuple[Option, ...] = (
     Option("--memory", "what is remembered: off, session or full", "memory", "KIND"),
     Option("--timeout", "most seconds the task may take", "max_seconds", "SECONDS"),
     Option("--command-timeout", "most seconds a command may take", "command_timeout", "SECONDS"),
+    Option(
+        "--end-jobs",
+        "end everything that commands left running, what was detached too",
+        "end_jobs",
+        const=True,
+    ),
     Option("--max-steps", "most steps a task may take", "max_steps", "N"),
     Option("--max-tokens", "most tokens a task may use", "max_tokens", "N"),
     Option("--max-cost", "most US dollars a task may cost", "max_cost_usd", "USD"),

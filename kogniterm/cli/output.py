@@ -27,6 +27,7 @@ from kogniterm.types import (
     Answer,
     CommandResult,
     Decision,
+    LeftRunning,
     Plan,
     StopReason,
     Text,
@@ -69,6 +70,7 @@ class Summary:
         self._plan: Plan | None = None
         self._actions: dict[str, dict[str, Any]] = {}
         self._notices: list[str] = []
+        self._left: list[dict[str, Any]] = []
 
     def add(self, event: object) -> None:
         """Take note of one event."""
@@ -97,6 +99,8 @@ class Summary:
                 )
             case events.Notice():
                 self._notices.append(self._redact(str(event.text)))
+            case events.JobsLeft():
+                self._left = [_left(one) for one in event.programs]
 
     def final(self, answer: Answer) -> dict[str, Any]:
         """The final object of a task that ended with `answer`."""
@@ -121,6 +125,7 @@ class Summary:
             "commands": commands,
             "actions": others,
             "notices": self._notices,
+            "left_running": self._left,
         }
 
     def _action(self, request: ActionRequest) -> dict[str, Any]:
@@ -153,6 +158,10 @@ class Summary:
             "duration": round(result.duration, 3),
             "cwd": result.cwd,
         }
+
+
+def _left(one: LeftRunning) -> dict[str, Any]:
+    return {**plain(one), "stays": one.stays, "end_with": one.end_with}
 
 
 class _Ending:
@@ -196,6 +205,9 @@ class StreamJsonSink(_Ending):
             return
         if isinstance(event, events.CommandEnded):
             self._flush(event.request_id)
+        if isinstance(event, events.JobsLeft):
+            self._print(kind_of(event), {"programs": [_left(one) for one in event.programs]})
+            return
         self._print(kind_of(event), plain(event))
 
     def _decoder(self, request_id: str) -> codecs.IncrementalDecoder:

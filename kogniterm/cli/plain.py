@@ -8,7 +8,8 @@ from typing import TextIO
 from kogniterm.approval.display import render
 from kogniterm.approval.sanitize import Sanitizer
 from kogniterm.runtime import events
-from kogniterm.types import Answer, Plan, Text
+from kogniterm.types import Answer, LeftRunning, Plan, Text
+from kogniterm.ui.left_running import left_texts
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.status import again
 from kogniterm.ui.tool_words import tool_words
@@ -27,6 +28,7 @@ class TextSink:
         self._line_open = False
         self._agents: set[str] = set()
         self._reason: Text | None = None
+        self._left: tuple[LeftRunning, ...] = ()
 
     def __call__(self, event: object) -> None:
         """Take one event."""
@@ -53,16 +55,16 @@ class TextSink:
                 self._agent(event.request.agent, event.request.agent_task)
             case events.ToolRan():
                 self._line(f"· {event.name} {tool_words(event.name, event.arguments)}".rstrip())
-            case events.ActionEnded(arguments=given) if given and not event.failed:
-                self._line(f"· {event.tool} {tool_words(event.tool, given)}".rstrip())
             case events.ActionEnded():
-                self._line(f"· {event.tool}: {render(event.observation.partition(chr(10))[0])}")
+                self._action(event)
             case events.ModelLoading(done=False):
                 self._line(_("loading the local model"))
             case events.ModelRetried():
                 self._retry(event)
             case events.Notice():
                 self._line(translate(event.text))
+            case events.JobsLeft():
+                self._left = event.programs
 
     def finish(self, answer: Answer) -> None:
         """Write the answer, and why the task stopped if it is not done."""
@@ -72,6 +74,8 @@ class TextSink:
         for sign, lines in (("[x]", answer.verified), ("[?]", answer.not_verified)):
             for line in lines:
                 self._line(f"{sign} {render(line)}")
+        for text in left_texts(self._left):
+            self._line(translate(text))
         if answer.reason is not None and answer.exit_code != 0:
             self._line(f"kogniterm: {end_reason(answer)}")
 
@@ -110,6 +114,12 @@ class TextSink:
                 "not_started": _("not started"),
             }.get(result.ended, result.ended)
         self._line(f"[{how}, {result.duration:.1f} s]")
+
+    def _action(self, event: events.ActionEnded) -> None:
+        if event.arguments and not event.failed:
+            self._line(f"· {event.tool} {tool_words(event.tool, event.arguments)}".rstrip())
+        else:
+            self._line(f"· {event.tool}: {render(event.observation.partition(chr(10))[0])}")
 
     def _output(self, data: bytes) -> None:
         text = data.decode("utf-8", errors="replace").replace("\r\n", "\n")

@@ -184,8 +184,11 @@ async def drive(
 ) -> int:
     """Run the turn; INT, TERM and HUP stop it cleanly, and the status says which one did.
 
-    The answer is out before the session finishes what it does off the answer's path.
+    What commands left running ends with the task or stays, and is told with the answer. The answer
+    is out before the session finishes what it does off the answer's path.
     """
+    from kogniterm.runtime.events import JobsLeft
+
     turn = asyncio.ensure_future(running)
     received: list[int] = []
     with _stop_on_signals(turn, received):
@@ -193,6 +196,9 @@ async def drive(
             answer = await turn
         except asyncio.CancelledError:
             answer = Answer("", "interrupted", EXIT_INTERRUPTED)
+        left = await asyncio.to_thread(session.end_jobs)
+    if left:
+        sink(JobsLeft(left))
     sink.finish(answer)
     await session.finish()
     return 128 + received[0] if received else answer.exit_code

@@ -265,6 +265,8 @@ def _processes(state: ShellState, command: str, files: Files) -> list[bytes]:
         preludes.append(continuity.wait_prelude(files.statuses, state.children))
     if state.jobs and continuity.mentions_jobs(command, state.function_text):
         preludes.append(continuity.job_prelude(files.statuses, state.jobs))
+    if files.statuses and continuity.mentions_disown(command, state.function_text):
+        preludes.append(continuity.disown_prelude(files.statuses))
     return preludes
 
 

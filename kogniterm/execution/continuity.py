@@ -11,6 +11,8 @@ Some builtins are stood in for by functions, and only in commands where it matte
 
 * `jobs`, `kill %n`, `fg`, `bg` and `disown`, while what they list is still running: a shell numbers
   only its own jobs, so those of earlier commands come first and its own after them.
+* `disown`, when the command mentions it: what is disowned stays when the executor ends, so it is
+  noted where the supervisor reads it.
 
 `$!` cannot be set in a shell that has not started the process itself. After a command that left
 one it is replaced by `${!:-PID}`, in the next command's text and in carried functions and traps.
@@ -22,6 +24,7 @@ import re
 from dataclasses import dataclass, replace
 
 from kogniterm.execution.processes import process_state
+from kogniterm.execution.remaining import DISOWNED
 
 TRAP_FUNCTION = rb"""trap () {
   if [[ $# -eq 0 || $1 == -p ]]; then
@@ -156,12 +159,49 @@ bg () {
   \builtin local __kt_j; __kt_job "${1-}"
   if [[ $__kt_j == %%* ]]; then \builtin bg "$__kt_j"; else \builtin kill -CONT "${__kt_j[@]}"; fi
 }
+"""
+DISOWN_FUNCTION = rb"""__kt_pids () {
+  \builtin local __kt_n __kt_p __kt_r
+  while \builtin read -r __kt_n __kt_p __kt_r; do
+    case $__kt_n in
+      [[]*) \builtin echo "$__kt_p";;
+      [0-9]*) \builtin echo "$__kt_n";;
+    esac
+  done <<< "$(\builtin jobs -l)"
+}
 disown () {
-  \builtin local __kt_j
-  if [[ ${1-} == -* ]]; then \builtin disown "$@" 2>/dev/null; return 0; fi
-  __kt_job "${1-}"; if [[ $__kt_j == %%* ]]; then \builtin disown "$__kt_j"; fi
+  \builtin local IFS=$' \t\n' __kt_w __kt_all __kt_rest __kt_code=0
+  \builtin local -a __kt_j __kt_a __kt_o
+  __kt_a=() __kt_o=()
+  for __kt_w; do
+    case $__kt_w in
+      -*) __kt_o+=("$__kt_w"); \builtin continue;;
+    esac
+    __kt_j=("$__kt_w")
+    if \builtin declare -F __kt_job >/dev/null; then __kt_job "$__kt_w"; fi
+    if [[ $__kt_j != %%* ]]; then \builtin printf '%%s\n' "${__kt_j[@]}" >>%(disowned)s; fi
+    if [[ $__kt_w != %%* || $__kt_j == %%* ]]; then __kt_a+=("$__kt_j"); fi
+  done
+  if [[ $# -eq 0 ]] && \builtin declare -F __kt_job >/dev/null; then
+    __kt_job ''
+    if [[ $__kt_j != %%* ]]; then
+      \builtin printf '%%s\n' "${__kt_j[@]}" >>%(disowned)s; \builtin return
+    fi
+  fi
+  if [[ $# -gt 0 && ${#__kt_a[@]} -eq 0 && ${#__kt_o[@]} -eq 0 ]]; then \builtin return; fi
+  __kt_all=" $(__kt_pids) "
+  __kt_rest=" $(\builtin disown ${__kt_o[@]//h} "${__kt_a[@]}" 2>/dev/null; __kt_pids) "
+  for __kt_w in $__kt_all; do
+    case $'\n'${__kt_rest// /$'\n'}$'\n' in
+      *$'\n'"$__kt_w"$'\n'*) ;;
+      *) \builtin echo "$__kt_w" >>%(disowned)s;;
+    esac
+  done
+  \builtin disown "${__kt_o[@]}" "${__kt_a[@]}" || __kt_code=$?
+  \builtin return $__kt_code
 }
 """
+_DISOWNS = re.compile(rb"\bdisown\b")
 _MOST_ENDED = 8
 _JOB_WORDS = re.compile(r"%|\b(?:jobs|[fb]g|disown)\b")
 _PROCESS_WORDS = re.compile(r"\$!|\$\{!|(?:^|[\s;&|({])(?:wait|jobs|fg|bg|disown|kill|pkill)\b|%\d")
@@ -212,6 +252,17 @@ def mentions_jobs(command: str, functions: bytes) -> bool:
 def mentions_processes(command: str) -> bool:
     """Return whether `command` may ask for processes of earlier commands."""
     return bool(_PROCESS_WORDS.search(command))
+
+
+def mentions_disown(command: str, functions: bytes) -> bool:
+    """Return whether `command` or a carried function may disown a job."""
+    return "disown" in command or bool(_DISOWNS.search(functions))
+
+
+def disown_prelude(folder: bytes) -> bytes:
+    """A `disown` that notes in `folder` which processes are to stay when the executor ends."""
+    quoted = b"'" + (folder + b"/" + DISOWNED.encode()).replace(b"'", b"'\\''") + b"'"
+    return DISOWN_FUNCTION % {b"disowned": quoted}
 
 
 def job_prelude(folder: bytes, jobs: tuple[CarriedJob, ...]) -> bytes:

@@ -13,13 +13,13 @@ from types import TracebackType
 from typing import Literal
 
 from kogniterm.errors import ExecutionError, why
-from kogniterm.execution import carry, continuity, leave
+from kogniterm.execution import carry, continuity, leave, remaining
 from kogniterm.execution.carry import ShellState
 from kogniterm.execution.command import RunningCommand
 from kogniterm.execution.descriptors import Descriptors, Farewell
 from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
 from kogniterm.execution.feed import LiveFeed
-from kogniterm.execution.jobs import JobTable
+from kogniterm.execution.jobs import JobTable, fate_of
 from kogniterm.execution.keys import KeySequence, as_keystrokes
 from kogniterm.execution.launcher import Launched, Launcher, Order, not_started, refusal
 from kogniterm.execution.lineages import Lineages, is_folder, shown
@@ -33,7 +33,7 @@ from kogniterm.execution.terms import Company, Ending, RunLimits
 from kogniterm.execution.wrapper import Wrapper
 from kogniterm.paths import private_folder
 from kogniterm.protocols import OutputSink, Terminal
-from kogniterm.types import CommandResult, Job, Keystrokes
+from kogniterm.types import CommandResult, Job, Keystrokes, LeftRunning
 
 ROWS, COLUMNS = 40, 120
 """Window size of commands that run without a person's terminal."""
@@ -82,8 +82,9 @@ class CommandExecutor:
     environment by default), `secrets` the names never handed on. `outputs` is the folder for
     raw output; without it output is kept in a private folder until `close`. `sandbox` is what
     commands run in, and may be exchanged between them; `workspace` is where any of them lets
-    commands write: the executor's own files are kept apart from it. All durations are in
-    seconds. Usable from any thread; one command runs at a time.
+    commands write: the executor's own files are kept apart from it. `outlives` is what may run on
+    when the executor ends: `kept` jobs alone, `detached` processes too, or `nothing`. All durations
+    are in seconds. Usable from any thread; one command runs at a time.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class CommandExecutor:
         sandbox: Wrapper | None = None,
         workspace: str | os.PathLike[str] | None = None,
         shell: str = _SHELL,
+        outlives: Literal["kept", "detached", "nothing"] = "kept",
     ) -> None:
         folder = Path(cwd).absolute()
         if not folder.is_dir():
@@ -120,7 +122,10 @@ class CommandExecutor:
         self._guard = threading.Lock()
         self._current: RunningCommand | None = None
         self._closed = False
-        self._launcher = Launcher(self._private.path, self._private.held)
+        self._outlives = outlives
+        self.left: tuple[LeftRunning, ...] = ()
+        """What commands left running, and what `close` made of it."""
+        self._launcher = Launcher(self._private.path, self._private.held, outlives)
         self._launcher.start()
 
     # --- running --------------------------------------------------------------------------
@@ -209,7 +214,9 @@ class CommandExecutor:
             duration = time.monotonic() - running.started
             jobs = any(job.state == "running" for job in self.jobs())
             if ending.left_running:
-                self._jobs.adopt(command, running, path, detached=ending.ended == "detached")
+                fate = fate_of(self._outlives, self._private.path, wrapped=start.wrapped)
+                detached = ending.ended == "detached"
+                self._jobs.adopt(command, running, path, fate, detached=detached)
                 self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
             else:
                 running.close()
@@ -469,21 +476,29 @@ class CommandExecutor:
         self._jobs.send(job_id, carry.encode(text))
 
     def keep_job(self, job_id: str) -> None:
-        """Let a job outlive this executor."""
+        """Let a job outlive this executor.
+
+        Raises ExecutionError for one that cannot.
+        """
+        if self._outlives == remaining.NOTHING:
+            raise ExecutionError("Everything ends with KogniTerm, as --end-jobs says.")
         self._launcher.keep(self._jobs.keep(job_id))
 
     # --- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End everything that still runs (but kept jobs) and release all descriptors."""
+        """End what still runs and does not stay, and release all descriptors; see `left`."""
         self.stop()
         with self._turn:
             if self._closed:
                 return
             self._closed = True
-            self._launcher.close()
+            jobs = self._jobs.by_leader()
+            told, stays = self._launcher.close()
+            self.left = self._jobs.left(told, jobs)
+            self._jobs.close()
             self._descriptors.close()
-            self._private.close(keep=self._jobs.close())
+            self._private.close(keep=stays)
 
     def __enter__(self) -> CommandExecutor:
         return self

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shlex
 import threading
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kogniterm.errors import ExecutionError
+from kogniterm.execution import remaining
 from kogniterm.execution.command import RunningCommand
 from kogniterm.execution.output import OutputKeeper, OutputLimits
-from kogniterm.execution.processes import descendants, end_tree
+from kogniterm.execution.processes import ProcessState, descendants, end_tree
 from kogniterm.execution.results import exit_code
-from kogniterm.types import Job
+from kogniterm.execution.standby import STATUSES
+from kogniterm.types import Job, JobFate, LeftRunning
 
 _MOST_ENDED = 50
 """Ended jobs that stay listed."""
@@ -21,11 +26,41 @@ _REPORTED = 30.0
 """Seconds until a leader with nothing left to lead has said so: at once, where it gets its turn."""
 
 
+Fate = Callable[[list[ProcessState], int, bool], JobFate]
+
+
+def fate_of(outlives: str, private: Path, *, wrapped: bool) -> Fate:
+    """What becomes of a job of an executor that `outlives` is set for, in or outside a sandbox."""
+
+    def fate(states: list[ProcessState], leader: int, kept: bool) -> JobFate:
+        if wrapped:
+            return "sandbox"
+        if kept:
+            return "kept"
+        if outlives == remaining.DETACHED:
+            disowned = remaining.read_disowned(str(private / STATUSES))
+            if remaining.detached(states, leader, disowned):
+                return "detached"
+        return "ends"
+
+    return fate
+
+
 class BackgroundCommand:
-    """A job: the supervisor drains its terminal into its file; here it is asked and told."""
+    """A job: the supervisor drains its terminal into its file; here it is asked and told.
+
+    `fate` tells what becomes of the processes below its leader when the executor ends.
+    """
 
     def __init__(
-        self, name: str, command: str, running: RunningCommand, path: Path, *, detached: bool
+        self,
+        name: str,
+        command: str,
+        running: RunningCommand,
+        path: Path,
+        fate: Fate,
+        *,
+        detached: bool,
     ) -> None:
         self.id = name
         self.command = command
@@ -33,8 +68,14 @@ class BackgroundCommand:
         self.running = running
         self.started = time.time() - (time.monotonic() - running.started)
         self.kept = False
+        self._find_fate = fate
         self._detached = detached
-        self._pids = tuple(state.pid for state in descendants(running.leader))
+        self._look()
+
+    def _look(self) -> None:
+        states = descendants(self.running.leader)
+        self._pids = tuple(state.pid for state in states)
+        self._fate = self._find_fate(states, self.running.leader, self.kept)
 
     def job(self) -> Job:
         """What is known of it now."""
@@ -43,7 +84,7 @@ class BackgroundCommand:
         if ended:
             self.running.close()
         else:
-            self._pids = tuple(state.pid for state in descendants(self.running.leader))
+            self._look()
         return Job(
             self.id,
             self.command,
@@ -52,6 +93,7 @@ class BackgroundCommand:
             self.started,
             self._exit_code() if ended else None,
             str(self.path),
+            self._fate,
         )
 
     def _exit_code(self) -> int | None:
@@ -68,6 +110,11 @@ class BackgroundCommand:
             if left is not None and left <= 0:
                 return
             self.running.reports.wait(left)
+
+    @property
+    def over(self) -> bool:
+        """Whether it was known to have ended; its leader's number may be another's by now."""
+        return self.running.reports.gone
 
     def stop(self) -> None:
         """End its tree: TERM, KILL 200 ms later; returns when that has been reported."""
@@ -93,10 +140,12 @@ class JobTable:
         self._lock = threading.Lock()
         self._jobs: dict[str, BackgroundCommand] = {}
 
-    def adopt(self, command: str, running: RunningCommand, path: Path, *, detached: bool) -> None:
+    def adopt(
+        self, command: str, running: RunningCommand, path: Path, fate: Fate, *, detached: bool
+    ) -> None:
         """Take in what `command` left running, or the command itself when it was detached."""
         name = f"j{next(self._numbers)}"
-        job = BackgroundCommand(name, command, running, path, detached=detached)
+        job = BackgroundCommand(name, command, running, path, fate, detached=detached)
         with self._lock:
             self._jobs[name] = job
             ended = [key for key, old in self._jobs.items() if old.running.reports.gone]
@@ -134,17 +183,54 @@ class JobTable:
         self._find(job_id).send(data)
 
     def keep(self, job_id: str) -> int:
-        """Mark a job as one that outlives the executor; returns its leader's pid."""
+        """Mark a job as one that outlives the executor; returns its leader's pid.
+
+        Raises ExecutionError for one that has ended or runs in a sandbox.
+        """
         job = self._find(job_id)
+        known = job.job()
+        if known.state == "ended":
+            raise ExecutionError("{job} has ended; there is nothing to keep.", job=job_id)
+        if known.fate == "sandbox":
+            raise ExecutionError(
+                "{job} runs in the sandbox and ends with KogniTerm; what is to stay has to be "
+                "started by a command that runs outside of the sandbox.",
+                job=job_id,
+            )
         job.kept = True
         return job.running.leader
 
-    def close(self) -> bool:
-        """Release the descriptors; returns whether any job was kept."""
+    def by_leader(self) -> dict[int, BackgroundCommand]:
+        """The jobs that have not ended, by their leaders' pids."""
+        with self._lock:
+            return {job.running.leader: job for job in self._jobs.values() if not job.over}
+
+    @staticmethod
+    def left(
+        told: list[dict[str, Any]], jobs: Mapping[int, BackgroundCommand]
+    ) -> tuple[LeftRunning, ...]:
+        """What the supervisor `told` at the end of processes of `jobs`, as they were before it."""
+        found = {}
+        for item in told:
+            job = jobs.get(item["leader"])
+            if job is None:
+                continue  # nobody's: a shell that stood by for the next command
+            inside = item["why"] == "sandbox"
+            one = LeftRunning(
+                tuple(item["pids"]),
+                job.command if inside else shlex.join(item["words"]),
+                item["why"],
+                job.id,
+                str(job.path) if item["writes"] else None,
+            )
+            found[(one.job, one.command if inside else one.pids)] = one
+        return tuple(found.values())
+
+    def close(self) -> None:
+        """Release the descriptors."""
         with self._lock:
             for job in self._jobs.values():
                 job.running.close()
-            return any(job.kept for job in self._jobs.values())
 
     def _find(self, job_id: str) -> BackgroundCommand:
         with self._lock:

@@ -90,18 +90,18 @@ class Launcher:
     """Owns the supervisor process. Safe to use from several threads.
 
     `private` is the executor's own folder; `held` an open file in it that is locked as long as
-    either of the two processes lives.
+    either of the two processes lives. `outlives` is what may outlive the executor (`remaining`).
     """
 
-    def __init__(self, private: Path, held: int) -> None:
+    def __init__(self, private: Path, held: int, outlives: str) -> None:
         self._private = private
+        self._outlives = outlives
         self._held = held
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._ready: Launched | None = None
         self._coming = False
-        self._keeps_jobs = False
 
     def start(self) -> None:
         """Start the supervisor if it does not run; returns before it is ready."""
@@ -133,6 +133,8 @@ class Launcher:
             theirs.close()
         self._channel = ours
         self._coming = True
+        with contextlib.suppress(OSError):
+            wire.send(ours, {"op": "leave", "what": self._outlives})
         return ours
 
     def _forget(self) -> None:
@@ -270,7 +272,6 @@ class Launcher:
 
     def keep(self, leader: int) -> None:
         """Let this command outlive the executor."""
-        self._keeps_jobs = True
         self._tell({"op": "keep", "leader": leader})
 
     def sync(self) -> None:
@@ -287,25 +288,42 @@ class Launcher:
                 with contextlib.suppress(OSError):
                     wire.send(self._channel, message, fds)
 
-    def close(self) -> None:
-        """Let the supervisor end every tree but the kept ones; waits until it has."""
+    def close(self) -> tuple[list[dict[str, Any]], bool]:
+        """Let the supervisor end every tree but what stays; waits until it has.
+
+        Returns what stays and what was ended, as the supervisor tells it, and whether it lives on.
+        """
         with self._lock:
             process, self._process = self._process, None
-            if self._channel is not None:
-                with contextlib.suppress(OSError):
-                    wire.send(self._channel, {"op": "close"})
+            left, stays = self._goodbye()
             self._forget()
         if process is None:
-            return
-        if self._keeps_jobs:
+            return left, stays
+        if stays:
             # It lives on with its jobs; a thread collects it so that no zombie is left.
             threading.Thread(target=process.wait, daemon=True, name="kept-jobs").start()
-            return
+            return left, stays
         try:
             process.wait(_GOODBYE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        return left, stays
+
+    def _goodbye(self) -> tuple[list[dict[str, Any]], bool]:
+        """Tell the supervisor that the executor ends; nothing stays when it does not answer."""
+        if self._channel is None:
+            return [], False
+        with contextlib.suppress(OSError):
+            self._channel.settimeout(_GOODBYE)
+            wire.send(self._channel, {"op": "close"})
+            while received := wire.receive(self._channel):
+                message, fds = received
+                for fd in fds:
+                    os.close(fd)
+                if message["op"] == "left":
+                    return message["left"], message["stays"]
+        return [], False
 
 
 def refusal(launched: Launched) -> ExecutionError | None:

@@ -151,7 +151,7 @@ _RESERVED = frozenset(
     b"if then else elif fi case esac for select while until do done in function time coproc".split()
 )
 """Words that bash writes `function` before when they name one."""
-_STAND_INS = frozenset(b"trap wait kill jobs fg bg disown __kt_job".split())
+_STAND_INS = frozenset(b"trap wait kill jobs fg bg disown __kt_job __kt_pids".split())
 """Functions of `continuity`, when they hold a name of ours."""
 _SIZE_NAMES = frozenset({b"LINES", b"COLUMNS"})
 

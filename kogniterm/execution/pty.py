@@ -34,6 +34,8 @@ _TIOCGPTPEER = 0x5441
 _IUTF8 = 0x4000
 """Input is UTF-8: erasing takes a whole character (termios(3)); Python has no name for it."""
 _MOST_TYPED = 64 << 10
+LET_GO = signal.SIGUSR1
+"""Tells a leader to end without ending what is below it."""
 SHELL_ENDED = "shell"
 CHILD_ENDED = "child"
 ALL_ENDED = "all"
@@ -271,8 +273,9 @@ def live_on() -> None:
 
 
 def lead(shell: int, report: int, statuses: str) -> NoReturn:
-    """Reap everything below the leader and report it; exits when nothing is left."""
+    """Reap everything below the leader and report it; exits when nothing is left, or on LET_GO."""
     noted = 0
+    signal.signal(LET_GO, _let_go)
     close_all_but(0, report)
     os.chdir("/")
     ended = _ended(0)
@@ -296,6 +299,18 @@ def lead(shell: int, report: int, statuses: str) -> NoReturn:
             os.write(report, line.encode("ascii"))
         if ended == 0:
             ended = _ended(0)
+    os._exit(0)
+
+
+def _let_go(*_: object) -> NoReturn:
+    """In the leader: end, and leave what is below it without a terminal and without a hang-up.
+
+    The hang-up goes to the group in the foreground, so that is the leader's own by then.
+    """
+    with contextlib.suppress(OSError):
+        os.tcsetpgrp(0, os.getpgrp())
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(0, termios.TIOCNOTTY)
     os._exit(0)
 
 

@@ -11,9 +11,12 @@ master, the pipe of the reports and the channel of the shell-to-be; `failed` whe
 made; `next` asks for the one after it. `spawn` starts a command that cannot wait for its order (one
 in a sandbox): with it come the report pipe and what the command is to have open; it is answered by
 `spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file),
-`keep` (outlive the executor) and `close` (the executor ends, and removes its folder itself) have no
-answer; `sync` is answered by `synced` when everything written so far by adopted commands is in
-their files.
+`keep` (outlive the executor) and `leave` (what else does) have no answer; `sync` is answered by
+`synced` when everything written so far by adopted commands is in their files; `close` (the executor
+ends) by `left`: what stays, what was ended, and whether the supervisor stays too.
+
+What stays is let go of, so that it depends on no process of ours. Only where it still writes to its
+terminal its leader and the supervisor stay with it, and go on moving what it writes to its file.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ import socket
 import sys
 import time
 
-from kogniterm.execution import pty, wire
+from kogniterm.execution import pty, remaining, wire
 from kogniterm.execution.processes import (
     KILL_AFTER,
+    ProcessState,
     children,
+    descendants,
     end_tree,
     process_state,
     signal_processes,
@@ -50,12 +55,18 @@ _PAUSE = 0.005
 
 
 class _Command:
-    """A command the supervisor started; `sink` is the file its output goes to once adopted."""
+    """A command the supervisor started; `sink` is the file its output goes to once adopted.
 
-    def __init__(self, leader: int, master: int) -> None:
+    `kept` is whether all of it is to outlive the executor, `wrapped` whether it runs in a sandbox,
+    `stays` whether it does outlive the executor, with its terminal.
+    """
+
+    def __init__(self, leader: int, master: int, *, wrapped: bool = False) -> None:
         self.leader = leader
         self.master = master
+        self.wrapped = wrapped
         self.kept = False
+        self.stays = False
         self.sink: int | None = None
         self.room = 0
 
@@ -103,14 +114,18 @@ class Supervisor:
         self._channel = channel
         self._host = host
         self._private = private
-        self._tidies = True
+        self._closed = False
+        self._tidies = False
+        self._outlives = remaining.KEPT
+        self._left: list[dict[str, Any]] = []
         self._commands: dict[int, _Command] = {}
         self._poll = select.poll()
         self._draining: dict[int, _Command] = {}
         self._orphaned = False
+        self._watch = -1
 
     def run(self) -> None:
-        """Serve until the executor is gone and no kept job is left."""
+        """Serve until the executor is gone and nothing that stays needs its terminal."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(wake_write, False)
@@ -118,7 +133,7 @@ class Supervisor:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         self._poll.register(wake_read, select.POLLIN)
         self._poll.register(self._channel, select.POLLIN)
-        host = self._watch_host()
+        self._watch = self._watch_host()
         self._prepare()
         while not self._orphaned or self._commands:
             for fd, _event in self._poll.poll():
@@ -127,7 +142,7 @@ class Supervisor:
                         os.read(wake_read, 4096)
                 elif fd == self._channel.fileno():
                     self._serve()
-                elif fd == host:
+                elif fd == self._watch:
                     self.host_left()
                 elif fd in self._draining and not self._draining[fd].drain():
                     self._stop_draining(fd)
@@ -164,8 +179,13 @@ class Supervisor:
                     self._commands[message["leader"]].kept = True
             case "next":
                 self._prepare()
+            case "leave":
+                self._outlives = message["what"]
             case "close":
-                self._tidies = False
+                self.end()
+                stays = any(command.stays for command in self._commands.values())
+                self._closed, self._tidies = True, stays
+                self._answer({"op": "left", "left": self._left, "stays": stays})
             case "sync":
                 self._reap()
                 for command in list(self._draining.values()):
@@ -198,7 +218,7 @@ class Supervisor:
             for fd in fds:
                 os.close(fd)
         os.set_blocking(master, False)
-        self._commands[leader] = _Command(leader, master)
+        self._commands[leader] = _Command(leader, master, wrapped=True)
         self._answer({"op": "spawned", "leader": leader}, (master,))
 
     def _prepare(self) -> None:
@@ -232,6 +252,9 @@ class Supervisor:
             return
         os.close(master)
         command.write_to(message["path"], message["room"])
+        self._drain(command)
+
+    def _drain(self, command: _Command) -> None:
         self._draining[command.master] = command
         self._poll.register(command.master, select.POLLIN)
 
@@ -258,7 +281,7 @@ class Supervisor:
                 return
             killed = self._commands.get(pid) if os.WIFSIGNALED(status) else None
             self._forget(pid)
-            if killed is not None and not killed.kept:
+            if killed is not None and not (killed.kept or self._orphaned):
                 self._end_orphans()
 
     def _end_orphans(self) -> None:
@@ -290,25 +313,89 @@ class Supervisor:
         return found
 
     def end(self) -> None:
-        """The executor is gone: end every tree but the kept ones."""
+        """The executor is gone: end every tree but what stays."""
         if self._orphaned:
             return
         self._orphaned = True
-        with contextlib.suppress(KeyError, ValueError):
-            self._poll.unregister(self._channel)
-        for command in list(self._commands.values()):
-            if not command.kept:
-                end_tree(command.leader)
-                signal_leader(command.leader)
+        staying = [command for command in list(self._commands.values()) if self._end_tree(command)]
         self._end_orphans()
+        for command in staying:
+            terminal = remaining.terminal_of(command.master)
+            for item in self._left:
+                if item["leader"] == command.leader:
+                    item["writes"] = remaining.write_to(terminal, item["pids"])
+            pids = [state.pid for state in descendants(command.leader)]
+            if not remaining.write_to(terminal, pids):
+                let_go(command.leader)
+                continue
+            command.stays = True
+            if command.master not in self._draining:
+                self._drain(command)
+
+    def _end_tree(self, command: _Command) -> bool:
+        """End of a command what does not stay; returns whether anything does."""
+        states = remaining.once_begun(command.leader)
+        stays, everything = self._spared(command, states), {state.pid for state in states}
+        why = "kept" if command.kept else "detached"
+        self._tell_of(command, states, stays, why)
+        self._tell_of(command, states, everything - stays, self._why_ended(command))
+        end_tree(command.leader, spare=lambda now: self._spared(command, now))
+        if stays and descendants(command.leader):
+            return True
+        signal_leader(command.leader)
+        return False
+
+    def _spared(self, command: _Command, states: list[ProcessState]) -> set[int]:
+        """What of a command outlives the executor; inside a sandbox nothing can."""
+        if self._outlives == remaining.NOTHING or command.wrapped:
+            return set()
+        if command.kept:
+            return {state.pid for state in states}
+        if self._outlives == remaining.KEPT:
+            return set()
+        disowned = remaining.read_disowned(f"{self._private}/{STATUSES}")
+        return remaining.detached(states, command.leader, disowned)
+
+    def _why_ended(self, command: _Command) -> str:
+        if command.wrapped:
+            return "sandbox"
+        return "asked" if self._outlives == remaining.NOTHING else "background"
+
+    def _tell_of(
+        self, command: _Command, states: list[ProcessState], pids: set[int], why: str
+    ) -> None:
+        """Note for the executor what becomes of `pids`."""
+        self._left += (
+            {"leader": command.leader, "pids": group, "words": words, "why": why, "writes": False}
+            for group, words in remaining.programs(states, pids)
+        )
 
     def host_left(self) -> None:
-        """End; an executor that went without a word was killed: remove its folder."""
+        """The executor is gone: end; what it left of its folder when it was killed goes too."""
+        for fd in (self._channel, self._watch):
+            with contextlib.suppress(KeyError, ValueError):
+                self._poll.unregister(fd)
+        self._tidies = self._tidies or not self._closed
         self.end()
-        if self._tidies and not any(c.kept for c in self._commands.values()):
+
+    def leave(self) -> None:
+        """This process ends: let go of what still stays, and remove the folder if it is ours."""
+        self.end()
+        for command in self._commands.values():
+            if command.stays:
+                let_go(command.leader)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(command.leader, 0)  # or the kernel kills it first
+        if self._tidies:
             import shutil  # is not worth carrying through every fork
 
             shutil.rmtree(self._private, ignore_errors=True)
+
+
+def let_go(leader: int) -> None:
+    """Let a leader end without ending what is below it."""
+    with contextlib.suppress(OSError):
+        os.kill(leader, pty.LET_GO)
 
 
 def signal_leader(leader: int) -> None:
@@ -343,4 +430,4 @@ def main(channel_fd: int, host: int, private: str) -> None:
         else:
             supervisor.run()
     finally:
-        supervisor.end()
+        supervisor.leave()

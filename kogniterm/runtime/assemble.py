@@ -207,6 +207,7 @@ def _executor(given: Given, state: SessionState, sandbox: SandboxService) -> Com
         outputs=given.paths.outputs,
         workspace=state.folder,
         input_wait=given.settings.input_wait_limit,
+        outlives="nothing" if given.settings.end_jobs else "detached",
     )
     sandbox.temporary = executor.temporary_folder
     return executor

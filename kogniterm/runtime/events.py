@@ -13,6 +13,7 @@ from kogniterm.types import (
     Answer,
     CommandResult,
     Decision,
+    LeftRunning,
     Plan,
     RiskReport,
     Text,
@@ -212,6 +213,13 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsLeft:
+    """KogniTerm ends: what of its commands' programs stays, and what was ended."""
+
+    programs: tuple[LeftRunning, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The turn is over."""
 
@@ -240,5 +248,6 @@ Event = (
     | CommandEnded
     | ActionEnded
     | Notice
+    | JobsLeft
     | TurnEnded
 )

@@ -91,7 +91,11 @@ class PolicyDesk:
         if request.effect == "person":
             return RiskReport(request.command, "safe_readonly", (Text("It asks you something."),))
         if request.effect == "keystrokes":
-            reason = Text("It reaches into a command that is running.")
+            reason = (
+                Text("It lets a command run on when KogniTerm ends.")
+                if request.arguments.get("action") == "keep"
+                else Text("It reaches into a command that is running.")
+            )
             effect = Effect("process", str(request.arguments.get("id", "")))
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
         if request.effect != "command":

@@ -51,6 +51,7 @@ from kogniterm.types import (
     ApprovalMode,
     CommandResult,
     Decision,
+    LeftRunning,
     ModelInfo,
     Plan,
     PlanMode,
@@ -258,6 +259,19 @@ class LiveSession:
     def offered_tools(self) -> tuple[ToolSpec, ...]:
         """The tools the model may call."""
         return offered_tools(self._context(lambda agent: None))
+
+    def end_jobs(self) -> tuple[LeftRunning, ...]:
+        """End what commands left running and is not to stay; returns what became of all of it.
+
+        No command can run after it, where anything was left; nothing is done otherwise.
+        """
+        if any(job.state == "running" for job in self.executor.jobs()):
+            self.executor.close()
+        return tuple(self._told_left(one) for one in self.executor.left)
+
+    def _told_left(self, one: LeftRunning) -> LeftRunning:
+        """What was left, with secrets of its command line replaced."""
+        return replace(one, command=self.redact(one.command))
 
     def close(self) -> None:
         """End what still runs and let others open the session. Safe to call twice."""

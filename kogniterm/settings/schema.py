@@ -193,6 +193,11 @@ class Settings(BaseSettings):
         ge=0,
         flag="--command-timeout",
     )
+    end_jobs: bool = _setting(
+        False,
+        "End everything that commands left running when KogniTerm ends, what was detached too.",
+        flag="--end-jobs",
+    )
     input_wait_limit: float = _setting(
         60.0,
         "Seconds an unattended command may wait for input before it is ended.",

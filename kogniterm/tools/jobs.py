@@ -1,4 +1,5 @@
-"""`jobs`: what runs in the background, over a small port; typing and stopping need approval."""
+"""`jobs`: what runs in the background, over a small port; typing, stopping and keeping need
+approval."""
 
 from __future__ import annotations
 
@@ -32,11 +33,14 @@ class JobsPort(Protocol):
     def send_keys(self, job_id: str, text: str) -> None:
         """Type into it."""
 
+    def keep_job(self, job_id: str) -> None:
+        """Let it run on when KogniTerm ends."""
+
 
 class JobArguments(Arguments):
     """What to do with which job."""
 
-    action: Literal["list", "read", "wait", "stop", "send"]
+    action: Literal["list", "read", "wait", "stop", "send", "keep"]
     id: str = Field(default="", description="such as j1")
     keys: str = Field(default="", max_length=2000, description="to send; \\n is Enter")
 
@@ -62,6 +66,9 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
                 return _line(jobs.wait_job(arguments.id, LONGEST_WAIT))
             case "stop":
                 return _line(jobs.stop_job(arguments.id))
+            case "keep":
+                jobs.keep_job(arguments.id)
+                return f"[{arguments.id} runs on when KogniTerm ends]"
             case "send":
                 jobs.send_keys(arguments.id, arguments.keys)
                 return f"[typed into {arguments.id}; read shows what it does with it]"
@@ -81,11 +88,17 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
                 f"type into {arguments.id}: {arguments.keys!r}",
                 f"{arguments.id} is: {command_of(arguments.id)}",
             )
+        if arguments.action == "keep":
+            return (
+                f"keep {arguments.id} running when KogniTerm ends: {command_of(arguments.id)}",
+                "",
+            )
         return f"{arguments.action} {arguments.id}: {command_of(arguments.id)}", ""
 
     return SchemaTool(
         "jobs",
-        "List, read, wait for (60 s), stop or type into what commands left running.",
+        "List, read, wait for (60 s), stop, type into or keep what commands left running. "
+        "All of it ends with KogniTerm but what is kept or was detached (nohup, setsid, disown).",
         JobArguments,
         run,
         describe=describe,
@@ -94,10 +107,10 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
 
 
 def _effect(arguments: JobArguments) -> EffectClass:
-    """Typing into a program and ending it change the world; looking does not."""
-    return "keystrokes" if arguments.action in ("send", "stop") else "none"
+    """Typing into a program, ending and keeping it change the world; looking does not."""
+    return "keystrokes" if arguments.action in ("send", "stop", "keep") else "none"
 
 
 def _line(job: Job) -> str:
-    ended = f"ended with {job.exit_code}" if job.state == "ended" else "running"
-    return f"{job.id} {ended}: {job.command}"
+    state = f"ended with {job.exit_code}" if job.state == "ended" else f"running, {job.told_fate}"
+    return f"{job.id} {state}: {job.command}"

@@ -255,9 +255,16 @@ class Waiting:
     last_lines: str = ""
 
 
+JobFate = Literal["ends", "detached", "kept", "sandbox"]
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command left running in the background."""
+    """A command left running in the background.
+
+    `fate` is what becomes of it when KogniTerm ends: it `ends`, or stays because it was `detached`
+    on purpose or `kept`; what runs in a `sandbox` ends with that.
+    """
 
     id: str
     command: str
@@ -266,6 +273,44 @@ class Job:
     started: float
     exit_code: int | None = None
     output_path: str | None = None
+    fate: JobFate = "ends"
+
+    @property
+    def told_fate(self) -> str:
+        """Its fate in words, for the model."""
+        return {
+            "ends": "ends with KogniTerm unless the jobs tool keeps it",
+            "detached": "detached: stays when KogniTerm ends",
+            "kept": "kept: stays when KogniTerm ends",
+            "sandbox": "in the sandbox, so it ends with KogniTerm: what is to stay has to be "
+            "started outside of the sandbox",
+        }[self.fate]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftRunning:
+    """A program that commands left running, and what became of it when KogniTerm ended.
+
+    It stays when `why` is `detached` or `kept`, and was ended otherwise: a plain `background` job,
+    one of the `sandbox`, or because the user had `asked` for that. `pids` are its processes.
+    `output_path` is where what it still writes to its terminal goes.
+    """
+
+    pids: tuple[int, ...]
+    command: str
+    why: Literal["detached", "kept", "background", "sandbox", "asked"]
+    job: str
+    output_path: str | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether it runs on."""
+        return self.why in ("detached", "kept")
+
+    @property
+    def end_with(self) -> str | None:
+        """The command that ends it; None when it was ended."""
+        return f"kill {' '.join(map(str, self.pids))}" if self.stays else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from kogniterm.ui import plan_panel, turn_end
 from kogniterm.ui.attention import Attention
 from kogniterm.ui.clean import one_line
 from kogniterm.ui.frames import CommandFrame
+from kogniterm.ui.left_running import left_texts
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.markdown import markdown_lines
 from kogniterm.ui.markdown_stream import MarkdownStream
@@ -170,6 +171,7 @@ class ScreenSink:
             ev.CommandEnded: self._command_ended,
             ev.ActionEnded: self._action_ended,
             ev.Notice: self._notice,
+            ev.JobsLeft: self._jobs_left,
             ev.TurnEnded: self._turn_ended,
         }
 
@@ -350,6 +352,11 @@ class ScreenSink:
     def _notice(self, event: ev.Notice) -> None:
         self._finish_block()
         self.notice(event.text, event.level)
+
+    def _jobs_left(self, event: ev.JobsLeft) -> None:
+        self._finish_block()
+        for text in left_texts(event.programs):
+            self.notice(text)
 
     def notice(self, text: Message, level: str = "info") -> None:
         """Write a sentence for the person."""

@@ -8,6 +8,7 @@ waits in the queue.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from kogniterm.ui.desk import Desk
 from kogniterm.ui.drafts import Drafts
 from kogniterm.ui.front import Front, open_front
 from kogniterm.ui.inputs import is_slash_command, job_outputs, mentions
+from kogniterm.ui.left_running import left_texts
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.stopping import Stopping
 from kogniterm.ui.turns import Turns, Work
@@ -142,6 +144,9 @@ class Repl(Desk):
         self.turns.pause()
         # What stood on the line at the last tick may have been sent since.
         self._drafts.keep()
+        self.turns.cancel()
+        await self.turns.settle()
+        await self._end_jobs()
         await self._close_session()
         self._is_open.clear()
         opened = await self._open_session(session_id)
@@ -353,6 +358,8 @@ class Repl(Desk):
 
     async def _quit(self, status: int) -> None:
         await self._wind_up(gone=status != 0)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            await self._end_jobs()
         if self.look.attention is not None:
             self.look.attention.close()
         self.front.exit(status)
@@ -370,6 +377,13 @@ class Repl(Desk):
             self.turns.queue.clear()
             self.turns.cancel(LEFT_OPEN if gone and self.front.question_open else "")
         await self.turns.settle()
+
+    async def _end_jobs(self) -> None:
+        """End what commands left running and is not to stay; say what became of it."""
+        if self._session is not None:
+            left = await asyncio.to_thread(self._session.end_jobs)
+            for text in left_texts(left):
+                self.say(text)
 
     async def _close_session(self) -> None:
         self.turns.cancel()

@@ -108,6 +108,7 @@ def test_json_is_one_object_with_everything() -> None:
         ],
         "actions": [],
         "notices": ["look here"],
+        "left_running": [],
     }
     assert result["plan"]["steps"][0]["what"] == "say hi"
 

@@ -83,7 +83,7 @@ def test_what_a_command_leaves_is_there_for_the_next_one(
     assert (found[13], found[14]) == (("", 1), ("the session goes on", 0))
 
 
-def test_a_command_has_a_terminal_of_its_own_and_nothing_is_left_behind(
+def test_a_command_has_a_terminal_of_its_own_and_leaves_what_it_detached(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     secrets = {"OPENAI_API_KEY": "sk-x", "BASH_ENV": "/dev/null", "PROMPT_COMMAND": "echo no"}
@@ -100,7 +100,8 @@ def test_a_command_has_a_terminal_of_its_own_and_nothing_is_left_behind(
     assert flood["output"].endswith("\n200000")
     assert Path(flood["output_path"]).read_bytes().count(b"\n") == 200000
     assert found[6] == "nano cat"
-    assert not running(DAEMON)
+    (daemon,) = running(DAEMON)
+    os.kill(daemon, signal.SIGKILL)
     assert not running(JOB)
 
 

@@ -55,7 +55,7 @@ setenforce semanage restorecon aa-disable aa-teardown auditctl: danger protectio
 update-alternatives alternatives update-rc.d chkconfig grub-install update-grub
     grub-mkconfig efibootmgr update-initramfs dracut: ask system
 at batch anacron atrm: ask later
-systemd-run: ask code
+systemd-run: ask stays
 hwclock ntpdate chronyc: ask system
 apt-get aptitude yum dnf zypper pacman apk emerge port xbps-install nix-env nix guix opkg: packages
 npm pnpm yarn npx pnpx bunx uvx pipx deno bun uv poetry pdm hatch rye: ask code

@@ -38,6 +38,7 @@ ASK_REASONS = {
     "clipboard": "{program} reads or changes the clipboard.",
     "process": "{program} changes running processes.",
     "builtin": "{program} changes the shell for later commands.",
+    "stays": "{program} lets it run on when KogniTerm ends (not in a sandbox).",
     "alias": "{program} changes what later commands mean.",
 }
 DANGER_REASONS = {

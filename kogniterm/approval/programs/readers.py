@@ -238,7 +238,8 @@ source .: source
 trap: trap
 alias: alias
 unalias: ask alias
-enable bind complete compopt suspend disown bg fg fc logout: ask builtin
+enable bind complete compopt suspend bg fg fc logout: ask builtin
+disown: ask stays
 tput: text
 stty: none; read F file; value a
 curl: curl

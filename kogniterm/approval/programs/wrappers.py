@@ -50,6 +50,12 @@ def wrap(call: Call, rules: Rules) -> None:
     apply_options(call, rules, parsed)
     if call.name == "nohup":
         call.findings.note("workspace_write", "{program} may write nohup.out.", program="nohup")
+    if call.name in {"nohup", "setsid"}:
+        call.findings.note(
+            "workspace_write",
+            "{program} lets it run on when KogniTerm ends (not in a sandbox).",
+            program=call.name,
+        )
     leading = _LEADING.get(call.name, 0)
     own, inner = parsed.operands[:leading], parsed.operands[leading:]
     if call.name == "flock" and own and not own[0].value.isdigit():

@@ -1,0 +1,182 @@
+"""Servers that a task starts: what stays when KogniTerm ends, what does not, and who says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.programs import require
+from tests.support.real_terminal import RealTerminal, User
+from tests.support.typing_user import (
+    answer,
+    nap,
+    open_prompt,
+    result_of,
+    running,
+    say,
+    scripted,
+)
+from tests.terminal.conftest import OpenTerminal
+
+FETCH = (
+    "python3 -c 'import time, urllib.request as u\nfor _ in range(600):\n try:\n"
+    '  print(u.urlopen("http://127.0.0.1:{port}/").status); break\n'
+    " except OSError: time.sleep(0.05)'"
+)
+
+
+@pytest.fixture
+def port() -> int:
+    """A port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        number: int = found.getsockname()[1]
+        return number
+
+
+@pytest.fixture
+def server(port: int) -> Iterator[str]:
+    """The command of a server; what runs of it at the end is ended."""
+    command = f"python3 -m http.server --bind 127.0.0.1 {port}"
+    yield command
+    for pid in running(command):
+        os.kill(pid, signal.SIGKILL)
+
+
+def status_of(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as found:
+        status: int = found.status
+        return status
+
+
+def answers(port: int) -> bool:
+    """Whether the server takes connections by now."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def task(terminal: RealTerminal, flags: str, told: str, *replies: object) -> dict[str, Any]:
+    """Let KogniTerm do it, unattended; returns the JSON result, with what users were told.
+
+    `told` is what the model has to have been told by then.
+    """
+    last = {"when": {"any_contains": told}, "text": "Served."}
+    model = scripted(terminal, json.dumps({"replies": [*replies, last]}))
+    status, shown = terminal.run(
+        f"kogniterm run -y {flags} --output json --model {model} go > out.json 2> said < /dev/null"
+    )
+    assert status == 0, shown
+    result: dict[str, Any] = result_of(terminal.folder / "out.json")
+    return {**result, "said": (terminal.folder / "said").read_text()}
+
+
+def test_a_server_that_was_detached_serves_after_the_task(
+    open_terminal: OpenTerminal, user: User, server: str, port: int
+) -> None:
+    terminal = open_terminal(user=user, columns=200)
+    plain, disowned = nap(), nap()
+    serve = f"nohup {server} >/dev/null 2>&1 & {plain} & {disowned} >/dev/null 2>&1 & disown"
+    fetch = {"run": FETCH.format(port=port)}
+    told = "(detached: stays when KogniTerm ends)"
+    result = task(terminal, "--no-sandbox", told, {"run": serve}, fetch)
+    assert result["commands"][1]["output"].strip() == "200"
+    assert status_of(port) == 200
+    assert not running(plain)
+    left = {one["command"]: one for one in result["left_running"]}
+    (pid,), (other,) = running(server), running(disowned)
+    assert left[server] == {
+        "pids": [pid],
+        "command": server,
+        "why": "detached",
+        "job": "j1",
+        "output_path": None,
+        "stays": True,
+        "end_with": f"kill {pid}",
+    }
+    assert left[disowned]["pids"] == [other]
+    assert (left[plain]["why"], left[plain]["stays"]) == ("background", False)
+    assert f"Runs on: {server} (process {pid}); end it with: kill {pid}" in result["said"]
+    assert f"Ended: {plain} (in the background, neither detached nor kept)" in result["said"]
+    terminal.run(" ; ".join(left[name]["end_with"] for name in (server, disowned)))
+    terminal.until(lambda: not running(server) and not running(disowned))
+
+
+def test_the_model_keeps_a_job_and_the_user_can_end_all(
+    open_terminal: OpenTerminal, user: User, server: str, port: int
+) -> None:
+    terminal = open_terminal(user=user, columns=200)
+    keep = {"calls": [{"tool": "jobs", "arguments": {"action": "keep", "id": "j1"}}]}
+    fetch = {"run": FETCH.format(port=port)}
+    # It logs to its terminal, which goes on to take that.
+    kept = task(
+        terminal,
+        "--no-sandbox",
+        "unless the jobs tool keeps it",
+        {"run": f"{server} &"},
+        fetch,
+        keep,
+    )
+    assert status_of(port) == 200
+    (left,) = kept["left_running"]
+    assert (left["why"], left["stays"]) == ("kept", True)
+    assert left["output_path"] in kept["said"]
+    terminal.until(lambda: Path(left["output_path"]).read_text().count("GET / ") == 2)
+    terminal.run(left["end_with"])
+    terminal.until(lambda: not running(server))
+    ended = task(
+        terminal,
+        "--no-sandbox --end-jobs",
+        "",
+        {"run": f"nohup {server} >/dev/null 2>&1 &"},
+        fetch,
+    )
+    assert ended["commands"][1]["output"].strip() == "200"
+    assert not running(server)
+    assert [(one["why"], one["stays"]) for one in ended["left_running"]] == [("asked", False)]
+    assert f"Ended: {server} (--end-jobs)" in ended["said"]
+
+
+def test_nothing_stays_in_a_sandbox_and_everybody_is_told(
+    open_terminal: OpenTerminal, user: User, server: str
+) -> None:
+    require("bwrap")
+    terminal = open_terminal(user=user, columns=200)
+    command = f"nohup {server} >/dev/null 2>&1 &"
+    told = "what is to stay has to be started outside of the sandbox"
+    result = task(terminal, "", told, {"run": command})
+    assert not running(server)
+    assert [(one["why"], one["command"]) for one in result["left_running"]] == [
+        ("sandbox", command)
+    ]
+    assert "it ran in the sandbox, where nothing can stay" in result["said"]
+
+
+def test_the_prompt_says_at_the_end_what_stays(
+    open_terminal: OpenTerminal, user: User, server: str, port: int
+) -> None:
+    terminal = open_terminal(user=user, columns=150)
+    serve = f"nohup {server} >/dev/null 2>&1 &"
+    script = json.dumps({"replies": [{"run": serve}, {"text": "It serves."}]})
+    open_prompt(terminal, f"kogniterm --no-sandbox --model {scripted(terminal, script)}")
+    say(terminal, "serve")
+    terminal.until("nohup lets it run on when KogniTerm ends")
+    answer(terminal, server, "y")
+    terminal.until("It serves.")
+    mine = nap()
+    say(terminal, f"!{mine} &", "j2")
+    terminal.until(lambda: answers(port))
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    (pid,) = running(server)
+    assert f"end it with: kill {pid}" in terminal.text
+    assert f"Ended: {mine}" in terminal.text
+    assert not running(mine)
+    assert status_of(port) == 200
