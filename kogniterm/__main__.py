@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` takes as long as --version
 import gc
 import os
 import sys
@@ -13,6 +14,10 @@ looking through them again and again was a tenth of the time to the first answer
 
 def main() -> int:
     """Run the command line; returns the exit status."""
+    # While modules are read, and once all is done, an interrupt has nothing to unwind.
+    interruptible = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    if interruptible:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
     _forget_working_folder()
     if sys.argv[1:] in (["--version"], ["-V"]):
@@ -20,17 +25,12 @@ def main() -> int:
 
         sys.stdout.write(f"kogniterm {__version__}\n")
         return 0
-    import signal
-
-    # While modules are read, and once all is done, an interrupt has nothing to unwind.
-    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if interruptible:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from kogniterm.cli.main import main as run
 
     status = run(sys.argv[1:])
-    if interruptible:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (_signal.SIGINT, _signal.SIGTERM):
+        if _signal.getsignal(number) is not _signal.SIG_IGN:
+            _signal.signal(number, _signal.SIG_DFL)
     return status
 
 

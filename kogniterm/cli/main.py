@@ -13,11 +13,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import NoReturn
 
 from kogniterm import __version__
-from kogniterm.cli import verbs
+from kogniterm.cli import signals, verbs
 from kogniterm.cli.options import GENERAL, SESSION, Option, Parser, add_options
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system, why
 from kogniterm.types import Text
@@ -31,10 +31,18 @@ DESCRIPTION = (
 
 def main(argv: Sequence[str]) -> int:
     """Run `kogniterm ARGV`; returns the exit status, and never lets a traceback out unasked."""
+    try:
+        status = _flushed(_guarded(argv))
+    except (KeyboardInterrupt, SystemExit):  # one more, while the first failure was told
+        status = EXIT_NOT_DONE
+    return signals.status_of_signal() or status
+
+
+def _guarded(argv: Sequence[str]) -> int:
     _hold_standard_streams()
     _write_what_the_encoding_lacks()
     try:
-        _end_on_signals()
+        signals.end_on_signals()
         status = _attempt(argv)
     except KognitermError as error:
         complain(error.text)
@@ -46,9 +54,11 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         status = 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # the outermost border of the program
-        status = _unexpected(error)
+        # What a signal broke off, some code may have taken for a failure of its own.
+        told = signals.status_of_signal() is not None
+        status = EXIT_NOT_DONE if told else _unexpected(error)
         _trace(argv)
-    return _flushed(status)
+    return status
 
 
 def _tell_reader(argv: Sequence[str], error: KognitermError) -> None:
@@ -194,20 +204,6 @@ def _choose_language(argv: Sequence[str]) -> None:
     with contextlib.suppress(argparse.ArgumentError, SystemExit, KognitermError):
         given, _rest = finder.parse_known_args(list(argv))
         use_language(quick(environment(), {"language": given.language}).language)
-
-
-def _end_on_signals() -> None:
-    """Let INT, TERM and HUP unwind the stack: commands are ended, the journal is closed."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # nohup starts us with HUP ignored, and that is to stay.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _leave)
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
 
 
 def _flushed(status: int) -> int:

@@ -126,7 +126,11 @@ class CommandExecutor:
         self.left: tuple[LeftRunning, ...] = ()
         """What commands left running, and what `close` made of it."""
         self._launcher = Launcher(self._private.path, self._private.held, outlives)
-        self._launcher.start()
+        try:
+            self._launcher.start()
+        except BaseException:
+            self._private.close(keep=False)
+            raise
 
     # --- running --------------------------------------------------------------------------
 
@@ -494,11 +498,12 @@ class CommandExecutor:
                 return
             self._closed = True
             jobs = self._jobs.by_leader()
-            told, stays = self._launcher.close()
+            told, stays = self._launcher.end_jobs()
             self.left = self._jobs.left(told, jobs)
             self._jobs.close()
             self._descriptors.close()
             self._private.close(keep=stays)
+            self._launcher.close(stays=stays)
 
     def __enter__(self) -> CommandExecutor:
         return self

@@ -127,7 +127,7 @@ class Launcher:
         except OSError as error:
             ours.close()
             raise ExecutionError(
-                "The supervisor of commands could not be started: {reason}.", reason=error
+                "The supervisor of commands could not be started: {reason}.", reason=why(error)
             ) from error
         finally:
             theirs.close()
@@ -288,33 +288,15 @@ class Launcher:
                 with contextlib.suppress(OSError):
                     wire.send(self._channel, message, fds)
 
-    def close(self) -> tuple[list[dict[str, Any]], bool]:
-        """Let the supervisor end every tree but what stays; waits until it has.
+    def end_jobs(self) -> tuple[list[dict[str, Any]], bool]:
+        """Let the supervisor end every tree but what stays; `close` has to follow.
 
-        Returns what stays and what was ended, as the supervisor tells it, and whether it lives on.
+        Returns what stays and what was ended, as the supervisor tells it, and whether it will live
+        on; that nothing stays when it does not answer.
         """
-        with self._lock:
-            process, self._process = self._process, None
-            left, stays = self._goodbye()
-            self._forget()
-        if process is None:
-            return left, stays
-        if stays:
-            # It lives on with its jobs; a thread collects it so that no zombie is left.
-            threading.Thread(target=process.wait, daemon=True, name="kept-jobs").start()
-            return left, stays
-        try:
-            process.wait(_GOODBYE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        return left, stays
-
-    def _goodbye(self) -> tuple[list[dict[str, Any]], bool]:
-        """Tell the supervisor that the executor ends; nothing stays when it does not answer."""
-        if self._channel is None:
-            return [], False
-        with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
+            if self._channel is None:
+                return [], False
             self._channel.settimeout(_GOODBYE)
             wire.send(self._channel, {"op": "close"})
             while received := wire.receive(self._channel):
@@ -324,6 +306,23 @@ class Launcher:
                 if message["op"] == "left":
                     return message["left"], message["stays"]
         return [], False
+
+    def close(self, *, stays: bool) -> None:
+        """Let the supervisor end; waits until it has, unless it `stays` with jobs."""
+        with self._lock:
+            process, self._process = self._process, None
+            self._forget()
+        if process is None:
+            return
+        if stays:
+            # A thread collects it so that no zombie is left.
+            threading.Thread(target=process.wait, daemon=True, name="kept-jobs").start()
+            return
+        try:
+            process.wait(_GOODBYE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def refusal(launched: Launched) -> ExecutionError | None:

@@ -3,25 +3,31 @@
 Commands in a sandbox cannot write it: it is made apart from the folders that they can.
 
 The folder goes with its executor. When that is killed the supervisor removes it, and when both
-are killed the next executor does: a folder whose lock nobody holds is nobody's.
+are killed the next executor does: a folder whose lock nobody holds is nobody's, and so is an empty
+one whose process is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
-import shutil
+import re
 import tempfile
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution import leave
+from kogniterm.execution.processes import process_state
+from kogniterm.execution.removing import LOCK, remove
 from kogniterm.execution.shell_files import StoredFiles
 from kogniterm.execution.standby import STATUSES
 
 _PREFIX = "kogniterm-"
-_LOCK = "held"
+_NAME = re.compile(rf"{_PREFIX}(\d+)-")
+_CONTENT = ("leave", f"{STATUSES}/never", STATUSES, "tmp", "ask", "answer", "new", LOCK)
+"""What is in a folder that was just made, the lock last."""
 _OTHERS = ("/var/tmp", "/dev/shm")
 """Where the folder is made when the usual place for temporary files cannot be written."""
 
@@ -45,6 +51,8 @@ class PrivateFolder:
             try:
                 self.path, self.held = _make(place)
             except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise  # room is not what is missing
                 reason = reason or error
             else:
                 break
@@ -57,8 +65,14 @@ class PrivateFolder:
             ) from reason
         self.statuses = self.path / STATUSES
         self.temporary = str(self.path / "tmp")
-        self.asked = _channel(self.path / "ask")
-        self.answers = _channel(self.path / "answer")
+        fds = [self.held]
+        try:
+            for name in ("ask", "answer"):
+                fds.append(_channel(self.path / name))
+        except BaseException:
+            _unmake(self.path, *fds)
+            raise
+        self.asked, self.answers = fds[1:]
 
     def files(self, number: int) -> StoredFiles:
         """The files of command `number`."""
@@ -69,7 +83,7 @@ class PrivateFolder:
         for fd in (self.asked, self.answers, self.held):
             os.close(fd)
         if not keep:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove(self.path)
 
 
 def _places() -> list[str]:
@@ -87,18 +101,28 @@ def _make(place: str) -> tuple[Path, int]:
         # It has its name only once it is locked: a sweep must not find it free.
         held = os.open(path / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(held, fcntl.LOCK_EX)
-        (path / "new").rename(path / _LOCK)
+        (path / "new").rename(path / LOCK)
         (path / "leave").write_bytes(leave.script(os.fsencode(path)))
         (path / STATUSES).mkdir()
         (path / "tmp").mkdir(mode=0o700)
         for name in (f"{STATUSES}/never", "ask", "answer"):
             os.mkfifo(path / name, 0o600)
-    except OSError:
-        if held >= 0:
-            os.close(held)
-        shutil.rmtree(path, ignore_errors=True)
+    except BaseException:
+        _unmake(path, *([held] if held >= 0 else []))
         raise
     return path, held
+
+
+def _unmake(path: Path, *fds: int) -> None:
+    """Remove a folder that nobody has used yet, without opening anything: there may be no room."""
+    for fd in fds:
+        os.close(fd)
+    for entry in (*(path / name for name in _CONTENT), path):
+        with contextlib.suppress(OSError):
+            if entry.is_dir():
+                entry.rmdir()
+            else:
+                entry.unlink()
 
 
 def _channel(path: Path) -> int:
@@ -109,12 +133,24 @@ def _channel(path: Path) -> int:
 def _sweep(place: str) -> None:
     """Remove folders in `place` whose executor and supervisor were killed.
 
-    A folder without a lock is left alone: it is another version's, or is just being made.
+    A folder without a lock is left alone, for it may be another program's or is just being made,
+    unless it is empty and its process is gone: it was left a moment before its end, or its
+    beginning.
     """
     with contextlib.suppress(OSError):
-        for path in Path(place).glob(f"{_PREFIX}*-*/{_LOCK}"):
+        for folder in Path(place).glob(f"{_PREFIX}*-*"):
             with contextlib.suppress(OSError):
-                _remove_if_free(path)
+                if (folder / LOCK).exists():
+                    _remove_if_free(folder / LOCK)
+                else:
+                    _remove_if_empty(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    made_by = _NAME.match(folder.name)
+    ours = folder.lstat().st_uid == os.geteuid()
+    if ours and made_by is not None and process_state(int(made_by[1])) is None:
+        folder.rmdir()
 
 
 def _remove_if_free(lock: Path) -> None:
@@ -124,6 +160,6 @@ def _remove_if_free(lock: Path) -> None:
         ours = os.fstat(fd).st_uid == os.geteuid() == lock.parent.lstat().st_uid
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if ours and not lock.parent.is_symlink():
-            shutil.rmtree(lock.parent, ignore_errors=True)
+            remove(lock.parent)
     finally:
         os.close(fd)

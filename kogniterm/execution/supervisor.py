@@ -13,7 +13,8 @@ in a sandbox): with it come the report pipe and what the command is to have open
 `spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file),
 `keep` (outlive the executor) and `leave` (what else does) have no answer; `sync` is answered by
 `synced` when everything written so far by adopted commands is in their files; `close` (the executor
-ends) by `left`: what stays, what was ended, and whether the supervisor stays too.
+ends) by `left`: what stays, what was ended, and whether the supervisor stays too. It ends when the
+executor lets go of the channel, and removes what that has left of its folder.
 
 What stays is let go of, so that it depends on no process of ours. Only where it still writes to its
 terminal its leader and the supervisor stay with it, and go on moving what it writes to its file.
@@ -114,8 +115,7 @@ class Supervisor:
         self._channel = channel
         self._host = host
         self._private = private
-        self._closed = False
-        self._tidies = False
+        self._alone = False
         self._outlives = remaining.KEPT
         self._left: list[dict[str, Any]] = []
         self._commands: dict[int, _Command] = {}
@@ -135,7 +135,7 @@ class Supervisor:
         self._poll.register(self._channel, select.POLLIN)
         self._watch = self._watch_host()
         self._prepare()
-        while not self._orphaned or self._commands:
+        while not self._alone or self._commands:
             for fd, _event in self._poll.poll():
                 if fd == wake_read:
                     with contextlib.suppress(BlockingIOError):
@@ -184,7 +184,6 @@ class Supervisor:
             case "close":
                 self.end()
                 stays = any(command.stays for command in self._commands.values())
-                self._closed, self._tidies = True, stays
                 self._answer({"op": "left", "left": self._left, "stays": stays})
             case "sync":
                 self._reap()
@@ -371,25 +370,28 @@ class Supervisor:
         )
 
     def host_left(self) -> None:
-        """The executor is gone: end; what it left of its folder when it was killed goes too."""
+        """The executor is gone: end."""
         for fd in (self._channel, self._watch):
             with contextlib.suppress(KeyError, ValueError):
                 self._poll.unregister(fd)
-        self._tidies = self._tidies or not self._closed
+        self._alone = True
         self.end()
 
     def leave(self) -> None:
-        """This process ends: let go of what still stays, and remove the folder if it is ours."""
+        """This process ends: let go of what still stays, and remove the folder.
+
+        An executor that had the time to has removed it, and one that lives still needs it.
+        """
         self.end()
         for command in self._commands.values():
             if command.stays:
                 let_go(command.leader)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(command.leader, 0)  # or the kernel kills it first
-        if self._tidies:
-            import shutil  # is not worth carrying through every fork
+        if self._alone and os.path.lexists(self._private):
+            from kogniterm.execution.removing import remove  # not worth carrying through forks
 
-            shutil.rmtree(self._private, ignore_errors=True)
+            remove(self._private)
 
 
 def let_go(leader: int) -> None:

@@ -121,3 +121,70 @@ def test_a_state_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         result = executor.run("trap '' XFSZ; a=2; ulimit -f 0", timeout=PATIENCE)
         assert any("could not write down its state" in note for note in result.notes)
         assert executor.run("echo $a; echo x > f", timeout=PATIENCE).text == "1"
+
+
+INTERRUPTED = """
+import os, signal, sys
+from kogniterm.execution import open_executor
+executor = open_executor(sys.argv[1])
+supervisor = int(executor.run("awk '{print $4}' /proc/$PPID/stat").text)
+os.kill(supervisor, signal.SIGKILL)  # it would remove what is left
+print(executor.state_folder, flush=True)
+left = int(sys.argv[2])
+
+def step(event, arguments):
+    global left
+    if event in ("os.remove", "os.rmdir"):
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+
+sys.addaudithook(step)
+executor.close()
+"""
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 8])
+def test_a_removal_that_a_signal_cut_short_is_finished_later(tmp_path: Path, step: int) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path), str(step)],
+        env={**os.environ, "TMPDIR": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    private = Path(ended.stdout.strip())
+    assert private.exists(), ended.stderr
+    assert "KeyboardInterrupt" in ended.stderr
+    finish(host(tmp_path, place=place))
+    assert not private.exists()
+
+
+EXHAUSTED = """
+import os, resource, sys
+from kogniterm.execution import open_executor
+free = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1 + free,) * 2)
+try:
+    open_executor(sys.argv[1]).run("true")
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("free", range(2, 11))
+def test_without_descriptors_no_folder_is_left(tmp_path: Path, free: int) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", EXHAUSTED, str(tmp_path), str(free)],
+        env={**os.environ, "TMPDIR": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "oo many" in ended.stdout, ended
+    until(lambda: not any(place.iterdir()))
+    assert "Traceback" not in ended.stderr
