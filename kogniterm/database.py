@@ -52,7 +52,7 @@ _PRAGMAS = (
 _FULL = (sqlite3.SQLITE_FULL,)
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_DISK_FULL = "No space is left on the disk of {place}; make room there."
+_DISK_FULL = "No space is left on the disk of {place}, or it is read-only; make room there."
 _READ_ONLY = (
     "{place} is read-only here: it can be listed, shown and verified, and nothing was written."
 )

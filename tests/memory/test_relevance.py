@@ -8,6 +8,7 @@ import pytest
 
 from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.recall import FEW, recall
+from kogniterm.memory.sensitive import may_be_recalled
 from tests.memory.test_quality import questions
 
 TALK = (
@@ -64,7 +65,10 @@ def test_small_talk_recalls_nothing_and_questions_what_answers_them(many: Memory
     found = [
         any(used.text in {facts[name] for name in answers} for used in recall(many, text).used)
         for answers, text in asked
+        # What is about somebody's health is never put before a model.
+        if all(may_be_recalled(facts[name]) for name in answers)
     ]
+    assert len(found) >= 90
     assert sum(found) >= 0.95 * len(found)
 
 

@@ -19,6 +19,7 @@ from langgraph.store.memory import InMemoryStore
 
 from kogniterm.database import Migration
 from kogniterm.memory import Memory, schema
+from kogniterm.memory.repository import FactRepository
 from kogniterm.memory.store import KognitermStore
 from tests.memory.conftest import HandClock, OpenMemory
 
@@ -212,6 +213,7 @@ def test_items_of_the_first_schema_are_kept_for_everywhere(
 
     with monkeypatch.context() as patch:
         patch.setattr(schema, "migrations", first)
+        patch.setattr(FactRepository, "begin_ledger", lambda _: None)  # which came later
         old = open_here()
         old.sql.run(
             "INSERT INTO store_items (user_id, namespace, key, value, created, updated) "
