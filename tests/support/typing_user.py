@@ -73,6 +73,12 @@ def say(terminal: RealTerminal, line: str, then: str = "") -> str:
     return below(terminal, before)
 
 
+def say_task(terminal: RealTerminal, line: str, then: str) -> None:
+    """Type a task at KogniTerm's prompt; wait for `then`, and for the end of the turn."""
+    with anew(terminal, "tokens in"):
+        say(terminal, line, then)
+
+
 @contextmanager
 def anew(terminal: RealTerminal, text: str) -> Iterator[None]:
     """Wait, after what is done inside, for `text` to appear once more."""

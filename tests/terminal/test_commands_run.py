@@ -19,6 +19,7 @@ from tests.support.typing_user import (
     result_of,
     running,
     say,
+    say_task,
     scripted,
 )
 from tests.terminal.conftest import OpenTerminal
@@ -136,7 +137,7 @@ def test_jobs_are_listed_read_kept_and_stopped(open_terminal: OpenTerminal, user
     say(terminal, "/jobs output j1")
     terminal.until("(END)")
     terminal.send("q")
-    say(terminal, "what does @jobs say?", "It printed that it serves.")
+    say_task(terminal, "what does @jobs say?", "It printed that it serves.")
     say(terminal, "/jobs keep j1", "j1")
     say(terminal, f"!{mine} &", "exit 0")
     terminal.send("\x04")

@@ -7,7 +7,15 @@ import json
 
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
-from tests.support.typing_user import ARMED_SECONDS, answer, open_prompt, put, say, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    answer,
+    open_prompt,
+    put,
+    say,
+    say_task,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 PIXEL = base64.b64decode(
@@ -49,7 +57,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.pause(1)
-    say(terminal, "and the rules now?", "I know the house rules.")
+    say_task(terminal, "and the rules now?", "I know the house rules.")
     say(terminal, "/greet Ana", "Hello Ana.")
     say(terminal, "/trust revoke")
     terminal.pause(1)

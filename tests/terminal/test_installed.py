@@ -9,7 +9,7 @@ import pytest
 from tests.support.databases import postgres_server, postgres_url  # noqa: F401 (fixtures)
 from tests.support.programs import require
 from tests.support.real_terminal import User
-from tests.support.typing_user import ARMED_SECONDS, open_prompt, put, say, scripted
+from tests.support.typing_user import ARMED_SECONDS, open_prompt, put, say, say_task, scripted
 from tests.terminal.conftest import OpenTerminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def test_a_postgresql_server_keeps_the_same(
     assert status == 0, shown
     assert "in the file" in shown
     open_prompt(terminal, f"kogniterm --model {model}")
-    say(terminal, "remember that the server is heron", "Kept.")
+    say_task(terminal, "remember that the server is heron", "Kept.")
     say(terminal, "/memory list", "heron")
     say(terminal, "/forget heron")
     terminal.until("[y]")

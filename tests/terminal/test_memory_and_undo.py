@@ -15,6 +15,7 @@ from tests.support.typing_user import (
     open_prompt,
     put,
     say,
+    say_task,
     scripted,
 )
 from tests.terminal.conftest import OpenTerminal
@@ -36,14 +37,14 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     data = terminal.home / ".local/share/kogniterm"
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
     say(terminal, "/why", "memory")
-    say(terminal, f"remember that we deploy {word} on Fridays only", "On Fridays only")
+    say_task(terminal, f"remember that we deploy {word} on Fridays only", "On Fridays only")
     say(terminal, "/memory list", f"deploy {word} on Fridays only")
     say(terminal, "/memory add The staging server is heron", "m2")
     say(terminal, "/memory search staging", "heron")
     say(terminal, "/memory show m2", "confidence")
     say(terminal, "/memory edit m2 The staging server is crane", "crane")
     say(terminal, "/memory pin m1", "m1")
-    say(terminal, "what do you know?", "All right.")
+    say_task(terminal, "what do you know?", "All right.")
     say(terminal, "/why", word)
     assert holding(data, word.encode())
     with anew(terminal, "[y]"):

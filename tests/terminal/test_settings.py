@@ -8,7 +8,15 @@ import stat
 
 from tests.support.programs import require
 from tests.support.real_terminal import User
-from tests.support.typing_user import ARMED_SECONDS, holding, open_prompt, put, say, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    holding,
+    open_prompt,
+    put,
+    say,
+    say_task,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 
@@ -177,7 +185,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     terminal.until("(END)")
     assert "row 1020" in terminal.text
     terminal.send("q")
-    say(terminal, "hello", "Fine.")
+    say_task(terminal, "hello", "Fine.")
     say(terminal, "/init", "KOGNITERM.md")
     terminal.until("[y]")
     terminal.pause(ARMED_SECONDS)
