@@ -9,6 +9,7 @@ from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
+    anew,
     answer,
     open_prompt,
     put,
@@ -49,8 +50,9 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     say(terminal, "what are the rules?", "Nothing is known here.")
     say(terminal, "list the files")
     answer(terminal, "$ ls", "n")
-    terminal.send("\r")
-    terminal.until("You rejected it")
+    with anew(terminal, "tokens in"):
+        terminal.send("\r")
+        terminal.until("You rejected it")
     say(terminal, "/trust")
     terminal.until("AGENTS.md")
     terminal.until("[y]")
