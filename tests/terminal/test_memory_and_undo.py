@@ -11,6 +11,7 @@ from tests.support.typing_user import (
     answer,
     asked,
     holding,
+    leave,
     open_prompt,
     put,
     say,
@@ -56,8 +57,7 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     assert holding(data, word.upper().encode()) == []
     say(terminal, "/incognito", "memory neither")
     say(terminal, "remember that the zebra is striped", "All right.")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     _, shown = terminal.run("kogniterm memory list --json")
     assert "crane" in shown
     assert word not in shown
@@ -113,8 +113,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     terminal.until("All right.")
     assert not notes.exists()
     say(terminal, "/diff", "-alpha")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     open_prompt(terminal, f"kogniterm -c --model {model}")
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "-alpha")
@@ -134,5 +133,4 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     terminal.send("y")
     terminal.until(lambda: terminal.text.count("Brought back") == 2)
     assert (terminal.folder / "other.txt").read_text() == "one\n"
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
