@@ -54,12 +54,13 @@ class Window:
 
     def tokens(self, info: ModelInfo) -> int:
         """Return what a request may take beside the reply."""
-        usual = info.context_window - info.max_output
-        return usual if self.most is None else min(usual, self.most)
+        return self._limited(info.context_window - info.max_output)
 
     def whole(self, info: ModelInfo) -> int:
         """Return the window with the reply's part, by which a history is cut."""
-        usual = info.context_window
+        return self._limited(info.context_window)
+
+    def _limited(self, usual: int) -> int:
         return usual if self.most is None else min(usual, self.most)
 
     def room(self, info: ModelInfo, tools: Sequence[ToolSpec]) -> int:

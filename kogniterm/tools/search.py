@@ -230,37 +230,44 @@ def own_search(
 
 
 def files_below(root: Path) -> Iterator[Path]:
-    """Regular files below `root`, as paths relative to it, what git ignores left out."""
-    listed = _git_files(root)
-    if listed is not None:
-        yield from listed
+    """Regular files below `root`, as paths relative to it, what git ignores left out.
+
+    `root` is a resolved path. Every folder is opened relative to the one above it and never through
+    a link, so what is listed lies below the folder that was judged, whatever is put in its place.
+    """
+    try:
+        with open_folder(root) as descriptor:
+            listed = _git_files(descriptor)
+            yield from _walked(descriptor) if listed is None else listed
+    except OSError:
         return
-    for folder, folders, files in os.walk(root):
+
+
+def _walked(root: int) -> Iterator[Path]:
+    for folder, folders, files, descriptor in os.fwalk(dir_fd=root):
         folders[:] = sorted(name for name in folders if name not in NEVER)
         for name in sorted(files):
-            path = Path(folder) / name
-            if _is_file(path):
-                yield path.relative_to(root)
+            if _is_file(name, descriptor):
+                yield Path(folder, name)
 
 
-def _git_files(root: Path) -> list[Path] | None:
+def _git_files(root: int) -> list[Path] | None:
     """What git says is there; None outside a repository or without git."""
     listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
-        with open_folder(root) as descriptor:
-            listed = host_git(working_folder(descriptor), *listing, seconds=SECONDS)
+        listed = host_git(working_folder(root), *listing, seconds=SECONDS)
     except (OSError, GitTooSlowError):
         return None
     if listed is None:
         return None
     names = os.fsdecode(listed).split("\0")
-    return [Path(name) for name in names if name and _is_file(root / name)]
+    return [Path(name) for name in names if name and _is_file(name, root)]
 
 
-def _is_file(path: Path) -> bool:
-    """Whether a regular file is there. One in a folder that may not be entered is none: it takes
-    no more than one such folder for `Path.is_file` to raise."""
+def _is_file(name: str, folder: int) -> bool:
+    """Whether a regular file of this name is in an open folder. One in a folder that may not be
+    entered is none."""
     try:
-        return stat.S_ISREG(path.stat().st_mode)
+        return stat.S_ISREG(os.stat(name, dir_fd=folder).st_mode)
     except OSError:
         return False

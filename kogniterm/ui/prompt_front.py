@@ -64,9 +64,10 @@ class TerminalFront(PromptFront):
     ) -> None:
         preferences = repl.preferences
         self._answer: AnswerFilter | None = None
+        self._keyboard: FilteredInput | None = None
         if input_ is None:
-            input_ = filtered = FilteredInput(stdin)
-            self._answer = filtered.filter = AnswerFilter(repl.saw_background)
+            input_ = self._keyboard = FilteredInput(stdin)
+            self._answer = self._keyboard.filter = AnswerFilter(repl.saw_background)
         super().__init__(
             preferences,
             repl,
@@ -232,10 +233,9 @@ class TerminalFront(PromptFront):
             self._clipboard.close()
 
     def _interrupted(self) -> None:
-        """Ctrl-C while the terminal is not the prompt's, and so makes a signal of the key.
+        """SIGINT, from outside or from a terminal that is not the prompt's and makes it of Ctrl-C.
 
-        That is so for a moment whenever a command is lent the keyboard. A pager or an editor
-        hears the signal itself.
+        A pager or an editor hears the signal itself.
         """
         if not self._program_runs:
             self.conversation.interrupt()
@@ -286,9 +286,22 @@ class TerminalFront(PromptFront):
         # What the command wrote just now is still on its way to the screen.
         await asyncio.sleep(ON_ITS_WAY_SECONDS)
         self._repl.keyboard_lent()
-        async with self.lent():
-            self.write_pending()
+        # In line mode for a moment, the terminal would echo what is typed at a hidden prompt.
+        with self._raw():
+            async with self.lent():
+                self.write_pending()
+                yield
+
+    @contextlib.contextmanager
+    def _raw(self) -> Iterator[None]:
+        if self._keyboard is None:
             yield
+            return
+        self._keyboard.stays_raw = True
+        try:
+            yield
+        finally:
+            self._keyboard.stays_raw = False
 
     async def _run_program(self, command: Sequence[str]) -> int:
         async with self.lent():

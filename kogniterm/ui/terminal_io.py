@@ -7,6 +7,7 @@ position. The input takes the terminal's answer about its background out of the 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 from prompt_toolkit.data_structures import Size
@@ -57,6 +58,12 @@ class FilteredInput(Vt100Input):
     """A VT100 input whose filter takes the terminal's answer out before keys are read."""
 
     filter: AnswerFilter | None = None
+    stays_raw = False
+    """Whether the keyboard echoes nothing, and makes no signals, while the prompt rests."""
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        """The modes in which the prompt rests."""
+        return nullcontext() if self.stays_raw else super().cooked_mode()
 
     def read_keys(self) -> list[KeyPress]:
         """Keys typed since the last call."""

@@ -6,12 +6,13 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import randrange
 from typing import Any
 
+from kogniterm.ui.paint import SPINNER
 from tests.support.real_terminal import RealTerminal
 
 ARMED_SECONDS = 1.0
@@ -62,8 +63,13 @@ def open_prompt(terminal: RealTerminal, command: str) -> None:
     terminal.until(lambda: any(" · " in line for line in terminal.shown[-2:]))
 
 
-def say(terminal: RealTerminal, line: str, then: str = "") -> str:
-    """Type a line at KogniTerm's prompt; wait for `then` to stand below it, and return that."""
+def say(terminal: RealTerminal, line: str, then: str = "", *, while_working: bool = False) -> str:
+    """Type a line at KogniTerm's prompt; wait for `then` to stand below it, and return that.
+
+    The line is typed when the turn before it has ended, but for `while_working`.
+    """
+    if not while_working:
+        terminal.until(lambda: not is_working(terminal))
     before = len(terminal.text.splitlines()) - 2
     terminal.send(line)
     terminal.until(lambda: line[:20] in below(terminal, before))
@@ -71,6 +77,29 @@ def say(terminal: RealTerminal, line: str, then: str = "") -> str:
     if then:
         terminal.until(lambda: then in below(terminal, before).replace(line, ""))
     return below(terminal, before)
+
+
+def is_working(terminal: RealTerminal) -> bool:
+    """Tell whether a turn is running: its status line stands above the prompt."""
+    return any(line[:1] in SPINNER for line in terminal.shown[-5:] if line)
+
+
+def leave(terminal: RealTerminal) -> int:
+    """Leave KogniTerm's prompt with Ctrl-D when no turn is running any more; the exit status."""
+    terminal.until(lambda: not is_working(terminal))
+    terminal.send("\x04")
+    return terminal.status()
+
+
+def press(terminal: RealTerminal, key: str, then: Callable[[], bool]) -> None:
+    """Press a key until `then` holds, as a user does.
+
+    Programs lose a key that comes while they draw themselves anew for another size (less, where
+    the signal interrupts its reading), which is not ours to mend.
+    """
+    while not then():
+        terminal.send(key)
+        terminal.pause(ARMED_SECONDS)
 
 
 def say_task(terminal: RealTerminal, line: str, then: str) -> None:

@@ -13,6 +13,7 @@ from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     answer,
+    leave,
     nap,
     open_prompt,
     put,
@@ -140,8 +141,7 @@ def test_jobs_are_listed_read_kept_and_stopped(open_terminal: OpenTerminal, user
     say_task(terminal, "what does @jobs say?", "It printed that it serves.")
     say(terminal, "/jobs keep j1", "j1")
     say(terminal, f"!{mine} &", "exit 0")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     assert not running(mine)
     (job,) = running(kept)
     os.kill(job, signal.SIGKILL)

@@ -12,6 +12,7 @@ from tests.support.typing_user import (
     anew,
     answer,
     asked,
+    leave,
     nap,
     put,
     result_of,
@@ -126,8 +127,7 @@ def test_an_unknown_command_is_proposed_again_or_left(
     answer(terminal, "echo x >> count", "n")
     with anew(terminal, "tokens in, "):
         terminal.send("\r")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     terminal.run("rm -rf ~/.local; mv ~/kept ~/.local")
     model = scripted(terminal, "replies: [{text: All right., repeat: forever}]")
     terminal.start(f"kogniterm resume last --model {model}")
@@ -135,8 +135,7 @@ def test_an_unknown_command_is_proposed_again_or_left(
         terminal.until(lambda: "[g]" in screen(terminal))
         terminal.pause(ARMED_SECONDS)
         terminal.send("g")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     assert (terminal.folder / "count").read_text() == "x\n"
 
 
@@ -170,8 +169,7 @@ def test_an_outcome_that_could_not_be_stored_is_kept_and_told(
     say(terminal, "what now")
     terminal.until("It went well before.")
     assert "unknown" not in terminal.text
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     assert (terminal.folder / "count").read_text() == "x\nx\n"
 
 

@@ -11,6 +11,7 @@ from tests.support.typing_user import (
     ARMED_SECONDS,
     anew,
     answer,
+    leave,
     open_prompt,
     put,
     say,
@@ -63,8 +64,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     say(terminal, "/greet Ana", "Hello Ana.")
     say(terminal, "/trust revoke")
     terminal.pause(1)
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     status, shown = terminal.run("kogniterm trust --list --json; kogniterm trust --show")
     assert "AGENTS.md" in shown
     status, shown = terminal.run("kogniterm trust")

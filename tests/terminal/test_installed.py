@@ -9,7 +9,15 @@ import pytest
 from tests.support.databases import postgres_server, postgres_url  # noqa: F401 (fixtures)
 from tests.support.programs import require
 from tests.support.real_terminal import User
-from tests.support.typing_user import ARMED_SECONDS, open_prompt, put, say, say_task, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    leave,
+    open_prompt,
+    put,
+    say,
+    say_task,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,8 +89,7 @@ def test_a_postgresql_server_keeps_the_same(
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until("Proof:")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     status, shown = terminal.run("kogniterm audit verify && kogniterm storage check")
     assert (status, shown.count("all as they were written")) == (0, 2)
     # Out of reach: one sentence, without the password.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import anew, answer, open_prompt, put, say, screen, scripted
+from tests.support.typing_user import anew, answer, leave, open_prompt, put, say, screen, scripted
 from tests.terminal.conftest import OpenTerminal
 
 WAITS = "until [ -e {0} ]; do sleep 0.05; done; echo {0} came"
@@ -93,8 +93,7 @@ def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
     assert line(terminal) == "words"
     terminal.send("\x03")
     on_line(terminal, "")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
 
 
 def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None:
@@ -120,7 +119,7 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     terminal.until("The queue was sent.")
     # Ctrl-C stops the command and the model is told; the turn goes on.
     start("two")
-    say(terminal, "/steer mind the door")
+    say(terminal, "/steer mind the door", while_working=True)
     terminal.pause(0.3)
     with anew(terminal, "All right. The door."):
         terminal.send("\x03")
@@ -136,8 +135,7 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     terminal.send("\x14")
     terminal.until("It was sent at once.")
     assert "│ four came" not in terminal.text
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
 
 
 def test_ctrl_z_holds_a_running_command_and_esc_twice_ends_the_turn(
@@ -169,5 +167,4 @@ def test_ctrl_z_holds_a_running_command_and_esc_twice_ends_the_turn(
     on_line(terminal, "think long")
     terminal.send("\x03")
     on_line(terminal, "")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.typing_user import answer, is_asking, open_prompt, put, say
+from tests.support.typing_user import answer, is_asking, leave, open_prompt, put, say
 from tests.terminal.conftest import OpenTerminal
 
 WEIGHTS = Path(os.environ.get("KOGNITERM_TEST_WEIGHTS", "/nonexistent"))
@@ -32,5 +32,4 @@ def test_one_request_becomes_one_command_that_is_asked_for(open_terminal: OpenTe
         answer(terminal, "notes.md", "y")
     terminal.until("tokens in")
     assert "3" in terminal.text.rsplit("╰", 1)[1]
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0

@@ -12,6 +12,7 @@ from tests.support.typing_user import (
     answer,
     asked,
     holding,
+    leave,
     open_prompt,
     put,
     say,
@@ -57,8 +58,7 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     assert holding(data, word.upper().encode()) == []
     say(terminal, "/incognito", "memory neither")
     say(terminal, "remember that the zebra is striped", "All right.")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     _, shown = terminal.run("kogniterm memory list --json")
     assert "crane" in shown
     assert word not in shown
@@ -94,8 +94,7 @@ def test_a_sentence_forgets_after_a_question_and_without_a_model(
     assert "The model was asked." not in terminal.text
     assert "• -" not in terminal.text
     assert "- -" not in terminal.text
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
 
 
 def test_facts_from_the_shell_travel_and_come_back(open_terminal: OpenTerminal, user: User) -> None:
@@ -144,8 +143,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     terminal.until("All right.")
     assert not notes.exists()
     say(terminal, "/diff", "-alpha")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     open_prompt(terminal, f"kogniterm -c --model {model}")
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "-alpha")
@@ -165,8 +163,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     terminal.send("y")
     terminal.until(lambda: terminal.text.count("Brought back") == 2)
     assert (terminal.folder / "other.txt").read_text() == "one\n"
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
 
 
 def test_what_is_said_outright_is_learnt_and_corrected(open_terminal: OpenTerminal) -> None:
@@ -176,8 +173,7 @@ def test_what_is_said_outright_is_learnt_and_corrected(open_terminal: OpenTermin
     say(terminal, "Actually it's Thursdays", "All right.")
     say(terminal, "never touch the folder migrations", "All right.")
     say(terminal, "never mind, go on", "All right.")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     _, shown = terminal.run("kogniterm memory list --json")
     facts = {one["text"].rstrip(".") for one in json.loads(shown)}
     assert facts == {

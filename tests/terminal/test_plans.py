@@ -7,6 +7,7 @@ from tests.support.typing_user import (
     ARMED_SECONDS,
     anew,
     answer,
+    leave,
     open_prompt,
     put,
     result_of,
@@ -76,8 +77,7 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     terminal.until("Verified")
     say(terminal, "/plan", "Read it")
     say(terminal, "/plan always", "lways")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     # A plan whose steps are all done is a recipe, and another name is its input.
     recipe = "kogniterm recipe"
     status, shown = terminal.run(f"{recipe} save greet who=Ann && {recipe} list")

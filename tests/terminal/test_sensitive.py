@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import holding, open_prompt, say, scripted
+from tests.support.typing_user import holding, leave, open_prompt, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SCRIPT = """replies:
@@ -31,8 +31,7 @@ def test_secrets_that_are_said_are_in_no_file_below_the_home(
     say(terminal, "remember that I have diabetes", "memory keeps nothing of the kind")
     say(terminal, "/memory add my mother suffers from epilepsy", "memory keeps nothing of the kind")
     say(terminal, "remember that the staging server is heron", "All right.")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     _, shown = terminal.run("kogniterm memory list --all --json")
     assert "heron" in shown
     assert "diabetes" not in shown

@@ -17,6 +17,7 @@ from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     answer,
+    leave,
     nap,
     open_prompt,
     result_of,
@@ -173,8 +174,7 @@ def test_the_prompt_says_at_the_end_what_stays(
     mine = nap()
     say(terminal, f"!{mine} &", "j2")
     terminal.until(lambda: answers(port))
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     (pid,) = running(server)
     assert f"end it with: kill {pid}" in terminal.text
     assert f"Ended: {mine}" in terminal.text

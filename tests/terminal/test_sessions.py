@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import anew, open_prompt, say, scripted
+from tests.support.typing_user import anew, leave, open_prompt, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SCRIPT = """replies:
@@ -90,8 +90,7 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     with anew(terminal, "You said last: the first thing"):
         say(terminal, "/resume The copy")
     say(terminal, "/compact", "compacted")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     # What was compacted is still in the journal.
     assert "> the first thing" in terminal.run("kogniterm sessions show 'The copy'")[1]
     assert terminal.run("kogniterm sessions import mine.jsonl --as-new")[0] == 0
@@ -102,8 +101,7 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     terminal.send("something\r")
     terminal.until("You said last: something else")
     terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
 
 
 def test_everything_that_shows_something_speaks_json(

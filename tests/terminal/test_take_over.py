@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from tests.support.programs import require
 from tests.support.real_terminal import User
-from tests.support.typing_user import anew, answer, holding, open_prompt, put, say, scripted
+from tests.support.typing_user import (
+    anew,
+    answer,
+    holding,
+    leave,
+    open_prompt,
+    press,
+    put,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 SECRET = "correct-horse-" + "battery-staple"
@@ -71,8 +81,7 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
     assert "went on" not in terminal.text.split("up", 1)[1].replace("went on with $go", "")
     say(terminal, "/jobs", "echo up")
     say(terminal, "/jobs stop j1", "top")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     assert holding(terminal.home.parent, SECRET.encode()) == []
 
 
@@ -94,8 +103,7 @@ def test_full_screen_programs_get_the_whole_terminal(
     say(terminal, "page it")
     answer(terminal, "less long.txt", "y")
     terminal.until(lambda: "line 20" in terminal.shown)
-    terminal.send("G")
-    terminal.until(lambda: "line 499" in "\n".join(terminal.shown))
+    press(terminal, "G", lambda: "line 499" in "\n".join(terminal.shown))
     terminal.send("q")
     terminal.until("Answer 2.")
     say(terminal, "calculate")
@@ -110,6 +118,5 @@ def test_full_screen_programs_get_the_whole_terminal(
     answer(terminal, "cat notes.txt", "y")
     terminal.until("Answer 4.")
     assert "│ beta" in terminal.text
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     assert terminal.run("stty -a | grep -c -- ' echo '")[1].splitlines()[-1] == "1"

@@ -9,6 +9,7 @@ from tests.support.typing_user import (
     ARMED_SECONDS,
     answer,
     asked,
+    leave,
     open_prompt,
     result_of,
     say,
@@ -75,8 +76,7 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     say(terminal, "/leases revoke all")
     terminal.pause(0.5)
     say(terminal, "/leases", "There is no lease")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
 
 
 def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
@@ -99,8 +99,7 @@ def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
     terminal.send("\x03")
     terminal.pause(0.3)
     say(terminal, "/leases", " ".join(sentence.split()[1:5]))
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     open_prompt(terminal, f"kogniterm -c --model {scripted(terminal, script(commands[3]))}")
     say(terminal, "go on")
     asked(terminal, commands[3])
@@ -111,8 +110,7 @@ def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
     terminal.until(lambda: "tokens in, " in terminal.text.rsplit("Done.", 1)[1])
     assert not (terminal.folder / "four.txt").exists()
     assert not (terminal.home.parent / "three.txt").exists()
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
 
 
 def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: User) -> None:
@@ -145,7 +143,6 @@ def test_the_model_asks_what_only_the_user_can_decide(
     terminal.send("\r")
     terminal.until("Blue it is.")
     terminal.until(" tokens in, ")
-    terminal.send("\x04")
-    assert terminal.status() == 0
+    assert leave(terminal) == 0
     status, _ = terminal.run(f"kogniterm run --model {model} 'paint it' < /dev/null")
     assert status == 3

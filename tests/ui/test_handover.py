@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import termios
+import tty
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,12 @@ import pytest
 
 from kogniterm.execution.pty import set_size
 from kogniterm.ui.handover import PersonTerminal
+from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.prompt_front import TerminalFront
+from kogniterm.ui.repl import Opened, Repl
+from kogniterm.ui.terminal_io import FilteredInput
+from tests.ui.face import PlayedSession
+from tests.ui.screen import until
 
 
 @pytest.fixture
@@ -84,3 +92,49 @@ def test_the_prompt_comes_back_even_on_a_terminal_that_is_gone() -> None:
     person.release()
     os.close(theirs)
     assert calls == ["resume"]
+
+
+def test_a_prompt_that_rests_for_a_command_echoes_nothing(terminal: int) -> None:
+    with os.fdopen(os.dup(terminal), encoding="utf-8") as keyboard:
+        given = FilteredInput(keyboard)
+        with given.raw_mode():
+            with given.cooked_mode():
+                assert termios.tcgetattr(terminal)[3] & termios.ECHO
+            given.stays_raw = True
+            with given.cooked_mode():
+                assert not termios.tcgetattr(terminal)[3] & (termios.ECHO | termios.ISIG)
+
+
+async def test_a_command_gets_a_keyboard_that_echoed_nothing(
+    terminal: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_session(_id: str | None) -> Opened:
+        return Opened(PlayedSession(play))  # type: ignore[arg-type]  # its face
+
+    async def play(*_: object) -> None: ...
+
+    modes: list[int] = []
+    monkeypatch.setattr(tty, "setraw", lambda fd, _: modes.append(termios.tcgetattr(fd)[3]))
+    set_size(terminal, 24, 80)
+    keyboard = os.fdopen(os.dup(terminal), encoding="utf-8")
+    screen = os.fdopen(os.dup(terminal), "w", encoding="utf-8")
+    repl = Repl(
+        open_session,
+        Preferences(notify="off"),
+        "/work/project",
+        version="1.0",
+        front=lambda repl: TerminalFront(repl, keyboard, screen),
+    )
+    running = asyncio.get_running_loop().create_task(repl.run())
+    front = repl.front
+    assert isinstance(front, TerminalFront)
+    await until(lambda: front.app.is_running, lambda: "no prompt", running)
+    person = front.terminal()
+    await asyncio.to_thread(person.acquire)
+    await asyncio.to_thread(person.release)
+    front.exit(0)
+    await running
+    keyboard.close()
+    screen.close()
+    assert modes
+    assert not modes[0] & (termios.ECHO | termios.ISIG)
