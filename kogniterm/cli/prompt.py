@@ -81,7 +81,8 @@ def workspace_files(folder: Path) -> Iterator[str]:
     """Files of the workspace to complete, the first few thousand of a huge one."""
     from kogniterm.tools.search import files_below
 
-    return (str(path) for path in islice(files_below(folder), MOST_FILES))
+    # The folder that the user gave or stands in may have been named through a link.
+    return (str(path) for path in islice(files_below(folder.resolve()), MOST_FILES))
 
 
 def question_hooks(session: LiveSession) -> AskHooks:

@@ -168,3 +168,19 @@ def test_ctrl_z_holds_a_running_command_and_esc_twice_ends_the_turn(
     terminal.send("\x03")
     on_line(terminal, "")
     assert leave(terminal) == 0
+
+
+def test_files_are_completed_in_a_folder_that_is_named_through_a_link(
+    open_terminal: OpenTerminal,
+) -> None:
+    terminal = open_terminal(columns=120)
+    put(terminal.folder, "real/letters.txt", "")
+    (terminal.folder / "link").symlink_to("real")
+    open_prompt(terminal, f"kogniterm -C link --model {scripted(terminal, SCRIPT)}")
+    terminal.send("see @lett")
+    terminal.until("letters.txt")
+    terminal.send("\t")
+    terminal.until(lambda: line(terminal).startswith("see @letters.txt"))
+    terminal.send("\x03")
+    on_line(terminal, "")
+    assert leave(terminal) == 0
