@@ -378,7 +378,7 @@ def test_facts_of_an_older_database_are_taken_in(shell: Shell, session: str) -> 
         "DROP TABLE heads",
         "DROP TABLE fact_ledger",
         "DELETE FROM schema_migrations WHERE room = 'sessions' AND number = 5",
-        "DELETE FROM schema_migrations WHERE room = 'memory' AND number = 2",
+        "DELETE FROM schema_migrations WHERE room = 'memory' AND number = 3",
     )
     assert shell.run("memory", "add", "the harbour opens at seven").returncode == 0
     code, shown = verified(shell)
