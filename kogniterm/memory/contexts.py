@@ -123,13 +123,6 @@ class SessionContext:
         recall.count_citations(self.memory, answer, self._last)
         return await self._extractor.after_turn(self.session_id, messages, ending=ending)
 
-    async def expire(self, messages: Sequence[Message]) -> Extraction | None:
-        """The last extraction of a session that has been idle for an hour; None if it has not."""
-        stored = self.memory.sessions.load(self.session_id)
-        if self.mode != "full" or not stored.is_expired(self.memory.clock.now()):
-            return None
-        return await self._extractor.after_turn(self.session_id, messages, ending=True)
-
     def record_outcome(
         self,
         task: str,

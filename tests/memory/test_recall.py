@@ -232,16 +232,16 @@ def test_tools_write_nothing_when_memory_is_off(memory: Memory) -> None:
     assert memory.facts() == []
 
 
-async def test_before_it_ends_facts_are_extracted_once_more(
+async def test_after_an_idle_hour_facts_are_extracted_with_the_next_turn(
     memory: Memory, clock: HandClock
 ) -> None:
     fact = stated("Ana prefers short answers", "I prefer short answers")
     session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
     messages = [person(1, "I prefer short answers")]
     session.set_variable("branch", "main")
-    assert await session.expire(messages) is None
+    assert await session.end_turn("", messages) is None
     clock.advance(seconds=3600)
-    extraction = await session.expire(messages)
+    extraction = await session.end_turn("", messages)
     assert extraction is not None
     assert [change.kind for change in extraction.changes] == ["added"]
 
