@@ -358,11 +358,13 @@ class Repl(Desk):
 
     async def _quit(self, status: int) -> None:
         await self._wind_up(gone=status != 0)
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            await self._end_jobs()
-        if self.look.attention is not None:
-            self.look.attention.close()
-        self.front.exit(status)
+        try:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                await self._end_jobs()
+        finally:
+            if self.look.attention is not None:
+                self.look.attention.close()
+            self.front.exit(status)
 
     async def _wind_up(self, *, gone: bool) -> None:
         """Keep what was not sent, and end what runs. The first one to ask does it.

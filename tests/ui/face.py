@@ -19,6 +19,7 @@ from kogniterm.types import (
     Decision,
     Effect,
     Job,
+    LeftRunning,
     ModelInfo,
     Plan,
     RiskReport,
@@ -107,6 +108,9 @@ class PlayedSession:
 
     def stop_command(self) -> None:
         self.command_stopped.set()
+
+    def end_jobs(self) -> tuple[LeftRunning, ...]:
+        return ()
 
     def use_model(self, name: str) -> None:
         self.model = ModelInfo(name, name.partition(":")[0], 32_000, 4_000)
