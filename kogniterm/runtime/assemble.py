@@ -100,7 +100,8 @@ def assemble(
     outputs, past = _outputs(given), HistoryDesk(journal.records)
     places = ToolPlaces(
         lambda: executor.cwd, state.folder, outputs, is_secret, executor, asker,
-        memory.context.for_tools() if memory is not None else None, past, forgetting,
+        memory.context.for_tools() if memory is not None else None, past,
+        forgetting if memory is not None else None,
     )  # fmt: skip
 
     def release() -> None:

@@ -100,7 +100,7 @@ def forget(memory: ForgetPort) -> SchemaTool[ForgetArguments]:
 
     return SchemaTool(
         "forget",
-        "Find what the person asks to forget, ask them, and remove it for good, with proof.",
+        "Find what the person asks to forget and remove it for good, once they agree.",
         ForgetArguments,
         run,
         effect="person",

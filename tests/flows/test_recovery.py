@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.errors import OutcomeNotWrittenError
 from kogniterm.runtime import events
 from kogniterm.runtime.front import Wish
 from kogniterm.sessions.records import Intent, Outcome
@@ -87,17 +88,19 @@ async def test_an_intent_without_an_end_is_unknown_and_never_run_again(
     assert "It was not run again" in flow.shown[2]
 
 
-async def test_a_command_whose_end_could_not_be_written_is_never_told_as_not_run(
+async def test_a_command_whose_end_could_not_be_written_is_told_when_it_can_be(
     make_flow: MakeFlow,
 ) -> None:
     flow = make_flow(COUNTED, faults="full:written-outcome")
-    failed = await flow.run("count")
-    assert (failed.stop, count(flow)) == ("not_done", 1)
+    with pytest.raises(OutcomeNotWrittenError, match="It is kept in"):
+        await flow.run("count")
+    assert count(flow) == 1
     await flow.run("and now?")
     assert count(flow) == 1
     told = " ".join(flow.shown)
-    assert "[outcome unknown: this was started, and then the turn ended early" in told
+    assert "shown\n[exit 0]" in told
     assert "[not run" not in told
+    assert "unknown" not in told
 
 
 async def test_unattended_the_same_command_is_not_run_even_if_the_model_asks(
