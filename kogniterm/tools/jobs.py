@@ -98,7 +98,7 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
     return SchemaTool(
         "jobs",
         "List, read, wait for (60 s), stop, type into or keep what commands left running. "
-        "It ends with KogniTerm unless kept or detached (nohup, setsid, disown).",
+        "It ends with KogniTerm unless kept or detached (nohup).",
         JobArguments,
         run,
         describe=describe,

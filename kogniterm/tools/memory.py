@@ -52,9 +52,7 @@ class ForgetArguments(Arguments):
     """What to forget, and the person's words that ask for it."""
 
     what: str = Field(min_length=1, max_length=400, description="what it says, or an id such as m7")
-    quote: str = Field(
-        min_length=1, max_length=400, description="the person's own words, letter by letter"
-    )
+    quote: str = Field(min_length=1, max_length=400, description="the person's own words")
 
 
 def recall(memory: MemoryPort) -> SchemaTool[RecallArguments]:
@@ -100,7 +98,7 @@ def forget(memory: ForgetPort) -> SchemaTool[ForgetArguments]:
 
     return SchemaTool(
         "forget",
-        "Find what the person asks to forget and remove it for good, once they agree.",
+        "Forget for good what the person asks to, once they agree.",
         ForgetArguments,
         run,
         effect="person",
