@@ -50,7 +50,8 @@ def resolved(path: Path) -> Path:
 def folder(path: Path, *, make: bool = False) -> Iterator[int]:
     """Open the folder `path`, a resolved path; with `make`, create what is missing of it.
 
-    The descriptor is good for `dir_fd` and for changing into it, not for listing. Raises `OSError`.
+    The descriptor is good for `dir_fd` and for changing into it; `listable` is for listing. Raises
+    `OSError`.
     """
     descriptor = os.open("/", _FOLDER)
     try:
@@ -60,6 +61,19 @@ def folder(path: Path, *, make: bool = False) -> Iterator[int]:
             inner = _enter(descriptor, name, walked, make=make)
             os.close(descriptor)
             descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def listable(path: Path) -> Iterator[int]:
+    """Open the folder at the resolved `path`, which need not be one that may be entered, to list.
+
+    Never waits for what is no folder. Raises `OSError`.
+    """
+    descriptor = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
         yield descriptor
     finally:
         os.close(descriptor)

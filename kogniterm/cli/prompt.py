@@ -79,10 +79,11 @@ def model_names() -> Sequence[str]:
 
 def workspace_files(folder: Path) -> Iterator[str]:
     """Files of the workspace to complete, the first few thousand of a huge one."""
+    from kogniterm.safe_files import resolved
     from kogniterm.tools.search import files_below
 
     # The folder that the user gave or stands in may have been named through a link.
-    return (str(path) for path in islice(files_below(folder.resolve()), MOST_FILES))
+    return (str(path) for path in islice(files_below(resolved(folder)), MOST_FILES))
 
 
 def question_hooks(session: LiveSession) -> AskHooks:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.safe_files import beside, folder, look, open_file, parent, read_regular
+from kogniterm.safe_files import beside, folder, listable, look, parent, read_regular
 
 Kind = Literal["file", "folder", "link", "absent"]
 MAX_ENTRIES = 5_000
@@ -83,11 +83,8 @@ def _walk(path: Path, unreadable: list[str]) -> Iterator[Path]:
 
 def _names(path: Path) -> list[str]:
     """What lies in a folder, which need not be one that may be entered."""
-    listed = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with listable(path) as listed:
         return os.listdir(listed)  # noqa: PTH208 - a descriptor
-    finally:
-        os.close(listed)
 
 
 def _is_folder(path: Path) -> bool:

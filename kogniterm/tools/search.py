@@ -20,7 +20,7 @@ from kogniterm.errors import ToolError
 from kogniterm.host_git import GitTooSlowError, host_git
 from kogniterm.patterns import Pattern
 from kogniterm.safe_files import folder as open_folder
-from kogniterm.safe_files import open_file, read_regular, working_folder
+from kogniterm.safe_files import listable, open_file, read_regular, working_folder
 from kogniterm.system_programs import find_program, host_environment
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.places import mode_of, real_path, unreadable
@@ -232,41 +232,51 @@ def own_search(
 def files_below(root: Path) -> Iterator[Path]:
     """Regular files below `root`, as paths relative to it, what git ignores left out.
 
-    `root` is a resolved path. Every folder is opened relative to the one above it and never through
-    a link, so what is listed lies below the folder that was judged, whatever is put in its place.
+    `root` is a resolved path. No folder is opened through a link, so what is listed lies below the
+    folder that was judged, whatever is put in its place.
     """
-    try:
-        with open_folder(root) as descriptor:
-            listed = _git_files(descriptor)
-            yield from _walked(descriptor) if listed is None else listed
-    except OSError:
-        return
+    listed = _git_files(root)
+    yield from _walked(root) if listed is None else listed
 
 
-def _walked(root: int) -> Iterator[Path]:
-    for folder, folders, files, descriptor in os.fwalk(dir_fd=root):
-        folders[:] = sorted(name for name in folders if name not in NEVER)
-        for name in sorted(files):
-            if _is_file(name, descriptor):
-                yield Path(folder, name)
+def _walked(root: Path) -> Iterator[Path]:
+    waiting = [Path()]
+    while waiting:
+        below = waiting.pop()
+        try:
+            folders, files = _inside_folder(root / below)
+        except OSError:
+            continue
+        yield from (below / name for name in files)
+        waiting += (below / name for name in reversed(folders))
 
 
-def _git_files(root: int) -> list[Path] | None:
+def _inside_folder(path: Path) -> tuple[list[str], list[str]]:
+    """The names of the folders that are searched, and of the regular files. Raises `OSError`."""
+    with listable(path) as listed:
+        with os.scandir(listed) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        folders = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        files = [one.name for one in entries if _is_file(one.name, listed)]
+    return [name for name in folders if name not in NEVER], files
+
+
+def _git_files(root: Path) -> list[Path] | None:
     """What git says is there; None outside a repository or without git."""
     listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
-        listed = host_git(working_folder(root), *listing, seconds=SECONDS)
+        with open_folder(root) as descriptor:
+            listed = host_git(working_folder(descriptor), *listing, seconds=SECONDS)
+            if listed is None:
+                return None
+            names = os.fsdecode(listed).split("\0")
+            return [Path(name) for name in names if name and _is_file(name, descriptor)]
     except (OSError, GitTooSlowError):
         return None
-    if listed is None:
-        return None
-    names = os.fsdecode(listed).split("\0")
-    return [Path(name) for name in names if name and _is_file(name, root)]
 
 
 def _is_file(name: str, folder: int) -> bool:
-    """Whether a regular file of this name is in an open folder. One in a folder that may not be
-    entered is none."""
+    """Tell whether a regular file of this name is in an open folder that may be entered."""
     try:
         return stat.S_ISREG(os.stat(name, dir_fd=folder).st_mode)
     except OSError:

@@ -287,21 +287,11 @@ class TerminalFront(PromptFront):
         await asyncio.sleep(ON_ITS_WAY_SECONDS)
         self._repl.keyboard_lent()
         # In line mode for a moment, the terminal would echo what is typed at a hidden prompt.
-        with self._raw():
+        raw = self._keyboard.resting_raw() if self._keyboard else contextlib.nullcontext()
+        with raw:
             async with self.lent():
                 self.write_pending()
                 yield
-
-    @contextlib.contextmanager
-    def _raw(self) -> Iterator[None]:
-        if self._keyboard is None:
-            yield
-            return
-        self._keyboard.stays_raw = True
-        try:
-            yield
-        finally:
-            self._keyboard.stays_raw = False
 
     async def _run_program(self, command: Sequence[str]) -> int:
         async with self.lent():

@@ -7,7 +7,8 @@ position. The input takes the terminal's answer about its background out of the 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TextIO
 
 from prompt_toolkit.data_structures import Size
@@ -58,12 +59,20 @@ class FilteredInput(Vt100Input):
     """A VT100 input whose filter takes the terminal's answer out before keys are read."""
 
     filter: AnswerFilter | None = None
-    stays_raw = False
-    """Whether the keyboard echoes nothing, and makes no signals, while the prompt rests."""
+    _stays_raw = False
+
+    @contextmanager
+    def resting_raw(self) -> Iterator[None]:
+        """Echo nothing and make no signals where the prompt rests meanwhile."""
+        self._stays_raw = True
+        try:
+            yield
+        finally:
+            self._stays_raw = False
 
     def cooked_mode(self) -> AbstractContextManager[None]:
-        """The modes in which the prompt rests."""
-        return nullcontext() if self.stays_raw else super().cooked_mode()
+        """Return the modes in which the prompt rests."""
+        return nullcontext() if self._stays_raw else super().cooked_mode()
 
     def read_keys(self) -> list[KeyPress]:
         """Keys typed since the last call."""

@@ -59,7 +59,7 @@ def scripted(terminal: RealTerminal, replies: str) -> str:
 def open_prompt(terminal: RealTerminal, command: str) -> None:
     """Type a command that opens KogniTerm's prompt, and wait until it takes keys."""
     terminal.start(command)
-    terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
+    terminal.until(lambda: has_prompt(terminal))
     terminal.until(lambda: any(" · " in line for line in terminal.shown[-2:]))
 
 
@@ -77,6 +77,11 @@ def say(terminal: RealTerminal, line: str, then: str = "", *, while_working: boo
     if then:
         terminal.until(lambda: then in below(terminal, before).replace(line, ""))
     return below(terminal, before)
+
+
+def has_prompt(terminal: RealTerminal) -> bool:
+    """Tell whether KogniTerm's line to type on is on the screen."""
+    return any(line.startswith("›") for line in terminal.shown)
 
 
 def is_working(terminal: RealTerminal) -> bool:
@@ -104,8 +109,15 @@ def press(terminal: RealTerminal, key: str, then: Callable[[], bool]) -> None:
 
 def say_task(terminal: RealTerminal, line: str, then: str) -> None:
     """Type a task at KogniTerm's prompt; wait for `then`, and for the end of the turn."""
-    with anew(terminal, "tokens in"):
+    with turn_end(terminal):
         say(terminal, line, then)
+
+
+@contextmanager
+def turn_end(terminal: RealTerminal) -> Iterator[None]:
+    """Wait, after what is done inside, for the end of the turn."""
+    with anew(terminal, "tokens in, "):
+        yield
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from tests.support.typing_user import (
     say,
     screen,
     scripted,
+    turn_end,
 )
 from tests.terminal.conftest import OpenTerminal
 
@@ -125,13 +126,13 @@ def test_an_unknown_command_is_proposed_again_or_left(
     terminal.pause(ARMED_SECONDS)
     terminal.send("a")
     answer(terminal, "echo x >> count", "n")
-    with anew(terminal, "tokens in, "):
+    with turn_end(terminal):
         terminal.send("\r")
     assert leave(terminal) == 0
     terminal.run("rm -rf ~/.local; mv ~/kept ~/.local")
     model = scripted(terminal, "replies: [{text: All right., repeat: forever}]")
     terminal.start(f"kogniterm resume last --model {model}")
-    with anew(terminal, "tokens in, "):
+    with turn_end(terminal):
         terminal.until(lambda: "[g]" in screen(terminal))
         terminal.pause(ARMED_SECONDS)
         terminal.send("g")

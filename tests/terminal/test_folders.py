@@ -9,7 +9,6 @@ from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
-    anew,
     answer,
     leave,
     open_prompt,
@@ -17,6 +16,7 @@ from tests.support.typing_user import (
     say,
     say_task,
     scripted,
+    turn_end,
 )
 from tests.terminal.conftest import OpenTerminal
 
@@ -51,7 +51,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     say(terminal, "what are the rules?", "Nothing is known here.")
     say(terminal, "list the files")
     answer(terminal, "$ ls", "n")
-    with anew(terminal, "tokens in"):
+    with turn_end(terminal):
         terminal.send("\r")
         terminal.until("You rejected it")
     say(terminal, "/trust")

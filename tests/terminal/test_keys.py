@@ -35,6 +35,16 @@ def on_line(terminal: RealTerminal, text: str) -> None:
     terminal.until(lambda: line(terminal) == text)
 
 
+def complete_letters(terminal: RealTerminal) -> None:
+    """Complete the name of the file letters.txt behind @, and empty the line again."""
+    terminal.send("see @lett")
+    terminal.until("letters.txt")
+    terminal.send("\t")
+    terminal.until(lambda: line(terminal).startswith("see @letters.txt"))
+    terminal.send("\x03")
+    on_line(terminal, "")
+
+
 def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     editor = put(terminal.home, "editor", '#!/bin/sh\necho written elsewhere >> "$1"\n')
@@ -65,12 +75,7 @@ def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
     on_line(terminal, "/help")
     terminal.send("\x03")
     on_line(terminal, "")
-    terminal.send("see @lett")
-    terminal.until("letters.txt")
-    terminal.send("\t")
-    terminal.until(lambda: line(terminal).startswith("see @letters.txt"))
-    terminal.send("\x03")
-    on_line(terminal, "")
+    complete_letters(terminal)
     terminal.send("\x12dra")
     terminal.until(lambda: "draft:" in screen(terminal).rsplit("tokens", 2)[-2])
     terminal.send("\x07")
@@ -177,10 +182,5 @@ def test_files_are_completed_in_a_folder_that_is_named_through_a_link(
     put(terminal.folder, "real/letters.txt", "")
     (terminal.folder / "link").symlink_to("real")
     open_prompt(terminal, f"kogniterm -C link --model {scripted(terminal, SCRIPT)}")
-    terminal.send("see @lett")
-    terminal.until("letters.txt")
-    terminal.send("\t")
-    terminal.until(lambda: line(terminal).startswith("see @letters.txt"))
-    terminal.send("\x03")
-    on_line(terminal, "")
+    complete_letters(terminal)
     assert leave(terminal) == 0

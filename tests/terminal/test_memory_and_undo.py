@@ -11,6 +11,7 @@ from tests.support.typing_user import (
     anew,
     answer,
     asked,
+    has_prompt,
     holding,
     leave,
     open_prompt,
@@ -156,7 +157,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     assert "Overwrites other.txt" in shown
     with anew(terminal, "✓ exit 0"):
         answer(terminal, "echo two", "y")
-    terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
+    terminal.until(lambda: has_prompt(terminal))
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "+two")
     terminal.pause(ARMED_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import anew, leave, open_prompt, say, scripted
+from tests.support.typing_user import anew, has_prompt, leave, open_prompt, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SCRIPT = """replies:
@@ -100,7 +100,7 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     terminal.pause(0.5)
     terminal.send("something\r")
     terminal.until("You said last: something else")
-    terminal.until(lambda: any(line.startswith("›") for line in terminal.shown))
+    terminal.until(lambda: has_prompt(terminal))
     assert leave(terminal) == 0
 
 

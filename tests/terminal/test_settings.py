@@ -10,6 +10,7 @@ from tests.support.programs import require
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
+    has_prompt,
     holding,
     open_prompt,
     put,
@@ -134,7 +135,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             assert b"\x1b[" not in terminal.raw[start:].replace(b"\x1b[?2004", b"")
             terminal.send("/quit\r")
         elif "NO_COLOR" in environment:
-            terminal.until(lambda t=terminal: any(line.startswith("›") for line in t.shown))
+            terminal.until(lambda t=terminal: has_prompt(t))
             say(terminal, "do it")
             terminal.until("[y]")
             assert all(len(line) <= columns for line in terminal.shown)

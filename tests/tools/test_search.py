@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -179,3 +180,25 @@ async def test_files_that_may_hold_secrets_are_left_to_who_asks(
         await text(work, pattern="hola", path=".env")
     with pytest.raises(ToolError, match="read_file asks"):
         await text(work, pattern="hola", path="link.txt")
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[int]:
+    """The number of files that the process may have open, few more than it has."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir()) + 1
+    most = taken + 30
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    yield most
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_a_tree_deeper_than_descriptors_go_is_listed_to_its_end(
+    tmp_path: Path, few_descriptors: int
+) -> None:
+    deepest = tmp_path.joinpath(*["d"] * (few_descriptors + 1))
+    deepest.mkdir(parents=True)
+    (deepest / "end.txt").touch()
+    tool = find_files(lambda: str(tmp_path), str(tmp_path))
+    found = (await tool.run({"glob": "end.txt"})).text
+    assert found == str((deepest / "end.txt").relative_to(tmp_path))

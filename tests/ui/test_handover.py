@@ -100,8 +100,7 @@ def test_a_prompt_that_rests_for_a_command_echoes_nothing(terminal: int) -> None
         with given.raw_mode():
             with given.cooked_mode():
                 assert termios.tcgetattr(terminal)[3] & termios.ECHO
-            given.stays_raw = True
-            with given.cooked_mode():
+            with given.resting_raw(), given.cooked_mode():
                 assert not termios.tcgetattr(terminal)[3] & (termios.ECHO | termios.ISIG)
 
 
