@@ -17,7 +17,8 @@ from tests.support.real_terminal import RealTerminal
 
 ARMED_SECONDS = 1.0
 """How long a user looks at a question before a key is meant for it."""
-_QUESTION = re.compile(r"\[(y|s|yes)(\]| = )")
+_KEYS = re.compile(r"\[(y|s|yes)\]")
+_LINE = re.compile(r"\[(y|s|yes) = .*\]:$", re.DOTALL)
 _NUMBERS = itertools.count(1)
 
 
@@ -141,14 +142,20 @@ def asked(terminal: RealTerminal, about: str) -> str:
 
 
 def is_asking(terminal: RealTerminal) -> bool:
-    """Tell whether a question of approval is open."""
-    return bool(_QUESTION.search("\n".join(terminal.shown[-4:])))
+    """Tell whether a question of approval is open: its keys, or a line that waits for one."""
+    last = "\n".join(terminal.shown[-4:])
+    return bool(_KEYS.search(last) or _LINE.search(last))
 
 
 def answer(terminal: RealTerminal, about: str, key: str) -> str:
-    """Answer a question about `about` with a key; line by line with Enter. What was shown."""
+    """Answer a question about `about` with a key; line by line with Enter. What was shown.
+
+    It waits until the answer is seen to be taken: the next question may be about the same words,
+    and must not be answered before it is asked.
+    """
     shown = asked(terminal, about)
     terminal.send(key + "\r" if terminal.shown[-1].endswith(":") else key)
+    terminal.until(lambda: screen(terminal) != shown)
     return shown
 
 
