@@ -23,9 +23,9 @@ from kogniterm.execution.descriptors import Descriptors
 from kogniterm.types import Text
 
 _BOOT = (
-    "import sys; sys.path.extend(sys.argv[4:]); "
+    "import sys; sys.path.extend(sys.argv[5:]); "
     "from kogniterm.execution.supervisor import main; "
-    "main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])"
+    "main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])"
 )
 _DESCRIPTORS = {"ready": 3, "spawned": 1}
 """How many come with a message."""
@@ -133,8 +133,6 @@ class Launcher:
             theirs.close()
         self._channel = ours
         self._coming = True
-        with contextlib.suppress(OSError):
-            wire.send(ours, {"op": "leave", "what": self._outlives})
         return ours
 
     def _forget(self) -> None:
@@ -155,7 +153,7 @@ class Launcher:
             raise ExecutionError("The package ptyprocess is not installed; reinstall kogniterm.")
         roots.append(str(Path(spec.origin).resolve().parents[1]))
         options = ["-I", "-S", "-X", "utf8", "-c", _BOOT]
-        ours = [str(channel), str(os.getpid()), str(self._private)]
+        ours = [str(channel), str(os.getpid()), str(self._private), self._outlives]
         return [sys.executable, *options, *ours, *roots]
 
     def launch(self, order: Order) -> Launched:

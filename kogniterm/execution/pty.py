@@ -21,6 +21,9 @@ import termios
 
 from ptyprocess import PtyProcess, PtyProcessError
 
+from kogniterm.execution import remaining
+from kogniterm.execution.processes import end_tree
+
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ _IUTF8 = 0x4000
 _MOST_TYPED = 64 << 10
 LET_GO = signal.SIGUSR1
 """Tells a leader to end without ending what is below it."""
+_LEFT_ALONE = signal.SIGUSR2
+"""Tells a leader that its supervisor has ended; the kernel sends it."""
 SHELL_ENDED = "shell"
 CHILD_ENDED = "child"
 ALL_ENDED = "all"
@@ -114,6 +119,18 @@ def set_size(fd: int, rows: int, columns: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
+class Leading:
+    """What a leader goes by: its supervisor's pid, and what may outlive that (`remaining`).
+
+    `statuses` is the executor's folder of exit codes; empty for a sandbox, of which nothing may.
+    """
+
+    def __init__(self, supervisor: int, statuses: str, outlives: str) -> None:
+        self.supervisor = supervisor
+        self.statuses = statuses
+        self.outlives = outlives
+
+
 class SpawnRequest:
     """What to start: `argv` with `env` in `cwd`, on a terminal of `rows` by `columns`.
 
@@ -151,8 +168,9 @@ def spawn(request: SpawnRequest) -> tuple[int, int]:
 
     Raises OSError or SpawnError when the program cannot be executed or the folder entered.
     """
+    leading = Leading(os.getpid(), "", remaining.NOTHING)
     return open_terminal(
-        lambda: _split(request),
+        lambda: _split(request, leading),
         (request.report, *request.descriptors.values()),
         (request.rows, request.columns),
         argv=request.argv,
@@ -200,7 +218,7 @@ def _erase_whole_characters() -> None:
         termios.tcsetattr(0, termios.TCSANOW, modes)
 
 
-def _split(request: SpawnRequest) -> None:
+def _split(request: SpawnRequest, leading: Leading) -> None:
     """In the session leader: fork; the child returns to be executed, the leader never does.
 
     The folder is entered here and not by ptyprocess, which would let a failure escape into a
@@ -212,12 +230,12 @@ def _split(request: SpawnRequest) -> None:
         set_output_processing(0, request.output_processing)
     except termios.error as error:
         raise OSError(*error.args) from error
-    become_leader()
+    become_leader(leading.supervisor)
     fcntl.ioctl(0, termios.TIOCNOTTY)
     shell = os.fork()
     if shell:
         try:
-            lead(shell, request.report, "")
+            lead(shell, request.report, leading)
         finally:
             os._exit(1)
     os.setpgid(0, 0)
@@ -236,16 +254,15 @@ def renumber(fds: list[int], numbers: list[int], above: int) -> None:
         os.dup2(fd, number)
 
 
-def become_leader() -> None:
-    """Ignore what the terminal sends, adopt orphans below, and die with the supervisor."""
+def become_leader(supervisor: int) -> None:
+    """Ignore what the terminal sends, adopt orphans below, and end with the supervisor."""
     # From here on a child's end must not run a handler that writes to a closed descriptor.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number in _LEADER_IGNORES:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()
-    with contextlib.suppress(OSError):
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _end_with(supervisor, _LEFT_ALONE)
 
 
 def default_signals() -> None:
@@ -260,9 +277,14 @@ def default_signals() -> None:
 
 def die_with(leader: int) -> None:
     """End when the process `leader`, this one's parent, does."""
+    _end_with(leader, signal.SIGKILL)
+
+
+def _end_with(parent: int, number: int) -> None:
+    """Have the kernel send this process signal `number` when `parent` ends; end if it has."""
     with contextlib.suppress(OSError):
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != leader:
+        prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
         os._exit(1)
 
 
@@ -272,10 +294,15 @@ def live_on() -> None:
         prctl(_PR_SET_PDEATHSIG, 0)
 
 
-def lead(shell: int, report: int, statuses: str) -> NoReturn:
-    """Reap everything below the leader and report it; exits when nothing is left, or on LET_GO."""
-    noted = 0
+def lead(shell: int, report: int, leading: Leading) -> NoReturn:
+    """Reap everything below the leader and report it; exits when nothing is left, or on LET_GO.
+
+    Left alone, it ends what is below it as its supervisor would have: the kernel's hang-up at its
+    own end reaches the foreground only, and a shell that is about to start a program loses it.
+    """
+    statuses, noted = leading.statuses, 0
     signal.signal(LET_GO, _let_go)
+    signal.signal(_LEFT_ALONE, lambda *_: _end_all(leading))
     close_all_but(0, report)
     os.chdir("/")
     ended = _ended(0)
@@ -312,6 +339,17 @@ def _let_go(*_: object) -> NoReturn:
     with contextlib.suppress(OSError):
         fcntl.ioctl(0, termios.TIOCNOTTY)
     os._exit(0)
+
+
+def _end_all(leading: Leading) -> NoReturn:
+    """In the leader: end what is below it but what outlives the supervisor, then this process."""
+    leader = os.getpid()
+    remaining.once_begun(leader)
+    end_tree(
+        leader,
+        spare=lambda now: remaining.outliving(now, leader, leading.outlives, leading.statuses),
+    )
+    _let_go()
 
 
 def _ended(how: int) -> int | None:

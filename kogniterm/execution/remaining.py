@@ -34,6 +34,16 @@ _BEGIN = 1.0
 _PAUSE = 0.005
 
 
+def outliving(states: list[ProcessState], leader: int, outlives: str, statuses: str) -> set[int]:
+    """Which of `states`, the tree below `leader`, may outlive an executor that lets `outlives`.
+
+    `statuses` is the executor's folder of exit codes.
+    """
+    if outlives != DETACHED:
+        return set()
+    return detached(states, leader, read_disowned(statuses))
+
+
 def detached(states: list[ProcessState], leader: int, disowned: frozenset[int]) -> set[int]:
     """Which of `states`, a tree below `leader` with parents first, were detached on purpose."""
     found: set[int] = set()

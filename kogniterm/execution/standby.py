@@ -33,13 +33,14 @@ _SIZE = (24, 80)
 class Standby:
     """What waits for one command, as the supervisor made it."""
 
-    def __init__(self, statuses: str) -> None:
+    def __init__(self, statuses: str, outlives: str) -> None:
         """Fork; raises OSError or pty.SpawnError."""
+        leading = pty.Leading(os.getpid(), statuses, outlives)
         channel, theirs = socket.socketpair()
         self.reports, report = os.pipe()
         try:
             self.leader, self.master = pty.open_terminal(
-                lambda: _stand_by(theirs, report, statuses), (theirs.fileno(), report), _SIZE
+                lambda: _stand_by(theirs, report, leading), (theirs.fileno(), report), _SIZE
             )
         except (OSError, pty.SpawnError):
             channel.close()
@@ -64,15 +65,15 @@ def complaint(channel: socket.socket) -> str:
     return ""
 
 
-def _stand_by(channel: socket.socket, report: int, statuses: str) -> NoReturn:
+def _stand_by(channel: socket.socket, report: int, leading: pty.Leading) -> NoReturn:
     """In the session leader: fork the shell-to-be, then lead. Never returns."""
     try:
-        pty.become_leader()
+        pty.become_leader(leading.supervisor)
         leader = os.getpid()
         pty.set_output_processing(0, on=False)
         shell = os.fork()
         if shell:
-            pty.lead(shell, report, statuses)
+            pty.lead(shell, report, leading)
         pty.die_with(leader)
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())

@@ -10,14 +10,15 @@ Messages (`wire`): whenever a leader stands by, `ready` goes to the executor wit
 master, the pipe of the reports and the channel of the shell-to-be; `failed` when none could be
 made; `next` asks for the one after it. `spawn` starts a command that cannot wait for its order (one
 in a sandbox): with it come the report pipe and what the command is to have open; it is answered by
-`spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file),
-`keep` (outlive the executor) and `leave` (what else does) have no answer; `sync` is answered by
-`synced` when everything written so far by adopted commands is in their files; `close` (the executor
-ends) by `left`: what stays, what was ended, and whether the supervisor stays too. It ends when the
-executor lets go of the channel, and removes what that has left of its folder.
+`spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file) and
+`keep` (outlive the executor) have no answer; `sync` is answered by `synced` when everything
+written so far by adopted commands is in their files; `close` (the executor ends) by `left`: what
+stays, what was ended, and whether the supervisor stays too. It ends when the executor lets go of
+the channel, and removes what that has left of its folder.
 
 What stays is let go of, so that it depends on no process of ours. Only where it still writes to its
 terminal its leader and the supervisor stay with it, and go on moving what it writes to its file.
+When the supervisor itself is killed, every leader ends its own command by the same rules.
 """
 
 from __future__ import annotations
@@ -111,12 +112,12 @@ class _Command:
 class Supervisor:
     """The loop: requests from `channel`, ends of leaders, output of adopted terminals."""
 
-    def __init__(self, channel: socket.socket, host: int, private: str) -> None:
+    def __init__(self, channel: socket.socket, host: int, private: str, outlives: str) -> None:
         self._channel = channel
         self._host = host
         self._private = private
+        self._outlives = outlives
         self._alone = False
-        self._outlives = remaining.KEPT
         self._left: list[dict[str, Any]] = []
         self._commands: dict[int, _Command] = {}
         self._poll = select.poll()
@@ -179,8 +180,6 @@ class Supervisor:
                     self._commands[message["leader"]].kept = True
             case "next":
                 self._prepare()
-            case "leave":
-                self._outlives = message["what"]
             case "close":
                 self.end()
                 stays = any(command.stays for command in self._commands.values())
@@ -223,7 +222,7 @@ class Supervisor:
     def _prepare(self) -> None:
         """Have a leader ready for the next command, and hand it to the executor."""
         try:
-            standby = Standby(f"{self._private}/{STATUSES}")
+            standby = Standby(f"{self._private}/{STATUSES}", self._outlives)
         except (OSError, pty.SpawnError) as error:
             self._answer({"op": "failed", "error": str(error)})
             return
@@ -350,10 +349,8 @@ class Supervisor:
             return set()
         if command.kept:
             return {state.pid for state in states}
-        if self._outlives == remaining.KEPT:
-            return set()
-        disowned = remaining.read_disowned(f"{self._private}/{STATUSES}")
-        return remaining.detached(states, command.leader, disowned)
+        statuses = f"{self._private}/{STATUSES}"
+        return remaining.outliving(states, command.leader, self._outlives, statuses)
 
     def _why_ended(self, command: _Command) -> str:
         if command.wrapped:
@@ -406,10 +403,11 @@ def signal_leader(leader: int) -> None:
         os.kill(leader, signal.SIGKILL)
 
 
-def main(channel_fd: int, host: int, private: str) -> None:
+def main(channel_fd: int, host: int, private: str, outlives: str) -> None:
     """Run as the supervisor of the process `host`, which holds the other end of the channel.
 
-    `private` is the folder of its executor; it goes when the executor was killed.
+    `private` is the folder of its executor; it goes when the executor was killed. `outlives` is
+    what may run on then (`remaining`).
     """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
@@ -420,7 +418,7 @@ def main(channel_fd: int, host: int, private: str) -> None:
     channel.set_inheritable(False)
     gc.disable()
     gc.freeze()  # forked leaders share these pages as long as nobody walks over them
-    supervisor = Supervisor(channel, host, private)
+    supervisor = Supervisor(channel, host, private, outlives)
 
     def finish(*_: object) -> None:
         sys.exit(0)

@@ -14,6 +14,7 @@ import pytest
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from tests.execution.test_executor import PATIENCE, alive, until
+from tests.support.typing_user import running as processes
 
 SLEEP = "sleep 600.{number}"
 STAYING = [
@@ -153,6 +154,41 @@ def test_a_kill_leaves_what_was_detached_and_nothing_else(tmp_path: Path, mark: 
     until(lambda: not running(plain))
     until(lambda: not private.exists())
     assert running(mark)
+
+
+DEAF = """import os, signal, sys, time
+signal.signal(signal.SIGHUP, lambda *_: None)
+open(f"deaf-{os.getpid()}", "w")
+while True:
+    time.sleep(600)
+"""
+"""A program that catches the hang-up and goes on, as servers do that read their settings anew."""
+ALL_KILLED = """
+import os, shlex, sys
+from kogniterm.execution import open_executor
+executor = open_executor(".", outlives="detached")
+print(executor.run("awk '{print $4}' /proc/$PPID/stat").text, flush=True)
+staying = f"nohup {sys.argv[1]} >/dev/null 2>&1 & setsid {sys.argv[1]}"
+deaf = shlex.join([sys.executable, "deaf.py", sys.argv[2]])
+executor.run(f"{staying} & {deaf} & {deaf}")
+"""
+
+
+def test_a_kill_of_the_supervisor_too_leaves_nothing_else_either(tmp_path: Path, mark: str) -> None:
+    plain = mark + "1"
+    (tmp_path / "deaf.py").write_text(DEAF)
+    argv = [sys.executable, "-c", ALL_KILLED, mark, plain]
+    # Nobody is left to remove the private folder: it goes with this one.
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env, cwd=tmp_path) as host:
+        assert host.stdout is not None
+        supervisor = int(host.stdout.readline())
+        until(lambda: len(running(mark)) == 2 and len(list(tmp_path.glob("deaf-*"))) == 2)
+        os.kill(supervisor, signal.SIGKILL)
+        host.kill()
+        host.wait(PATIENCE)
+    until(lambda: not processes(plain))
+    assert len(running(mark)) == 2
 
 
 def test_what_writes_to_its_terminal_stays_when_the_supervisor_is_ended(
