@@ -27,6 +27,7 @@ ERRORS = {
 
 
 TEMPLATES = {
+    "approval/programs/plain.py",
     "approval/trust.py",
     "database.py",
     "execution/effects.py",
