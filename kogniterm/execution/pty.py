@@ -196,12 +196,18 @@ def open_terminal(
         _erase_whole_characters()
         prepare()
 
+    supervisor = os.getpid()
     try:
         process = PtyProcess.spawn(
             argv or ["/bin/sh"], env=env, dimensions=size, preexec_fn=begin, pass_fds=kept
         )
     except PtyProcessError as error:
         raise SpawnError(str(error)) from error
+    finally:
+        # ptyprocess lets errors of its fork escape: its terminal is gone when the supervisor is
+        # killed just then. The fork must not go on as a second supervisor.
+        if os.getpid() != supervisor:
+            os._exit(1)
     # ptyprocess would sleep a tenth of a second on close; its bookkeeping is not needed here.
     process.delayafterclose = 0
     process.closed = True
@@ -221,8 +227,8 @@ def _erase_whole_characters() -> None:
 def _split(request: SpawnRequest, leading: Leading) -> None:
     """In the session leader: fork; the child returns to be executed, the leader never does.
 
-    The folder is entered here and not by ptyprocess, which would let a failure escape into a
-    second supervisor. Raises OSError only: ptyprocess hands that kind back to the parent.
+    The folder is entered here and not by ptyprocess, which would not tell the parent of a failure.
+    Raises OSError only: ptyprocess hands that kind back.
     """
     os.chdir(request.cwd)
     os.set_inheritable(request.report, False)

@@ -206,6 +206,25 @@ def test_killed_supervisor_is_replaced(executor: CommandExecutor) -> None:
     assert executor.run("echo $a").text == "1"
 
 
+ESCAPE = """
+import os
+from kogniterm.execution import pty
+impossible = (1 << 16, 80)  # an error in the fork, like that of a terminal that was hung up
+try:
+    pty.open_terminal(lambda: None, (), impossible)
+finally:
+    with open("went-on", "a") as file:
+        file.write(f"{os.getpid()}\\n")
+"""
+
+
+def test_no_error_lets_a_fork_go_on_as_a_second_supervisor(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", ESCAPE]
+    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        process.wait(PATIENCE)
+    assert (tmp_path / "went-on").read_text().split() == [str(process.pid)]
+
+
 def children_of(pid: int) -> list[int]:
     """What `pid` has started and still runs."""
     listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -62,6 +62,11 @@ class Campaign:
     wrong: list[str] = field(default_factory=list)
 
     @property
+    def scratch(self) -> Path:
+        """Where private folders are made: every process of an executor names its own."""
+        return self.root / "scratch"
+
+    @property
     def killed(self) -> int:
         """How often something was killed."""
         return sum(self.kills.values())
@@ -125,7 +130,7 @@ class Case:
             wishes = [] if self.ended() else [["go on"], ["count it again, now"]]
             words += ["--continue", *chance.choice([*wishes, *([[]] * 2 * self.is_open())])]
         kinds = {f"KOGNITERM_{kind}_DIR": str(self.root / kind) for kind in ("CONFIG", "DATA")}
-        environ = {"PATH": os.environ["PATH"], "TMPDIR": str(campaign.root / "scratch")} | kinds
+        environ = {"PATH": os.environ["PATH"], "TMPDIR": str(campaign.scratch)} | kinds
         environ |= {"HOME": str(self.root), "LANG": "C.UTF-8", "KOGNITERM_MEMORY": "off"}
         environ |= {"KOGNITERM_CACHE_DIR": str(self.root / "CACHE")}
         if campaign.location:
@@ -206,10 +211,8 @@ class Case:
             self.wrong.append(f"the command ran {self.times()} times")
         if self.times() and not self.intents():
             self.wrong.append("the command ran without an intent")
-        try:
-            until(lambda: not running(self.nap))
-        except TimeoutError:
-            self.wrong.append(f"{running(self.nap)} were left running")
+        self.look_for(self.nap)
+        self.look_for(str(self.campaign.scratch))
         with self.opened() as (store, session_id):
             if session_id is None:
                 return
@@ -217,6 +220,13 @@ class Case:
             report = verify(store.backend, session_id)
             if not report.intact:
                 self.wrong.append(f"chain broken at {report.broken}: {report.reason}")
+
+    def look_for(self, words: str) -> None:
+        """No process with these words may stay."""
+        try:
+            until(lambda: not running(words))
+        except TimeoutError:
+            self.wrong.append(f"{running(words)} were left running: {words}")
 
     def times(self) -> int:
         """How often the command ran."""
@@ -303,7 +313,7 @@ def test_a_command_runs_once_however_often_its_recovery_is_killed(
     shared = location if isinstance(location, str) else ""
     campaign = Campaign(forge, tmp_path, random.Random(seed), shared)
     # What is left by a program that was killed together with its supervisor is not looked for.
-    (tmp_path / "scratch").mkdir()
+    campaign.scratch.mkdir()
     number = 0
     while campaign.killed < KILLS:
         number += 1
