@@ -38,10 +38,10 @@ class Descriptors:
     def take(self, pid: int, master: int, own: str) -> list[str]:
         """Take over what the shell `pid` has open; returns what is to be told.
 
-        Files in the folder `own` are those of the executor.
+        Files in the folder `own` are those of the executor. The shell has them open while it asks
+        and waits, under any number that was free when it opened them.
         """
-        found, moved = _look(pid, terminal_device(master))
-        moved = [name for name in moved if not name.startswith(f"{own}/")]
+        found, moved = _look(pid, terminal_device(master), own)
         taken: dict[int, int | None] = {}
         refused: list[int] = []
         with contextlib.suppress(OSError), _PidFd(pid) as shell:
@@ -144,20 +144,26 @@ class _PidFd:
         os.close(self._fd)
 
 
-def _look(pid: int, terminal: int) -> tuple[dict[int, bool], list[str]]:
-    """(numbers to carry, with whether each is the terminal; where standard streams lead to)."""
+def _look(pid: int, terminal: int, own: str) -> tuple[dict[int, bool], list[str]]:
+    """(numbers to carry, with whether each is the terminal; where standard streams lead to).
+
+    Files in the folder `own` are left out. The shell is still opening the one that it waits at.
+    """
     found: dict[int, bool] = {}
     moved: list[str] = []
     folder = Path(f"/proc/{pid}/fd")
     numbers = sorted(int(name) for name in os.listdir(folder))  # noqa: PTH208 - names are enough
     for number in numbers:
         with contextlib.suppress(OSError):
+            target = str((folder / str(number)).readlink())
+            if target.startswith(f"{own}/"):
+                continue
             is_terminal = (folder / str(number)).stat().st_rdev in (terminal, os.makedev(5, 0))
             bashs_own = number > _LAST_STANDARD and _closes_on_execution(pid, number)
             if number == 0 or (bashs_own and _OWN_FROM <= number < _OWN_TO):
                 if not is_terminal:
-                    moved.append(str((folder / str(number)).readlink()))
-            elif number > _LAST_STANDARD and (not bashs_own or _is_pipe(folder / str(number))):
+                    moved.append(target)
+            elif number > _LAST_STANDARD and (not bashs_own or target.startswith("pipe:")):
                 found[number] = is_terminal
     return dict(list(found.items())[:MOST_FDS]), list(dict.fromkeys(moved))
 
@@ -167,10 +173,6 @@ def _closes_on_execution(pid: int, number: int) -> bool:
         if line.startswith("flags:"):
             return bool(int(line.split()[1], 8) & _O_CLOEXEC)
     return False
-
-
-def _is_pipe(path: Path) -> bool:
-    return str(path.readlink()).startswith("pipe:")
 
 
 def _notes(moved: list[str], refused: list[int]) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kogniterm.execution import open_executor
+from kogniterm.execution.descriptors import Descriptors
 from tests.support.executing import PATIENCE, run_each
 
 LINES = "printf '1\\n2\\n3\\n' > in"
@@ -52,7 +55,26 @@ CASES = [
 def test_one_statement_per_command(
     _name: str, steps: list[tuple[str, str]], tmp_path: Path
 ) -> None:
-    assert not any(result.notes for result in run_each(tmp_path, steps))
+    assert [result.notes for result in run_each(tmp_path, steps)] == [()] * len(steps)
+
+
+def test_what_the_shell_opens_to_ask_is_never_taken_for_the_users(tmp_path: Path) -> None:
+    # Bash opens the file that it waits at under the lowest free number, and closes that a moment
+    # later: here it stays open.
+    own, master = tmp_path / "own", os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+    own.mkdir()
+    os.mkfifo(own / "answer")
+    waiting = f"exec 3<>{own}/answer 4>{tmp_path}/f; echo; read line"
+    with subprocess.Popen(
+        ["bash", "-c", waiting], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as shell:
+        assert shell.stdout is not None
+        shell.stdout.readline()
+        descriptors = Descriptors()
+        descriptors.take(shell.pid, master, str(own))
+        assert list(descriptors.open) == [4]
+        descriptors.close()
+    os.close(master)
 
 
 @pytest.mark.parametrize(
