@@ -23,6 +23,7 @@ class Drafts:
         self._session = session
         self._line = line
         self._kept = ""
+        self._left = False
         self._task: asyncio.Future[None] | None = None
 
     def begin(self) -> None:
@@ -34,13 +35,26 @@ class Drafts:
         if self._task is not None:
             self._task.cancel()
 
+    def leave(self) -> None:
+        """Another session is about to be opened: the line as it stands is the last of this one.
+
+        What is typed until the other is open belongs to that.
+        """
+        self.keep()
+        self._left = True
+
     def found(self, text: str) -> None:
         """The session that was opened holds this draft."""
         self._kept = text
+        self._left = False
 
     def keep(self, text: str | None = None) -> None:
         """Keep `text`, or what stands on the line. What cannot be kept is worth no error."""
-        session, text = self._session(), self._line() if text is None else text
+        if text is None:
+            if self._left:
+                return
+            text = self._line()
+        session = self._session()
         if session is not None and text != self._kept:
             with contextlib.suppress(StorageError):
                 session.keep_draft(text)

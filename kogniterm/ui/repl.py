@@ -143,7 +143,7 @@ class Repl(Desk):
         """Close the session, if one is open, and open another one."""
         self.turns.pause()
         # What stood on the line at the last tick may have been sent since.
-        self._drafts.keep()
+        self._drafts.leave()
         self.turns.cancel()
         await self.turns.settle()
         await self._end_jobs()

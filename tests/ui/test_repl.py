@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.runtime import events as ev
-from kogniterm.types import Plan, PlanStep, Text, UserInput
+from kogniterm.types import LeftRunning, Plan, PlanStep, Text, UserInput
 from kogniterm.ui.preferences import Preferences
 from kogniterm.ui.repl import Opened
 from tests.ui.face import PlayedSession, ask, show_command
@@ -504,4 +505,32 @@ async def test_a_line_that_was_sent_is_no_draft_of_the_session_that_is_left(
     await live.until(live.repl._is_open.is_set)
     assert session.state.draft == ""
     assert live.repl.front.draft() == ""
+    assert await live.leave() == 0
+
+
+async def test_what_is_typed_while_another_session_is_opened_belongs_to_that(
+    keys: PipeInput, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, session = live_repl(keys, say_hello)
+    await live.until("· manual ·")
+    ending, ended = threading.Event(), threading.Event()
+
+    def end_jobs() -> tuple[LeftRunning, ...]:
+        ending.set()
+        ended.wait(PATIENCE_SECONDS)
+        return ()
+
+    monkeypatch.setattr(session, "end_jobs", end_jobs)
+    live.press("/new\r")
+    await live.until(ending.is_set)
+    live.press("for the new one")
+    await live.until("› for the new one")
+    live.repl._drafts.keep()
+    assert session.state.draft == ""
+    ended.set()
+    await live.until(lambda: session.closed)
+    await live.until(lambda: live.repl._session is session)
+    live.repl._drafts.keep()
+    assert session.state.draft == "for the new one"
+    live.press("\x03")
     assert await live.leave() == 0
