@@ -11,11 +11,12 @@ SCRIPT = """replies:
     run: "cat receipt.txt"
   - {text: "All right.", repeat: forever}
 """
+# What is looked for cannot stand in a hash by chance, as four digits alone do in one run of six.
 TOLD = {
-    "Remember that my card is 4111 1111 1111 1111": ("4111", "1111 1111"),
+    "Remember that my card is 4111 1111 1111 1111": ("4111 1", "1111 1111"),
     "recuerda que la contraseña del wifi es girasolazul": ("girasolazul",),
     "remember that my wifi password is cactusverde": ("cactusverde",),
-    "remember that the PIN of my card is 739164": ("739164",),
+    "remember that the PIN of my card is 73916428": ("73916428",),
     "recuerda que mi IBAN es ES91 2100 0418 4502 0005 1332": ("0418 4502",),
     "remember that my DNI is 12345678Z": ("12345678Z",),
 }
@@ -40,7 +41,7 @@ def test_secrets_that_are_said_are_in_no_file_below_the_home(
     for pieces in TOLD.values():
         for piece in pieces:
             assert holding(terminal.home, piece.encode()) == [], piece
-    status, shown = terminal.run("kogniterm memory add my PIN is 739164")
+    status, shown = terminal.run("kogniterm memory add my PIN is 73916428")
     assert (status, "memory keeps none" in shown) == (2, True)
 
 
