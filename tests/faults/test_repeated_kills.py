@@ -312,7 +312,6 @@ def test_a_command_runs_once_however_often_its_recovery_is_killed(
 ) -> None:
     shared = location if isinstance(location, str) else ""
     campaign = Campaign(forge, tmp_path, random.Random(seed), shared)
-    # What is left by a program that was killed together with its supervisor is not looked for.
     campaign.scratch.mkdir()
     number = 0
     while campaign.killed < KILLS:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from tests.support.real_terminal import User
 from tests.support.typing_user import holding, leave, open_prompt, say, scripted
 from tests.terminal.conftest import OpenTerminal
@@ -11,12 +14,11 @@ SCRIPT = """replies:
     run: "cat receipt.txt"
   - {text: "All right.", repeat: forever}
 """
-# What is looked for cannot stand in a hash by chance, as four digits alone do in one run of six.
 TOLD = {
-    "Remember that my card is 4111 1111 1111 1111": ("4111 1", "1111 1111"),
+    "Remember that my card is 4111 1111 1111 1111": ("4111", "1111 1111"),
     "recuerda que la contraseña del wifi es girasolazul": ("girasolazul",),
     "remember that my wifi password is cactusverde": ("cactusverde",),
-    "remember that the PIN of my card is 73916428": ("73916428",),
+    "remember that the PIN of my card is 739164": ("739164",),
     "recuerda que mi IBAN es ES91 2100 0418 4502 0005 1332": ("0418 4502",),
     "remember that my DNI is 12345678Z": ("12345678Z",),
 }
@@ -40,9 +42,18 @@ def test_secrets_that_are_said_are_in_no_file_below_the_home(
     assert "secret" not in shown
     for pieces in TOLD.values():
         for piece in pieces:
-            assert holding(terminal.home, piece.encode()) == [], piece
-    status, shown = terminal.run("kogniterm memory add my PIN is 73916428")
+            assert holding_said(terminal.home, piece.encode()) == [], piece
+    status, shown = terminal.run("kogniterm memory add my PIN is 739164")
     assert (status, "memory keeps none" in shown) == (2, True)
+
+
+def holding_said(folder: Path, piece: bytes) -> list[Path]:
+    """The files that hold `piece`; digits inside a hash or a fraction stand there by chance.
+
+    Four digits do so in one run of six.
+    """
+    said = re.compile(rb"(?<![0-9a-f.])%s(?![0-9a-f])" % piece if piece.isdigit() else piece)
+    return [file for file in holding(folder, piece) if said.search(file.read_bytes())]
 
 
 def test_numbers_in_a_commands_output_are_not_kept(open_terminal: OpenTerminal) -> None:
