@@ -62,6 +62,7 @@ check: install
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+	.ci/commit-msg --all
 	$(BIN)/python -m pytest -q tests/house
 
 format: install

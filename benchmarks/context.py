@@ -23,7 +23,7 @@ from langchain_core.messages import BaseMessage
 
 from kogniterm import settings
 from kogniterm.agent.compaction import estimate_tokens
-from kogniterm.agent.fitting import tools_tokens
+from kogniterm.agent.request_size import tools_tokens
 from kogniterm.protocols import Model
 from kogniterm.runtime.build import open_session, unattended_approver
 from kogniterm.types import Answer, ModelEvent, ModelInfo, ModelRequest, UserInput
@@ -82,8 +82,8 @@ async def measure(folder: Path, steps: int, window: int) -> tuple[Answer, Watche
     loaded = settings.load(flags, environ=environ)
     session = open_session(loaded, folder=str(work), environ=environ)
     try:
-        watched = Watched(session.chat_model)
-        session.chat_model = watched
+        watched = Watched(session.modes.model)
+        session.modes.model = watched
         ran: list[object] = []
         answer = await session.run(
             UserInput("Count to the end. Never touch prod.db."),

@@ -72,7 +72,7 @@ print(json.dumps({"times": times, "peak": peak}))
 OURS = """
 import asyncio, json, resource, sys, time
 from kogniterm import settings
-from kogniterm.runtime import events
+from kogniterm.types import events
 from kogniterm.runtime.build import open_session, unattended_approver
 from kogniterm.types import UserInput
 

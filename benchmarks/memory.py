@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kogniterm.memory import Memory, open_memory, words
+from kogniterm.memory import Memory, open_memory
+from kogniterm.text.language import language_of, raw_words, stopwords
 
 SET = Path(__file__).parents[1] / "tests" / "memory" / "data" / "conversations.txt"
 Questions = list[tuple[set[str], str]]
@@ -63,8 +64,8 @@ def fts5(facts: dict[str, str]) -> Callable[[str], Sequence[str]]:
     connection.executemany("INSERT INTO f VALUES (?)", [(facts[name],) for name in names])
 
     def search(text: str) -> Sequence[str]:
-        dropped = words.stopwords(words.language(text))
-        telling = [one for one in words.raw_words(text) if one not in dropped]
+        dropped = stopwords(language_of(text))
+        telling = [one for one in raw_words(text) if one not in dropped]
         if not telling:
             return []
         question = " OR ".join(f'"{one}"' for one in telling)

@@ -26,14 +26,14 @@ from pathlib import Path
 
 from langchain_core.messages import HumanMessage
 
-from kogniterm.sessions import codec
-from kogniterm.sessions.journal import DURABLE
+from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.journal import DURABLE
+from kogniterm.sessions.journal.rows import insert, new_row
 from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import Compacted, RecordBody, SessionOpened
-from kogniterm.sessions.search import add_missing
+from kogniterm.sessions.session_search import add_missing
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.stored import insert, new_row
-from kogniterm.sessions.transfer import refresh_row
+from kogniterm.sessions.transfer.json_lines import refresh_row
 from tests.support.conversation import command_turn, write
 from tests.support.postgres import fresh_schema, start
 

@@ -10,15 +10,14 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kogniterm.cli import verbs
-from kogniterm.cli.completion_places import places
+from kogniterm.cli import verb_table
+from kogniterm.cli.command_tree import places
 from kogniterm.cli.completion_scripts import SCRIPTS
 from kogniterm.cli.main import build_parser
-from kogniterm.cli.options import GENERAL, SESSION, Option
+from kogniterm.cli.options import GENERAL, SESSION, Argument
 from kogniterm.settings.schema import (
     SECTIONS,
     Settings,
-    example_of,
     flag_of,
     is_secret,
     names_of,
@@ -43,7 +42,7 @@ def env_example() -> str:
         lines += ["", *_wrapped(str(field.description), "# ")]
         if others:
             lines.append(f"# Also read from: {', '.join(others)}")
-        lines.append(f"#{names_of(name)[0]}={_default(name) or example_of(name)}")
+        lines.append(f"#{names_of(name)[0]}={_default(name) or _example(name)}")
     return "\n".join(lines) + "\n"
 
 
@@ -61,7 +60,10 @@ def command_line() -> str:
         "Generated from the parser's tables by `make docs`.\n\n",
         "`kogniterm` without a command opens the prompt; with one it does that and ends.\n\n",
         "| command | what it does |\n|---|---|\n",
-        *(f"| [`{verb.name}`](#kogniterm-{verb.name}) | {verb.help} |\n" for verb in verbs.VERBS),
+        *(
+            f"| [`{verb.name}`](#kogniterm-{verb.name}) | {verb.help} |\n"
+            for verb in verb_table.VERBS
+        ),
         "\n## General options\n\nKnown to every command.\n\n",
         *_options_table(GENERAL),
         "\n## Session options\n\nFor the prompt and for `run`; they mean the same before and ",
@@ -69,7 +71,7 @@ def command_line() -> str:
         *_options_table(SESSION),
         EXIT_STATUS,
     ]
-    for verb in verbs.VERBS:
+    for verb in verb_table.VERBS:
         parts += [f"\n## kogniterm {verb.name}\n", *_usage(verb)]
     return "".join(parts)
 
@@ -89,7 +91,7 @@ EXIT_STATUS = """
 """
 
 
-def _usage(verb: verbs.Verb) -> Iterator[str]:
+def _usage(verb: verb_table.Verb) -> Iterator[str]:
     parser = build_parser(verb)
     for words, command in _commands(parser, verb.name):
         if command.description:
@@ -138,10 +140,10 @@ def _synopsis(action: argparse.Action, *, bare: bool = False) -> str:
     return text if bare or action.required else f"[{text}]"
 
 
-def _options_table(options: tuple[Option, ...]) -> Iterator[str]:
+def _options_table(options: tuple[Argument, ...]) -> Iterator[str]:
     yield "| option | meaning |\n|---|---|\n"
     for option in options:
-        names = ", ".join(f"`{name}`" for name in (option.flag, option.short) if name)
+        names = ", ".join(f"`{name}`" for name in (option.name, option.short) if name)
         value = f" {option.metavar}" if option.metavar else ""
         yield f"| {names}{value} | {_cell(option.help)} |\n"
 
@@ -156,6 +158,12 @@ def _settings_table() -> Iterator[str]:
             sources.append(f"`{flag_of(name)}`")
         meaning = _cell(str(field.description))
         yield f"| `{name}` | {_default(name) or 'unset'} | {', '.join(sources)} | {meaning} |\n"
+
+
+def _example(name: str) -> str:
+    """A value that shows the form of a setting, or nothing when the default does."""
+    extra = Settings.model_fields[name].json_schema_extra
+    return str(extra["example"]) if isinstance(extra, dict) else ""
 
 
 def _default(name: str) -> str:
@@ -193,6 +201,7 @@ PAGES = {
     "docs/configuration.md": configuration,
     "docs/cli.md": command_line,
     "docs/commands.md": _from("slash_commands"),
+    "docs/keys.md": _from("keys_page"),
     "docs/kogniterm.1": _from("man_page"),
     "docs/completion/kogniterm.bash": lambda: SCRIPTS["bash"](list(places())),
     "docs/completion/_kogniterm": lambda: SCRIPTS["zsh"](list(places())),

@@ -36,7 +36,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 
-from kogniterm.types import Text
+from kogniterm.types import Phrase
 
 EXIT_DONE = 0
 EXIT_NOT_DONE = 1
@@ -53,54 +53,54 @@ class KognitermError(Exception):
     exit_code = EXIT_NOT_DONE
 
     def __init__(self, template: str, **values: object) -> None:
-        self.text = Text(template, values)
+        self.text = Phrase(template, values)
         super().__init__(str(self.text))
 
 
-_SYSTEM: Mapping[int, Text] = {
-    errno.ENOENT: Text("no such file or folder"),
-    errno.EACCES: Text("permission denied"),
-    errno.EPERM: Text("operation not permitted"),
-    errno.EISDIR: Text("it is a folder"),
-    errno.ENOTDIR: Text("part of its path is no folder"),
-    errno.ENOSPC: Text("no space is left"),
-    errno.EDQUOT: Text("the disk quota is used up"),
-    errno.EROFS: Text("the file system is read-only"),
-    errno.ENAMETOOLONG: Text("the name is too long"),
-    errno.EIO: Text("the device failed"),
-    errno.ELOOP: Text("too many symbolic links"),
-    errno.ECONNREFUSED: Text("connection refused"),
-    errno.EMFILE: Text("too many files are open (see ulimit -n)"),
-    errno.EFBIG: Text("the file would become too large (see ulimit -f)"),
-    errno.ENOMEM: Text("no memory is left"),
-    errno.EAGAIN: Text("the system has no room for it now (see ulimit -u)"),
+_SYSTEM: Mapping[int, Phrase] = {
+    errno.ENOENT: Phrase("no such file or folder"),
+    errno.EACCES: Phrase("permission denied"),
+    errno.EPERM: Phrase("operation not permitted"),
+    errno.EISDIR: Phrase("it is a folder"),
+    errno.ENOTDIR: Phrase("part of its path is no folder"),
+    errno.ENOSPC: Phrase("no space is left"),
+    errno.EDQUOT: Phrase("the disk quota is used up"),
+    errno.EROFS: Phrase("the file system is read-only"),
+    errno.ENAMETOOLONG: Phrase("the name is too long"),
+    errno.EIO: Phrase("the device failed"),
+    errno.ELOOP: Phrase("too many symbolic links"),
+    errno.ECONNREFUSED: Phrase("connection refused"),
+    errno.EMFILE: Phrase("too many files are open (see ulimit -n)"),
+    errno.EFBIG: Phrase("the file would become too large (see ulimit -f)"),
+    errno.ENOMEM: Phrase("no memory is left"),
+    errno.EAGAIN: Phrase("the system has no room for it now (see ulimit -u)"),
 }
 
 
-def why(error: OSError | UnicodeError) -> Text:
+def why(error: OSError | UnicodeError) -> Phrase:
     """What the system has against a file, an address or a program, in a person's words.
 
     An error that is not among the usual ones is told in the system's own (English) words.
     """
     if isinstance(error, UnicodeError):
-        return Text("it is not UTF-8 text")
-    return _SYSTEM.get(error.errno or 0) or Text(error.strerror or str(error))
+        return Phrase("it is not UTF-8 text")
+    return _SYSTEM.get(error.errno or 0) or Phrase(error.strerror or str(error))
 
 
-def of_system(error: Exception) -> Text | None:
+def of_system(error: Exception) -> Phrase | None:
     """What a person is told of a failure of the system that nothing else answered for.
 
     None when the failure is one of the program.
     """
     if isinstance(error, MemoryError):
-        return Text("There is not enough memory (see ulimit -v).")
+        return Phrase("There is not enough memory (see ulimit -v).")
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
-        return Text("No more processes or threads may be started here (see ulimit -u).")
+        return Phrase("No more processes or threads may be started here (see ulimit -u).")
     if not isinstance(error, OSError) or not error.strerror:
         return None
     if error.filename:
-        return Text("{file} cannot be used: {why}.", {"file": error.filename, "why": why(error)})
-    return Text("Reading or writing failed: {why}.", {"why": why(error)})
+        return Phrase("{file} cannot be used: {why}.", {"file": error.filename, "why": why(error)})
+    return Phrase("Reading or writing failed: {why}.", {"why": why(error)})
 
 
 class UsageError(KognitermError):

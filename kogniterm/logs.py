@@ -12,7 +12,7 @@ from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from kogniterm.paths import private_folder
+from kogniterm.storage.folders import private_folder
 
 MAX_BYTES = 1_000_000
 BACKUPS = 3

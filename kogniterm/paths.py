@@ -7,8 +7,6 @@ environment; `named` asks for the homes that a `~` stands for, `private_folder` 
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,35 +111,6 @@ def resolve(environ: Mapping[str, str]) -> Paths:
         data=_folder("data", environ),
         cache=_folder("cache", environ),
     )
-
-
-def named(folder: str | Path, name: str | Path) -> Path:
-    """The path that `name` means to somebody who is in `folder`: as a shell takes it.
-
-    `~` and `~user` are homes; one of nobody stays as it is, where `Path.expanduser` would raise.
-    """
-    return Path(folder) / os.path.expanduser(name)  # noqa: PTH111 - which raises, see above
-
-
-def private_folder(folder: Path) -> None:
-    """Make `folder` and what is missing above it, for the person alone even under umask 0.
-
-    That is how the XDG specification wants it; `Path.mkdir` gives the mode to the last one only.
-    Raises `OSError`.
-    """
-    try:
-        folder.mkdir(mode=0o700)
-    except FileNotFoundError:
-        if folder.parent == folder:
-            raise
-        private_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        # It may be there already, which a read-only place tells in another way.
-        if not folder.is_dir():
-            if isinstance(error, FileExistsError):
-                error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-            raise error from None
 
 
 def _folder(kind: str, environ: Mapping[str, str]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from kogniterm.types import (
     Verdict,
     Waiting,
 )
+from kogniterm.types.events import Event
 
 
 class Clock(Protocol):
@@ -33,6 +35,16 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never jump."""
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
 
 class Model(Protocol):
@@ -149,5 +161,5 @@ class Tool(Protocol):
         """
 
 
-EventSink = Callable[[object], None]
-"""Receives every `kogniterm.runtime.events` event, in order, on the loop's thread."""
+EventSink = Callable[[Event], None]
+"""Receives every event of a turn, in order, on the loop's thread."""

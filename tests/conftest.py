@@ -22,7 +22,7 @@ from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import Forge, until
 from tests.support.programs import missing_line, skip_in_need
 
-KEPT = {"LD_LIBRARY_PATH", "UPDATE_SCREENS"}
+KEPT = {"LD_LIBRARY_PATH", "UPDATE_PATH", "UPDATE_SCREENS"}
 KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "COV")
 PINNED = {
     "LANG": "C.UTF-8",

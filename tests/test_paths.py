@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.paths import named, private_folder, resolve
+from kogniterm.paths import resolve
+from kogniterm.storage.folders import named, private_folder
 
 
 def test_the_defaults_stand_below_home() -> None:

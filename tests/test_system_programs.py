@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.system_programs import find_program, find_user_program, host_environment
+from kogniterm.host.programs import find_program, find_user_program, host_environment
 
 
 def test_a_program_on_path_outside_the_system_is_not_found(

@@ -24,8 +24,7 @@ from benchmarks.eval.results import (
 from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.setups import SetUp, plain, product
 from benchmarks.eval.table import Task, tasks
-from kogniterm.models.local.catalogue import DEFAULT_NAME, Weights, weights_called
-from kogniterm.models.local.weights import find
+from kogniterm.models.local.weights import DEFAULT_NAME, Weights, find, weights_called
 
 SET_UPS = ("plain", "kogniterm")
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kogniterm.execution.processes import end_tree
-from kogniterm.execution.sandbox import Probe, Sandbox, SandboxKind, probe
+from kogniterm.execution.process.processes import end_tree
+from kogniterm.execution.sandbox.confinement import Probe, Sandbox, SandboxKind, probe
 
 SECONDS = 20
 

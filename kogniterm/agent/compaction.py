@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent.images import image_tokens
+from kogniterm.agent.image_blocks import image_tokens
 from kogniterm.agent.messages import NOTE, is_input
 from kogniterm.types import Plan
 

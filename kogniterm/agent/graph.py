@@ -9,15 +9,41 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.graph import END, START, StateGraph
 
+from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
+from kogniterm.agent.messages import unanswered_calls
 from kogniterm.agent.nodes import create_plan, decide_action, execute_tool, final_response
-from kogniterm.agent.routing import route_decision, route_entry, route_observed
-from kogniterm.agent.state import GraphState, Item, ThinkContext
 from kogniterm.types import NodeUpdate, Plan, Usage
+
+
+def route_entry(state: GraphState) -> Literal["create_plan", "decide_action", "execute_tool"]:
+    """First node: a new input is understood first; an observation goes on where it stopped."""
+    messages = state["messages"]
+    if unanswered_calls(messages):
+        return "execute_tool"
+    if messages and messages[-1].type == "human":
+        return "create_plan"
+    return "decide_action"
+
+
+def route_decision(state: GraphState) -> str:
+    """After a model call: run its tool calls, or finish."""
+    if state.get("failure") is not None:
+        return END
+    last = state["messages"][-1]
+    if isinstance(last, AIMessage) and last.tool_calls:
+        return "execute_tool"
+    return "final_response"
+
+
+def route_observed(state: GraphState) -> str:
+    """After tool calls: end while anything waits outside, else think on."""
+    return END if state.get("pending") or state.get("halt") else "decide_action"
+
 
 # Each model round is at most two graph steps; the budget in `may_continue` ends a turn long
 # before this does.

@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent.images import ImageBlock, human_content, images_of, without_images
+from kogniterm.agent.image_blocks import ImageBlock, human_content, images_of, without_images
 from kogniterm.types import ActionRequest, CommandResult, Decision, PlanMode, UserInput, Waiting
 
 Observed = ToolMessage
@@ -41,7 +41,7 @@ def note(text: str, images: Sequence[ImageBlock] = ()) -> HumanMessage:
     return message
 
 
-def steered(text: str) -> HumanMessage:
+def steering_message(text: str) -> HumanMessage:
     """What the person said while the turn ran; it steers the turn and begins none."""
     return note(f"(Meanwhile the person says; take it into account from here on:)\n{text}")
 
@@ -117,7 +117,7 @@ def command_text(result: CommandResult) -> str:
         lines.append(f"[{result.omitted_bytes} bytes left out; read_output {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)
     lines.extend(
-        f"[job {job.id} still runs ({job.told_fate}): {job.command}]" for job in result.jobs
+        f"[job {job.id} still runs ({job.fate_text}): {job.command}]" for job in result.jobs
     )
     return "\n".join(lines)
 

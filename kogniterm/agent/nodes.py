@@ -9,19 +9,9 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_stream_writer
 from langgraph.runtime import Runtime
 
-from kogniterm.agent.calls import Ran, as_request, grouped, observed, offered_tools, run_group
-from kogniterm.agent.evaluate import open_plan_problem
-from kogniterm.agent.fitting import fitted
-from kogniterm.agent.history import (
-    MAX_UNUSABLE,
-    clean_reply,
-    is_unusable,
-    no_usable_reply,
-    sent_back,
-    whole,
-)
-from kogniterm.agent.images import seen_by
-from kogniterm.agent.loops import (
+from kogniterm.agent.graph_state import GraphState, ThinkContext
+from kogniterm.agent.image_blocks import seen_by
+from kogniterm.agent.loop_detection import (
     MAX_MALFORMED_ROUNDS,
     STOP_AFTER,
     hint,
@@ -32,21 +22,38 @@ from kogniterm.agent.messages import (
     PLAN_FIRST,
     images_behind_results,
     last_ai,
-    steered,
+    steering_message,
     unanswered_calls,
 )
-from kogniterm.agent.plan import MAKE_PLAN
-from kogniterm.agent.state import GraphState, ThinkContext
+from kogniterm.agent.plan.evaluate import open_plan_problem
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN
+from kogniterm.agent.replies import (
+    MAX_UNUSABLE,
+    clean_reply,
+    is_unusable,
+    no_usable_reply,
+    sent_back,
+)
+from kogniterm.agent.request_size import fitted
+from kogniterm.agent.tool_dispatch import (
+    AnsweredCall,
+    as_request,
+    grouped,
+    observed,
+    offered_tools,
+    run_group,
+)
 from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError, ToolError
+from kogniterm.text.surrogates import whole
 from kogniterm.types import (
     ActionRequest,
+    AnswerDelta,
     ModelPurpose,
     ModelRequest,
+    ModelRetried,
+    Phrase,
     Plan,
     Reply,
-    RetryNotice,
-    Text,
-    TextDelta,
     ThoughtDelta,
     Usage,
 )
@@ -81,7 +88,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
         except ToolError as error:
             if pending:
                 break
-            results.append(observed(group[0], Ran(plan, str(error), "malformed"), context))
+            results.append(observed(group[0], AnsweredCall(plan, str(error), "malformed"), context))
             continue
         if request is not None:
             pending.append(request)
@@ -114,7 +121,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     _stop_endless_loops(state["messages"], context)
     nudge = hint(state["messages"])
     added: list[BaseMessage] = [nudge] if nudge is not None else []
-    added.extend(steered(text) for text in context.said_meanwhile(context.agent))
+    added.extend(steering_message(text) for text in context.said_meanwhile(context.agent))
     usage, refused = Usage(), None
     for attempt in range(1, MAX_UNUSABLE + 1):
         stop = context.may_continue(context.agent)
@@ -146,16 +153,16 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             return {"messages": [*added, reply.message], "usage": usage}
         added.extend(sent_back(reply.message, problem))
         if attempt < MAX_UNUSABLE:
-            reason = Text("The model's reply could not be used: {problem}.", {"problem": problem})
+            reason = Phrase("The model's reply could not be used: {problem}.", {"problem": problem})
             _say_again(attempt, reason)
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
     raise no_usable_reply(str(problem))
 
 
-def _say_again(attempt: int, reason: Text) -> None:
+def _say_again(attempt: int, reason: Phrase) -> None:
     """Tell the user that the model is asked again, and that what came so far does not count."""
-    get_stream_writer()(RetryNotice(attempt, MAX_UNUSABLE, 0.0, reason))
+    get_stream_writer()(ModelRetried(attempt, MAX_UNUSABLE, 0.0, reason))
 
 
 def _must_plan(context: ThinkContext) -> bool:
@@ -222,7 +229,7 @@ async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
     write(request.purpose)
     reply: Reply | None = None
     async for event in context.model.stream(request):
-        if isinstance(event, TextDelta | ThoughtDelta):
+        if isinstance(event, AnswerDelta | ThoughtDelta):
             event = replace(event, text=whole(event.text))
         write(event)
         if isinstance(event, Reply):

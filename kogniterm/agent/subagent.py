@@ -20,17 +20,17 @@ from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import clip
+from kogniterm.agent.graph_state import Item, ThinkContext
 from kogniterm.agent.messages import last_ai
-from kogniterm.agent.state import Item, ThinkContext
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Tool
 from kogniterm.types import (
     ActionRequest,
     AgentState,
     NodeUpdate,
+    Phrase,
     Reply,
-    Text,
-    ToolCalled,
+    ToolRan,
     ToolSpec,
     Usage,
 )
@@ -204,7 +204,7 @@ class SubAgent:
                 pending = item.pending
                 self._add(item)
             else:
-                self._tell(item)
+                self._pass_on(item)
         return pending
 
     def _context(self) -> ThinkContext:
@@ -228,15 +228,15 @@ class SubAgent:
             agent_task=self.task.short,
         )
 
-    def _may_continue(self, agent: str) -> Text | None:
+    def _may_continue(self, agent: str) -> Phrase | None:
         stop = self.context.may_continue(agent)
         if stop is not None:
             return stop
         used = self.state.usage + self._unbooked
         if used.input + used.output >= self.task.tokens:
-            return Text("Its budget of {tokens} tokens is used up.", {"tokens": self.task.tokens})
+            return Phrase("Its budget of {tokens} tokens is used up.", {"tokens": self.task.tokens})
         if used.calls >= MAX_ROUNDS:
-            return Text("Its {rounds} rounds are used up.", {"rounds": MAX_ROUNDS})
+            return Phrase("Its {rounds} rounds are used up.", {"rounds": MAX_ROUNDS})
         return None
 
     def _add(self, update: NodeUpdate) -> None:
@@ -250,12 +250,12 @@ class SubAgent:
         self.state = self.state.grown(update.messages, update.usage, update.failure)
         self.write(replace(update, agent=self.key, pending=(), plan=None, answer=None))
 
-    def _tell(self, item: object) -> None:
+    def _pass_on(self, item: object) -> None:
         """Pass on what costs and what was looked at; its text is not the turn's answer."""
         if isinstance(item, Reply):
             self._unbooked += item.usage
             self.write(item)
-        elif isinstance(item, ToolCalled):
+        elif isinstance(item, ToolRan):
             self.write(replace(item, agent=self.key))
         elif isinstance(item, str):
             self.write(item)
@@ -274,7 +274,7 @@ def result_of(state: AgentState) -> Result:
     if state.failure is None:
         return Result(clip(said, MAX_RESULT), proof=_proof(state.messages))
     found = f"\nSo far: {clip(said, MAX_RESULT)}" if said else ""
-    did = deeds(state)
+    did = actions_done(state)
     return Result(f"The sub-agent did not finish: {state.failure}{found}{did}", "failed")
 
 
@@ -289,7 +289,7 @@ def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
     return None
 
 
-def deeds(state: AgentState) -> str:
+def actions_done(state: AgentState) -> str:
     """What it did to the world, a line each, for an end that its own words do not tell of."""
     calls: dict[str, str] = {}
     lines: list[str] = []

@@ -1,15 +1,15 @@
 """Approval: pure rules that read a command and say what it would do, and what may happen then."""
 
-from kogniterm.approval.display import render, unrender, warnings
-from kogniterm.approval.leases import Lease, Offer, explain, grant, offers
-from kogniterm.approval.outcomes import SandboxFailure, sandbox_failure
-from kogniterm.approval.policy import Circumstances, Unattended, judge
-from kogniterm.approval.risk import classify, fills
-from kogniterm.approval.rules import Rule, RuleSet, load_rules
-from kogniterm.approval.sameness import repeats, same_command
-from kogniterm.approval.sanitize import Sanitizer, sanitize
-from kogniterm.approval.trust import TrustFinding, TrustRecord, compare
+from kogniterm.approval.analysis.analyser import classify, fills
+from kogniterm.approval.analysis.same_command import repeats, same_command
+from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
+from kogniterm.approval.policy.folder_trust import TrustFinding, TrustRecord, compare
+from kogniterm.approval.policy.leases import Lease, Offer, explain, grant, offers
+from kogniterm.approval.policy.rules import Rule, RuleSet, load_rules
+from kogniterm.approval.policy.verdict import Circumstances, Unattended, judge
 from kogniterm.text.redact import Redactor, redact
+from kogniterm.text.sanitize import Sanitizer, sanitize
+from kogniterm.text.visible import render, unrender, warnings
 
 __all__ = [
     "Circumstances",

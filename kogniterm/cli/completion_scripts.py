@@ -6,9 +6,9 @@ Each script follows the words of the line as a path: `kogniterm memory add` stan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from kogniterm.cli.completion_places import Flag, Kind, Place
+from kogniterm.cli.command_tree import Flag, Kind, Place
 
 _BASH_HEAD = """\
 # Completion for kogniterm in bash. Made by: kogniterm completion bash
@@ -68,11 +68,12 @@ _kogniterm_names() {
     done
     _describe $1 items
 }
+_kogniterm_offer() { compadd -- ${=1} }
 _kogniterm() {
-    local at= i kind=
+    local at= i kind= prev=$words[CURRENT-1]
     local -a items flags
     for ((i = 2; i < CURRENT; i++)); do
-        case $words[i] in
+        case ${words[i]} in
 """
 _ZSH_TAIL = """\
     esac
@@ -93,64 +94,56 @@ def bash(found: Sequence[Place]) -> str:
 
     A colon breaks words in bash, and model names have one: the words are put together again.
     """
-    lines = [
-        f"            {_valued(found)}) ((i++)); continue ;;",
-        "        esac",
-        '        case "$at/${words[i]}" in',
-        f"            {'|'.join(_paths(found))}) at+=/${{words[i]}} ;;",
-        "        esac",
-        "    done",
-        '    case "$at:$prev" in',
-        *(
-            f"        {path}:{name}) _kogniterm_offer {_quoted(values)}; return ;;"
-            for path, name, values in _set(found)
-        ),
-        *(
-            f"        *:{'|*:'.join(names)}) _kogniterm_names {kind}; return ;;"
-            for kind, names in _by_kind(found).items()
-        ),
-        f"        *:{_valued(found).replace('|', '|*:')}) return ;;",
-        "    esac",
-        '    case "$at" in',
-    ]
+    lines = []
     for place in found:
-        flags = _quoted([name for flag in place.flags for name in flag.names])
-        said = f"said={_quoted(list(place.words))} " if place.words else ""
+        flags = _single(" ".join(name for flag in place.flags for name in flag.names))
+        said = f"said={_single(' '.join(place.words))} " if place.words else ""
         kind = f"kind={place.kind} " if place.kind else ""
-        lines.append(f"        {place.path or _quoted([])}) {said}{kind}flags={flags} ;;")
-    return _BASH_HEAD + "\n".join(lines) + "\n" + _BASH_TAIL
+        lines.append(f"        '{place.path}') {said}{kind}flags={flags} ;;\n")
+    return _BASH_HEAD + _walk(found) + "".join(lines) + _BASH_TAIL
 
 
 def zsh(found: Sequence[Place]) -> str:
     """For zsh, as an autoloaded function of `compinit`."""
+    lines = []
+    for place in found:
+        # word:help, as `_describe` of zsh splits it.
+        words = " ".join(_single(f"{word}:{help_}") for word, help_ in place.words.items())
+        flags = " ".join(_single(f"{flag.names[-1]}:{flag.help}") for flag in place.flags)
+        lines.append(
+            f"        '{place.path}') kind={place.kind} items=({words}) flags=({flags}) ;;\n"
+        )
+    return _ZSH_HEAD + _walk(found) + "".join(lines) + _ZSH_TAIL
+
+
+def _walk(found: Sequence[Place]) -> str:
+    """The part that bash and zsh share: find the place, and complete the value of an option."""
+    valued = _valued(found)
     lines = [
-        f"            {_valued(found)}) ((i++)); continue ;;",
+        f"            {'|'.join(valued)}) ((i++)); continue ;;",
         "        esac",
-        "        case $at/$words[i] in",
-        f"            {'|'.join(_paths(found))}) at+=/$words[i] ;;",
+        '        case "$at/${words[i]}" in',
+        f"            {'|'.join(place.path for place in found if place.path)}) "
+        "at+=/${words[i]} ;;",
         "        esac",
         "    done",
-        "    case $at:$words[CURRENT-1] in",
-        *(
-            f"        {path}:{name}) compadd -- {' '.join(values)}; return ;;"
-            for path, name, values in _set(found)
-        ),
-        *(
-            f"        *:{'|*:'.join(names)}) _kogniterm_names {kind}; return ;;"
-            for kind, names in _by_kind(found).items()
-        ),
-        f"        *:{_valued(found).replace('|', '|*:')}) return ;;",
-        "    esac",
-        "    case $at in",
+        '    case "$at:$prev" in',
     ]
+    kinds: dict[str, set[str]] = {}
     for place in found:
-        words = " ".join(_described(word, help_) for word, help_ in place.words.items())
-        flags = " ".join(_described(flag.names[-1], flag.help) for flag in place.flags)
-        lines.append(
-            f"        {place.path or _quoted([])}) kind={place.kind} items=({words}) "
-            f"flags=({flags}) ;;"
-        )
-    return _ZSH_HEAD + "\n".join(lines) + "\n" + _ZSH_TAIL
+        for flag in place.flags:
+            values = _single(" ".join(flag.values))
+            if flag.values:
+                lines += [
+                    f"        {place.path}:{name}) _kogniterm_offer {values}; return ;;"
+                    for name in flag.names
+                ]
+            elif flag.kind:
+                kinds.setdefault(flag.kind, set()).update(flag.names)
+    for kind, names in sorted(kinds.items()):
+        lines.append(f"        *:{'|*:'.join(sorted(names))}) _kogniterm_names {kind}; return ;;")
+    lines += [f"        *:{'|*:'.join(valued)}) return ;;", "    esac", '    case "$at" in', ""]
+    return "\n".join(lines)
 
 
 def fish(found: Sequence[Place]) -> str:
@@ -166,11 +159,11 @@ def fish(found: Sequence[Place]) -> str:
         "            continue",
         "        end",
         "        switch $word",
-        f"            case {' '.join(_valued(found).split('|'))}",
+        f"            case {' '.join(_valued(found))}",
         "                set value 1",
         "        end",
         '        switch "$at/$word"',
-        f"            case {' '.join(map(_single, _paths(found)))}",
+        f"            case {' '.join(_single(place.path) for place in found if place.path)}",
         '                set at "$at/$word"',
         "        end",
         "    end",
@@ -211,42 +204,10 @@ def _fish_kind(kind: Kind) -> str:
     return f"-f -a '(kogniterm completion --list {kind} 2>/dev/null)'"
 
 
-def _paths(found: Sequence[Place]) -> list[str]:
-    return [place.path for place in found if place.path]
-
-
-def _valued(found: Sequence[Place]) -> str:
-    """A pattern of every option that takes the next word as its value."""
+def _valued(found: Sequence[Place]) -> list[str]:
+    """Every option that takes the next word as its value."""
     flags = (flag for place in found for flag in place.flags if flag.takes_value)
-    return "|".join(sorted({name for flag in flags for name in flag.names}))
-
-
-def _set(found: Sequence[Place]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """The options whose values are known: place, name, values."""
-    for place in found:
-        for flag in place.flags:
-            if flag.values:
-                for name in flag.names:
-                    yield place.path, name, flag.values
-
-
-def _by_kind(found: Sequence[Place]) -> dict[str, list[str]]:
-    """The options whose value is the name of something, by what it names."""
-    kinds: dict[str, set[str]] = {}
-    for place in found:
-        for flag in place.flags:
-            if flag.kind and not flag.values:
-                kinds.setdefault(flag.kind, set()).update(flag.names)
-    return {kind: sorted(names) for kind, names in sorted(kinds.items())}
-
-
-def _quoted(words: Sequence[str]) -> str:
-    return _single(" ".join(words))
-
-
-def _described(word: str, text: str) -> str:
-    """word:help, as `_describe` of zsh splits it."""
-    return _single(f"{word}:{text}")
+    return sorted({name for flag in flags for name in flag.names})
 
 
 def _single(text: str) -> str:

@@ -7,14 +7,14 @@ after the verb, and so that settings can tell what came from a flag.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kogniterm.errors import UsageError
-from kogniterm.paths import named
-from kogniterm.types import Text
+from kogniterm.storage.folders import named
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
@@ -22,104 +22,110 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """A flag. `field` is the setting it sets (empty: it is no setting); `const` makes a switch."""
+class Argument:
+    """A word (`session`) or an option (`--limit`, `-C`) of the command line.
 
-    flag: str
-    help: str
-    field: str = ""
+    An option without metavar, choices and `const` is a switch. `field` is the setting it sets.
+    """
+
+    name: str
+    help: str = ""
     metavar: str = ""
+    field: str = ""
+    nargs: str | None = None
+    default: Any = None
+    choices: Sequence[str] | None = None
+    type: Callable[[str], Any] | None = None
     const: object = None
-    choices: tuple[str, ...] = ()
     short: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is typed as, the long name first."""
+        return (self.name, self.short) if self.short else (self.name,)
 
     @property
     def dest(self) -> str:
         """Name in the parsed namespace."""
-        return self.field or self.flag.lstrip("-").replace("-", "_")
+        return self.field or self.name.lstrip("-").replace("-", "_")
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether another word belongs to it."""
+        return not self.name.startswith("-") or bool(self.metavar or self.choices)
+
+    def add_to(self, parser: argparse._ActionsContainer) -> None:
+        """Add it to a parser."""
+        how: dict[str, Any] = {"help": _(self.help) if self.help else None}
+        if self.name.startswith("-"):
+            how["dest"] = self.dest
+        if self.takes_value:
+            how |= {"default": self.default, "metavar": _(self.metavar) if self.metavar else None}
+            given = {"nargs": self.nargs, "choices": self.choices, "type": self.type}
+            how |= {key: value for key, value in given.items() if value is not None}
+        else:
+            default = False if self.default is None else self.default
+            how |= {"action": "store_const", "const": self.const or True, "default": default}
+        parser.add_argument(*sorted(self.names, key=len), **how)
 
 
-GENERAL: tuple[Option, ...] = (
-    Option("--lang", "language of the screens: auto, en or es", "language", "LANG"),
-    Option("--env-file", "read keys and settings from FILE instead of the usual .env", "", "FILE"),
-    Option("--debug", "log everything, to the screen too; show tracebacks", "", const=True),
+GENERAL = (
+    Argument("--lang", "language of the screens: auto, en or es", "LANG", "language"),
+    Argument("--env-file", "read keys and settings from FILE instead of the usual .env", "FILE"),
+    Argument("--debug", "log everything, to the screen too; show tracebacks"),
 )
-SESSION: tuple[Option, ...] = (
-    Option("--model", "model to use, such as google_genai:NAME or local", "model", "NAME"),
-    Option(
-        "--plan",
-        "when to plan: auto, always or never; run also takes a plan's file",
-        "plan",
-        "WHEN",
-    ),
-    Option(
-        "--plan-approval",
-        "ask before a plan is worked on: auto, always or never",
-        "plan_approval",
-        "WHEN",
-    ),
-    Option(
-        "--auto-approve",
-        "run what policy does not deny, without asking",
-        "approval_mode",
-        const="auto",
-        short="-y",
-    ),
-    Option("--allow-reads", "run read-only commands without asking", "allow_reads", const=True),
-    Option("--no-sandbox", "run commands without a sandbox", "sandbox", const="off"),
-    Option("--cwd", "folder to work in", "", "FOLDER", short="-C"),
-    Option("--resume", "go on with a session: its id, or last", "", "ID"),
-    Option("--continue", "go on with the last session", "resume_last", const=True, short="-c"),
-    Option("--memory", "what is remembered: off, session or full", "memory", "KIND"),
-    Option("--timeout", "most seconds the task may take", "max_seconds", "SECONDS"),
-    Option("--command-timeout", "most seconds a command may take", "command_timeout", "SECONDS"),
-    Option(
-        "--end-jobs",
-        "end everything that commands left running, what was detached too",
-        "end_jobs",
-        const=True,
-    ),
-    Option("--max-steps", "most steps a task may take", "max_steps", "N"),
-    Option("--max-tokens", "most tokens a task may use", "max_tokens", "N"),
-    Option("--max-cost", "most US dollars a task may cost", "max_cost_usd", "USD"),
-    Option(
-        "--max-session-tokens",
-        "most tokens all tasks of a session may use",
-        "max_session_tokens",
-        "N",
-    ),
-    Option(
-        "--max-session-cost",
-        "most US dollars all tasks of a session may cost",
-        "max_session_cost_usd",
-        "USD",
-    ),
-    Option("--max-commands", "most commands a task may run", "max_commands", "N"),
-    Option("--max-output", "most megabytes of output a task may make", "max_output_mb", "MB"),
-)
+SESSION = (
+    Argument("--model", "model to use, such as google_genai:NAME or local", "NAME", "model"),
+    Argument("--plan", "when to plan: auto, always or never; run also takes a plan's file",
+             "WHEN", "plan"),
+    Argument("--plan-approval", "ask before a plan is worked on: auto, always or never",
+             "WHEN", "plan_approval"),
+    Argument("--auto-approve", "run what policy does not deny, without asking",
+             field="approval_mode", const="auto", short="-y"),
+    Argument("--allow-reads", "run read-only commands without asking", field="allow_reads"),
+    Argument("--no-sandbox", "run commands without a sandbox", field="sandbox", const="off"),
+    Argument("--cwd", "folder to work in", "FOLDER", short="-C"),
+    Argument("--resume", "go on with a session: its id, or last", "ID"),
+    Argument("--continue", "go on with the last session", field="resume_last", short="-c"),
+    Argument("--memory", "what is remembered: off, session or full", "KIND", "memory"),
+    Argument("--timeout", "most seconds the task may take", "SECONDS", "max_seconds"),
+    Argument("--command-timeout", "most seconds a command may take", "SECONDS", "command_timeout"),
+    Argument("--end-jobs", "end everything that commands left running, what was detached too",
+             field="end_jobs"),
+    Argument("--max-steps", "most steps a task may take", "N", "max_steps"),
+    Argument("--max-tokens", "most tokens a task may use", "N", "max_tokens"),
+    Argument("--max-cost", "most US dollars a task may cost", "USD", "max_cost_usd"),
+    Argument("--max-session-tokens", "most tokens all tasks of a session may use",
+             "N", "max_session_tokens"),
+    Argument("--max-session-cost", "most US dollars all tasks of a session may cost",
+             "USD", "max_session_cost_usd"),
+    Argument("--max-commands", "most commands a task may run", "N", "max_commands"),
+    Argument("--max-output", "most megabytes of output a task may make", "MB", "max_output_mb"),
+)  # fmt: skip
+"""The options of a session. Each that sets a setting names it last."""
 
 
-_MISTAKES: tuple[tuple[str, Text], ...] = (
+_MISTAKES: tuple[tuple[str, Phrase], ...] = (
     (
         r"unrecognized arguments: (?P<words>.*)",
-        Text("{words} means nothing here; see {program} --help."),
+        Phrase("{words} means nothing here; see {program} --help."),
     ),
     (
         r"argument (?P<option>.*): expected (?:one|at least one) argument",
-        Text("{option} needs a value; see {program} --help."),
+        Phrase("{option} needs a value; see {program} --help."),
     ),
     (
         r"argument (?P<option>.*): ignored explicit argument .*",
-        Text("{option} takes no value; see {program} --help."),
+        Phrase("{option} takes no value; see {program} --help."),
     ),
     (
         r"the following arguments are required: (?P<names>.*)",
-        Text("{names} is missing; see {program} --help."),
+        Phrase("{names} is missing; see {program} --help."),
     ),
     (
         r"argument (?P<option>.*): invalid choice: '?(?P<value>.*?)'? "
         r"\(choose from (?P<choices>.*)\)",
-        Text("{option} cannot be {value}; choose from {choices}."),
+        Phrase("{option} cannot be {value}; choose from {choices}."),
     ),
 )
 """What argparse says (in English, for all versions), and our sentence for it."""
@@ -164,20 +170,10 @@ class Parser(argparse.ArgumentParser):
         raise UsageError("{message}; see {program} --help.", message=message, program=self.prog)
 
 
-def add_options(parser: argparse._ActionsContainer, options: tuple[Option, ...]) -> None:
-    """Add `options` to a parser or a group of one."""
+def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument]) -> None:
+    """Add options that are in the namespace only when they were given."""
     for option in options:
-        names = [name for name in (option.short, option.flag) if name]
-        how: dict[str, Any] = {
-            "dest": option.dest,
-            "default": argparse.SUPPRESS,
-            "help": _(option.help),
-        }
-        if option.const is not None:
-            how |= {"action": "store_const", "const": option.const}
-        else:
-            how |= {"metavar": _(option.metavar)}
-        parser.add_argument(*names, **how)
+        replace(option, default=argparse.SUPPRESS).add_to(parser)
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`kogniterm run`: one task from start to exit status, with a person, a pipe or nobody there."""
+"""`kogniterm run`: one task from start to exit status, with a user, a pipe or nobody there."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, get_args
 
-from kogniterm.cli import task
-from kogniterm.cli.options import (
-    SESSION,
-    add_options,
-    flags_of,
-    folder_of,
-    session_wanted,
-    settings_of,
-)
+from kogniterm.cli import task_input
+from kogniterm.cli.options import Argument, flags_of, folder_of, session_wanted, settings_of
+from kogniterm.cli.verb_table import Subparsers, add_verb
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError
-from kogniterm.paths import named
+from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode
-from kogniterm.ui.locale import _
+from kogniterm.types.events import Event
+from kogniterm.ui.locale import _, mark
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
-    from kogniterm.runtime.asking import Ask
-    from kogniterm.runtime.front import Recover
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.turn_io import Ask, Recover
 
-OUTPUTS = ("text", "json", "stream-json")
+OUTPUT = Argument(
+    "--output",
+    "text for people, one JSON object at the end, or one JSON event a line",
+    choices=("text", "json", "stream-json"),
+    default="text",
+)
+PLAN_ONLY = Argument(
+    "--plan-only", "make the plan, print it in the form --plan FILE takes, and stop"
+)
 
 
 class Sink(Protocol):
     """A sink that also ends the task's output."""
 
-    def __call__(self, event: object) -> None:
+    def __call__(self, event: Event) -> None:
         """Take one event."""
 
     def finish(self, answer: Answer) -> None:
@@ -46,7 +48,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class RunFront:
     """Who watches, and who can be asked: `approver` (of a session) is None when nobody can.
 
     `recover` asks what becomes of a command that a crash cut off, `ask` what the model wants to
@@ -60,80 +62,66 @@ class People:
     ask: Ask | None = None
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add `run` with its options."""
-    parser = subparsers.add_parser(
+    add_verb(
+        subparsers,
         "run",
-        help=_("do one task and exit"),
-        description=_(
+        [Argument("task", "what is to be done", "TASK", nargs="*"), OUTPUT, PLAN_ONLY],
+        description=mark(
             "Do one task and exit. Without a task, or with -, the task is read from standard "
             "input; with one, standard input is data for it."
         ),
-        epilog=_(
+        epilog=mark(
             "Exit status: 0 done, 1 not done, 2 wrong use or settings, 3 an action was refused or "
             "needed a person, 4 a budget ran out, 5 the model failed, 130 interrupted."
         ),
+        session_options=True,
     )
-    parser.add_argument("task", nargs="*", metavar=_("TASK"), help=_("what is to be done"))
-    parser.add_argument(
-        "--output",
-        choices=OUTPUTS,
-        default="text",
-        help=_("text for people, one JSON object at the end, or one JSON event a line"),
-    )
-    parser.add_argument(
-        "--plan-only",
-        action="store_true",
-        help=_("make the plan, print it in the form --plan FILE takes, and stop"),
-    )
-    add_options(parser.add_argument_group(_("session options")), SESSION)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do the task; returns the exit status."""
-    return with_people(args, partial(_do, args))
+    return with_front(args, partial(_do, args))
 
 
-def with_people(args: argparse.Namespace, do: Callable[[People, Sink], int]) -> int:
-    """Do something for whoever watches, with the output that `--output` asks for."""
-    people = _people(args)
+def with_front(args: argparse.Namespace, do: Callable[[RunFront, Sink], int]) -> int:
+    """Do something for whoever watches, with the output that `--output` asks for.
+
+    A task that breaks still ends its JSON output with a result.
+    """
+    front = _front(args)
     if args.output == "text":
-        return do(people, people.sink)
-    machine = _json_sink(args.output)
-    with _failure_told(machine):
-        return do(people, Both(people.sink, machine))
+        return do(front, front.sink)
+    from kogniterm.cli.json_output import JsonSink, StreamJsonSink, failure
+    from kogniterm.text.redact import redact
 
-
-@contextlib.contextmanager
-def _failure_told(machine: Sink) -> Iterator[None]:
-    """A task that breaks still ends its JSON output with a result; people are told elsewhere."""
-    from kogniterm.cli.output import failure
-
+    machine = (JsonSink if args.output == "json" else StreamJsonSink)(sys.stdout, redact)
     try:
-        yield
+        return do(front, Both(front.sink, machine))
     except BaseException as error:
         machine.finish(failure(error))
         raise
 
 
-def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
+def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
     plan = _given_plan(args)
     words = args.task or ([plan.goal] if plan is not None else [])
     folder = folder_of(args)
-    user_input = task.read_task(
+    user_input = task_input.read_task(
         words,
-        task.standard_input(),
+        task_input.standard_input(),
         _tell_waiting,
         needed=session_wanted(args) is None,
         folder=folder,
     )
     settings = settings_of(args)
     from kogniterm.runtime.build import open_session, unattended_approver
-    from kogniterm.runtime.events import Notice
-    from kogniterm.runtime.plans import give
+    from kogniterm.runtime.plans.plan_change import give
+    from kogniterm.types.events import Notice
 
     session = open_session(settings, folder=folder, session_id=session_wanted(args))
-    session.plans.only = args.plan_only
+    session.modes.plans.only = args.plan_only
     try:
         if plan is not None:
             give(session, plan)
@@ -141,16 +129,16 @@ def _do(args: argparse.Namespace, people: People, sink: Sink) -> int:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; say what to do next.")
-        approver = people.approver(session) if people.approver else unattended_approver(settings)
-        run = partial(
-            session.run,
+        approver = front.approver(session) if front.approver else unattended_approver(settings)
+        running = session.run(
             user_input,
             approver=approver,
-            terminal=people.terminal,
-            recover=people.recover,
-            ask=people.ask,
+            sink=sink,
+            terminal=front.terminal,
+            recover=front.recover,
+            ask=front.ask,
         )
-        return asyncio.run(drive(session, run(sink=sink), sink))
+        return asyncio.run(drive(session, running, sink))
     finally:
         session.close()
 
@@ -173,7 +161,7 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
         raise UsageError(
             "--plan-only makes a plan, and {value} is one; give only one of them.", value=value
         )
-    from kogniterm.runtime.plans import read_plan
+    from kogniterm.runtime.plans.plan_text import read_plan
 
     del args.plan
     return read_plan(path)
@@ -187,7 +175,7 @@ async def drive(
     What commands left running ends with the task or stays, and is told with the answer. The answer
     is out before the session finishes what it does off the answer's path.
     """
-    from kogniterm.runtime.events import JobsLeft
+    from kogniterm.types.events import JobsLeft
 
     turn = asyncio.ensure_future(running)
     received: list[int] = []
@@ -234,7 +222,7 @@ class Both:
     def __init__(self, first: Sink, second: Sink) -> None:
         self._sinks = (first, second)
 
-    def __call__(self, event: object) -> None:
+    def __call__(self, event: Event) -> None:
         """Pass one event on."""
         for sink in self._sinks:
             sink(event)
@@ -245,32 +233,25 @@ class Both:
             sink.finish(answer)
 
 
-def _people(args: argparse.Namespace) -> People:
-    """The sink for people: drawn on a terminal, plain lines elsewhere.
+def _front(args: argparse.Namespace) -> RunFront:
+    """Return the front for users: drawn on a terminal, plain lines elsewhere.
 
     The answer goes to standard output in text mode; everything else to standard error.
     """
     out = sys.stdout if args.output == "text" else None
-    keys = task.keyboard() if sys.stderr.isatty() else None
+    keys = task_input.keyboard() if sys.stderr.isatty() else None
     if keys is not None:
-        from kogniterm.cli.person import PersonSink
+        from kogniterm.cli.attended_run import UserScreen
         from kogniterm.settings import environment, quick
 
         on_screen = out is not None and out.isatty()
         first = quick(environment(), flags_of(args))
         screen = None if on_screen else out
-        person = PersonSink(first, sys.stderr, screen, keys, folder_of(args))
-        return People(person, person.approver, person.terminal(), person.recover, person.ask)
-    from kogniterm.cli.plain import TextSink
+        user = UserScreen(first, sys.stderr, screen, keys, folder_of(args))
+        return RunFront(user, user.approver, user.terminal(), user.recover, user.ask)
+    from kogniterm.cli.text_output import TextSink
 
-    return People(TextSink(out, sys.stderr))
-
-
-def _json_sink(output: str) -> Sink:
-    from kogniterm.cli.output import JsonSink, StreamJsonSink
-    from kogniterm.text.redact import redact
-
-    return (JsonSink if output == "json" else StreamJsonSink)(sys.stdout, redact)
+    return RunFront(TextSink(out, sys.stderr))
 
 
 def _tell_waiting() -> None:

@@ -7,36 +7,52 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import ExecutionError, why
-from kogniterm.execution import carry, continuity, leave, remaining
-from kogniterm.execution.carry import ShellState
-from kogniterm.execution.command import RunningCommand
-from kogniterm.execution.descriptors import Descriptors, Farewell
-from kogniterm.execution.environment import SECRET_NAMES, UNATTENDED, base_environment, inherited
-from kogniterm.execution.feed import LiveFeed
-from kogniterm.execution.jobs import JobTable, fate_of
-from kogniterm.execution.keys import KeySequence, as_keystrokes
-from kogniterm.execution.launcher import Launched, Launcher, Order, not_started, refusal
-from kogniterm.execution.lineages import Lineages, is_folder, shown
-from kogniterm.execution.output import OutputKeeper, OutputLimits
-from kogniterm.execution.private import PrivateFolder
-from kogniterm.execution.processes import end_tree
-from kogniterm.execution.results import command_result, exit_code
-from kogniterm.execution.shell_files import SealedFiles, ShellFiles
-from kogniterm.execution.standby import CANNOT_START
-from kogniterm.execution.terms import Company, Ending, RunLimits
-from kogniterm.execution.wrapper import Wrapper
-from kogniterm.paths import private_folder
+from kogniterm.execution.process import surviving
+from kogniterm.execution.process.background_jobs import BackgroundCommand, JobTable, fate_of
+from kogniterm.execution.process.descriptors import Descriptors
+from kogniterm.execution.process.keystrokes import KeySequence, as_keystrokes
+from kogniterm.execution.process.launcher import Launched, Launcher, Order, not_started, refusal
+from kogniterm.execution.process.processes import end_tree
+from kogniterm.execution.process.pty import CANNOT_START
+from kogniterm.execution.process.results import command_result, exit_code
+from kogniterm.execution.process.running_command import (
+    Ending,
+    RunningCommand,
+    RunOptions,
+)
+from kogniterm.execution.screen.output_text import OutputKeeper, OutputLimits
+from kogniterm.execution.shell import capture, emulation, restore
+from kogniterm.execution.shell.environment import (
+    SECRET_NAMES,
+    UNATTENDED,
+    base_environment,
+    inherited,
+)
+from kogniterm.execution.shell.lineages import Lineages, Start, only_inside
+from kogniterm.execution.shell.private_folder import PrivateFolder
+from kogniterm.execution.shell.shell_files import SealedFiles, ShellFiles
+from kogniterm.execution.shell.shell_state import (
+    ShellState,
+    decode,
+    encode,
+    exported,
+    first_state,
+)
+from kogniterm.host.safe_files import umask
 from kogniterm.protocols import OutputSink, Terminal
+from kogniterm.storage.folders import private_folder
 from kogniterm.types import CommandResult, Job, Keystrokes, LeftRunning
 
+if TYPE_CHECKING:  # a sandbox is made by the caller, or not at all
+    from kogniterm.execution.sandbox.confinement import Sandbox
+
 ROWS, COLUMNS = 40, 120
-"""Window size of commands that run without a person's terminal."""
+"""Window size of commands that run without the user's terminal."""
 INPUT_WAIT = 30.0
 """Seconds an unattended command may wait for keys that nobody is going to send."""
 _LONGEST_ARGUMENT = 120 << 10
@@ -61,20 +77,6 @@ _TOO_LARGE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """Where a command starts: `folder`, and then `inside` if only its sandbox has that.
-
-    `real` is what the folder must be without links, where that was looked at before.
-    """
-
-    wrapped: bool
-    folder: str
-    real: str | None = None
-    inside: str | None = None
-    notes: list[str] = field(default_factory=list)
-
-
 class CommandExecutor:
     """Runs commands in PTYs of their own; implements `protocols.Executor`.
 
@@ -96,7 +98,7 @@ class CommandExecutor:
         secrets: Iterable[str] = SECRET_NAMES,
         limits: OutputLimits | None = None,
         input_wait: float | None = INPUT_WAIT,
-        sandbox: Wrapper | None = None,
+        sandbox: Sandbox | None = None,
         workspace: str | os.PathLike[str] | None = None,
         shell: str = _SHELL,
         outlives: Literal["kept", "detached", "nothing"] = "kept",
@@ -108,16 +110,18 @@ class CommandExecutor:
             raise ExecutionError("{shell} is needed to run commands; install bash.", shell=shell)
         variables, self._other_env = base_environment(inherited() if env is None else env, secrets)
         self._shell = shell
-        self._lineages = Lineages.first(carry.first_state(variables, str(folder), _umask()))
+        self._lineages = Lineages.first(first_state(variables, str(folder), umask()))
         self._overlays = {wrapped: dict(UNATTENDED) for wrapped in (False, True)}
         self._input_wait = input_wait
         self._limits = limits or OutputLimits()
         self.sandbox = sandbox
         self._private = PrivateFolder(workspace)
-        self._descriptors = Descriptors()
+        self._descriptors = Descriptors(
+            self._private.asked, self._private.answers, str(self._private.path)
+        )
         self._outputs = (outputs or self._private.path / "outputs") / _stamp()
         self._number = 1
-        self._jobs = JobTable(self._limits, (ROWS, COLUMNS))
+        self._jobs = JobTable()
         self._turn = threading.Lock()
         self._guard = threading.Lock()
         self._current: RunningCommand | None = None
@@ -145,13 +149,8 @@ class CommandExecutor:
         return str(self._outputs / f"{self._number:04}.log")
 
     @property
-    def state_folder(self) -> str:
-        """The executor's own folder, which no command in a sandbox can write."""
-        return str(self._private.path)
-
-    @property
     def temporary_folder(self) -> str:
-        """The private folder that commands in a sandbox have for /tmp."""
+        """The private folder that commands in a sandbox have for /tmp, in the executor's own."""
         return self._private.temporary
 
     def run(
@@ -169,7 +168,7 @@ class CommandExecutor:
     ) -> CommandResult:
         """Run `command`; see `protocols.Executor.run`.
 
-        With `terminal` a person is there: the terminal is handed over as soon as the program
+        With `terminal` the user is there: the terminal is handed over as soon as the program
         reads it or leaves line mode, or from the start with `interactive`. Ctrl-] gives it back
         and lets the command go on as a job.
 
@@ -180,41 +179,39 @@ class CommandExecutor:
         if "\0" in command:
             raise ExecutionError("A command cannot contain a NUL character.")
         try:
-            carry.encode(command)
+            encode(command)
         except UnicodeEncodeError as error:
             raise ExecutionError("A command cannot contain half a character.") from error
         with self._turn:
             if self._closed:
                 raise ExecutionError("The executor is closed.")
-            limits = RunLimits(
+            options = RunOptions(
+                KeySequence(as_keystrokes(keystrokes)),
                 timeout,
                 None if terminal is not None else self._input_wait,
                 on_wait == "detach",
+                sink,
+                terminal,
+                interactive,
             )
-            keys = KeySequence(as_keystrokes(keystrokes))
-            company = Company(keys, LiveFeed(sink), sink, terminal, interactive)
-            return self._run(command, cwd, env or {}, limits, company)
+            return self._run(command, cwd, env or {}, options)
 
     def _run(
-        self,
-        command: str,
-        cwd: str | None,
-        env: Mapping[str, str],
-        limits: RunLimits,
-        company: Company,
+        self, command: str, cwd: str | None, env: Mapping[str, str], options: RunOptions
     ) -> CommandResult:
         path, number = Path(self.next_output), self._number
         self._number += 1
-        start = self._start(cwd)
+        start = self._lineages.start(cwd, wrapped=self.sandbox is not None)
         with contextlib.closing(self._shell_files(number)) as files:
-            order = self._order(command, files, start, env, company)
-            farewell = Farewell(self._private, self._descriptors, wrapped=start.wrapped)
+            overlay = self._overlay(env, options, start.wrapped)
+            order = self._order(command, files, start, overlay, options)
             private_folder(self._outputs)
             keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
+            self._descriptors.begin(wrapped=start.wrapped)
             with self._guard:  # an order given from its first moment on reaches the command
                 launched = self._launcher.launch(order)
-                self._current = running = _driven(launched, keeper, farewell)
-            ending = self._drive(running, launched, limits, company, farewell)
+                self._current = running = self._driven(launched, keeper, options)
+            ending = self._drive(running, launched)
             duration = time.monotonic() - running.started
             jobs = any(job.state == "running" for job in self.jobs())
             if ending.left_running:
@@ -224,13 +221,13 @@ class CommandExecutor:
                 self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
             else:
                 running.close()
-            notes = start.notes + running.notes + continuity.not_carried(command)
-            if start.wrapped and jobs and continuity.mentions_processes(command):
+            notes = start.notes + running.notes + emulation.not_carried(command)
+            if start.wrapped and jobs and emulation.mentions_processes(command):
                 notes.append(_OUT_OF_REACH)
-            left, missing = self._carry(files, order.overlay, ending, notes, start)
+            left, missing = self._take_state(files, overlay, ending, notes, start)
             if not left:
                 notes += self._descriptors.lost()
-            elif not (start.wrapped or farewell.taken):
+            elif not (start.wrapped or self._descriptors.taken):
                 self._descriptors.close()  # the shell had none any more
         return command_result(
             command,
@@ -244,18 +241,26 @@ class CommandExecutor:
             not_outside=missing,
         )
 
-    def _drive(
-        self,
-        running: RunningCommand,
-        launched: Launched,
-        limits: RunLimits,
-        company: Company,
-        farewell: Farewell,
-    ) -> Ending:
+    def _driven(
+        self, launched: Launched, keeper: OutputKeeper, options: RunOptions
+    ) -> RunningCommand:
+        """What drives a launched command. Raises `ExecutionError` when nothing can be opened."""
+        try:
+            return RunningCommand(launched, keeper, self._descriptors, options)
+        except OSError as error:
+            launched.close()
+            end_tree(launched.leader)
+            keeper.close()
+            raise not_started(why(error)) from error
+
+    def _drive(self, running: RunningCommand, launched: Launched) -> Ending:
         """Serve a launched command until it has ended or is detached."""
         try:
-            ending = running.run(limits, company)
-            self._refuse(launched, ending)
+            ending = running.run()
+            if ending.status is not None and exit_code(ending.status) == CANNOT_START:
+                refused = refusal(launched)
+                if refused is not None:
+                    raise refused  # there was no shell at all
         except BaseException:
             # An interrupt or a failing sink must not leave the command behind.
             end_tree(running.leader)
@@ -266,44 +271,16 @@ class CommandExecutor:
                 self._current = None
             running.keeper.close()
             launched.let_go()
-            farewell.forget()
+            self._descriptors.end()
         return ending
 
-    @staticmethod
-    def _refuse(launched: Launched, ending: Ending) -> None:
-        """Raise ExecutionError when there was no shell at all."""
-        if ending.status is not None and exit_code(ending.status) == CANNOT_START:
-            refused = refusal(launched)
-            if refused is not None:
-                raise refused
-
     def _overlay(
-        self, env: Mapping[str, str], company: Company, wrapped: bool
+        self, env: Mapping[str, str], options: RunOptions, wrapped: bool
     ) -> dict[bytes, bytes]:
         """Declarations of variables for one command alone."""
         inside = self.sandbox.variables(self._private.temporary) if self.sandbox is not None else {}
-        ours = {} if company.at_once else self._overlays[wrapped]
-        return {carry.encode(k): carry.exported(k, v) for k, v in {**ours, **inside, **env}.items()}
-
-    def _start(self, wanted: str | None) -> _Start:
-        """Where the next command starts: the nearest folder that exists, with a note on another."""
-        lineages, wrapped = self._lineages, self.sandbox is not None
-        folder = lineages.outside.cwd
-        if wanted:
-            folder = str(Path(folder, wanted))
-            if not is_folder(Path(folder)):
-                raise ExecutionError("Folder {path} does not exist.", path=folder)
-            return _Start(wrapped, folder)
-        found, real = lineages.folder()
-        if lineages.elsewhere is not None and wrapped:
-            return _Start(wrapped, found, real, lineages.elsewhere)
-        notes = []
-        if lineages.elsewhere is not None:
-            notes.append(f"{_only_inside(lineages.elsewhere)}; started in {shown(found)}.")
-        elif found != folder:
-            gone = "is another folder now" if is_folder(Path(folder)) else "no longer exists"
-            notes.append(f"{shown(folder)} {gone}; started in {shown(found)}.")
-        return _Start(wrapped, found, real, None, notes)
+        ours = {} if options.at_once else self._overlays[wrapped]
+        return {encode(k): exported(k, v) for k, v in {**ours, **inside, **env}.items()}
 
     def _shell_files(self, number: int) -> ShellFiles:
         """What the shell of command `number` reads and leaves. Raises ExecutionError."""
@@ -315,38 +292,38 @@ class CommandExecutor:
                 "temporary files is. Work in another folder, or set TMPDIR to one outside of it.",
                 path=str(self._private.path.parent),
             )
-        return SealedFiles(leave.SANDBOXED)
+        return SealedFiles(capture.SANDBOXED)
 
     def _order(
         self,
         command: str,
         files: ShellFiles,
-        start: _Start,
-        env: Mapping[str, str],
-        company: Company,
+        start: Start,
+        overlay: Mapping[bytes, bytes],
+        options: RunOptions,
     ) -> Order:
         state = self._lineages.state(wrapped=start.wrapped)
-        overlay = self._overlay(env, company, start.wrapped)
         # A sandbox's own programs must not run with what a command has exported.
         variables = {**state.variables, **overlay}
-        inherited = {} if start.wrapped else carry.inheritable(variables)
-        scripts = carry.enter_scripts(state, command, files.names, overlay, inherited, start.inside)
-        enter, restore, functions = scripts
-        files.write("restore", restore)
+        inherited = {} if start.wrapped else restore.inheritable(variables)
+        scripts = restore.enter_scripts(
+            state, command, files.names, overlay, inherited, start.inside
+        )
+        enter, restoring, functions = scripts
+        files.write("restore", restoring)
         if functions:
             files.write("functions", functions)
-        command = continuity.expand_last_background(command, state.background)
+        command = emulation.expand_last_background(command, state.background)
         argv = [self._shell, "--norc", "--noprofile", "-c", "--", command]
-        if len(carry.encode(command)) > _LONGEST_ARGUMENT:
-            argv[3:] = ["--", files.write("command", carry.encode(command))]
+        if len(encode(command)) > _LONGEST_ARGUMENT:
+            argv[3:] = ["--", files.write("command", encode(command))]
         environment = {
             **self._other_env,
-            **{carry.decode(name): carry.decode(value) for name, value in inherited.items()},
+            **{decode(name): decode(value) for name, value in inherited.items()},
             "BASH_ENV": files.write("enter", enter),
             "PWD": start.folder,
         }
-        terminal = company.terminal
-        rows, columns = (ROWS, COLUMNS) if terminal is None else terminal.size()
+        terminal = options.terminal
         if self.sandbox is not None:
             argv = self.sandbox.wrap(
                 argv,
@@ -359,22 +336,20 @@ class CommandExecutor:
             argv,
             environment,
             start.folder,
-            rows=rows,
-            columns=columns,
-            newlines=company.at_once,
+            size=(ROWS, COLUMNS) if terminal is None else terminal.size(),
+            newlines=options.at_once,
             descriptors=self._descriptors,
-            overlay=overlay,
             real=start.real,
             handed=files.descriptors if isinstance(files, SealedFiles) else None,
         )
 
-    def _carry(
+    def _take_state(
         self,
         files: ShellFiles,
         overlay: Mapping[bytes, bytes],
         ending: Ending,
         notes: list[str],
-        start: _Start,
+        start: Start,
     ) -> tuple[bool, tuple[str, ...]]:
         """Take over what the command's shell left; without that, keep the last good state.
 
@@ -382,10 +357,10 @@ class CommandExecutor:
         """
         dump = files.left()
         before = self._lineages.state(wrapped=start.wrapped)
-        state = None if dump is None else leave.read_dump(dump, before, overlay)
+        state = None if dump is None else capture.read_dump(dump, before, overlay)
         if state is None:
             status = 0 if ending.status is None else exit_code(ending.status)
-            left = carry.without_dump(before, status, start.inside or start.folder)
+            left = before.without_dump(status, start.inside or start.folder)
             if ending.ended == "exited":
                 notes.append(
                     _NOT_LEFT if dump is None else _TOO_LARGE if start.wrapped else _LEFT_IN_PART
@@ -406,9 +381,9 @@ class CommandExecutor:
     ) -> tuple[str, ...]:
         """Let the next commands go on from `left`; returns what this one lacked of the sandbox."""
         for name in left.overridden:
-            self._overlays[True].pop(carry.decode(name), None)
+            self._overlays[True].pop(decode(name), None)
             if not wrapped:
-                self._overlays[False].pop(carry.decode(name), None)
+                self._overlays[False].pop(decode(name), None)
         if not wrapped:
             if left.ended is not None:
                 pid, code = left.ended
@@ -425,7 +400,7 @@ class CommandExecutor:
         elsewhere = self._lineages.elsewhere
         if elsewhere is not None and elsewhere != before:
             notes.append(
-                f"{_only_inside(elsewhere)}; commands that run outside start in {self.cwd}."
+                f"{only_inside(elsewhere)}; commands that run outside start in {self.cwd}."
             )
         return ()
 
@@ -440,12 +415,8 @@ class CommandExecutor:
         self._tell(RunningCommand.detach)
 
     def take_over(self, terminal: Terminal) -> None:
-        """Hand the running command over to the person at `terminal`, now."""
+        """Hand the running command over to the user at `terminal`, now."""
         self._tell(lambda running: running.take_over(terminal))
-
-    def type_keys(self, text: str) -> None:
-        """Type `text` into the running command."""
-        self._tell(lambda running: running.send(carry.encode(text)))
 
     def _tell(self, order: Callable[[RunningCommand], None]) -> None:
         with self._guard:
@@ -461,32 +432,37 @@ class CommandExecutor:
     def read_job(self, job_id: str) -> str:
         """What a job has written, as a screen would show it, clipped like a result."""
         self._launcher.sync()
-        return self._jobs.read(job_id)
+        return self._jobs.find(job_id).output(self._limits, (ROWS, COLUMNS))
 
     def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
         """Wait until a job has ended, at most `timeout` seconds; returns what it is then."""
-        job = self._jobs.wait(job_id, timeout)
-        self._launcher.sync()  # its file is complete when this returns
-        return job
+        job = self._jobs.find(job_id)
+        job.wait(timeout)
+        return self._synced(job)
 
     def stop_job(self, job_id: str) -> Job:
         """End a job's tree: TERM, KILL 200 ms later."""
-        job = self._jobs.stop(job_id)
-        self._launcher.sync()
-        return job
+        job = self._jobs.find(job_id)
+        job.stop()
+        return self._synced(job)
+
+    def _synced(self, job: BackgroundCommand) -> Job:
+        known = job.job()
+        self._launcher.sync()  # its file is complete when this returns
+        return known
 
     def send_keys(self, job_id: str, text: str) -> None:
         """Type `text` into a job."""
-        self._jobs.send(job_id, carry.encode(text))
+        self._jobs.find(job_id).running.send(encode(text))
 
     def keep_job(self, job_id: str) -> None:
         """Let a job outlive this executor.
 
         Raises ExecutionError for one that cannot.
         """
-        if self._outlives == remaining.NOTHING:
+        if self._outlives == surviving.NOTHING:
             raise ExecutionError("Everything ends with KogniTerm, as --end-jobs says.")
-        self._launcher.keep(self._jobs.keep(job_id))
+        self._launcher.keep(self._jobs.find(job_id).keep())
 
     # --- the end --------------------------------------------------------------------------
 
@@ -517,30 +493,6 @@ class CommandExecutor:
         self.close()
 
 
-def _umask() -> bytes:
-    """The umask of this process, as bash prints it; nothing when the kernel does not tell."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_bytes().splitlines():
-            if line.startswith(b"Umask:"):
-                return line.split()[1]
-    return b""
-
-
-def _only_inside(folder: str) -> str:
-    return f"{shown(folder)} does not exist outside the sandbox"
-
-
 def _stamp() -> str:
     """A folder name of its own for each executor, sortable by time."""
     return f"{time.time_ns():x}-{os.getpid()}-{os.urandom(2).hex()}"
-
-
-def _driven(launched: Launched, keeper: OutputKeeper, farewell: Farewell) -> RunningCommand:
-    """What drives a launched command. Raises `ExecutionError` when nothing more may be opened."""
-    try:
-        return RunningCommand(launched, keeper, farewell)
-    except OSError as error:
-        launched.close()
-        end_tree(launched.leader)
-        keeper.close()
-        raise not_started(why(error)) from error

@@ -6,7 +6,7 @@ and psycopg are loaded when vectors or PostgreSQL are asked for.
 
 from __future__ import annotations
 
-from kogniterm.memory.memory import Memory, open_memory
-from kogniterm.memory.records import Fact, Origin, Recall
+from kogniterm.memory.fact_records import Fact, Origin, Recall
+from kogniterm.memory.user_memory import Memory, open_memory
 
 __all__ = ["Fact", "Memory", "Origin", "Recall", "open_memory"]

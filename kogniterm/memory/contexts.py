@@ -1,36 +1,89 @@
-"""Who gets to see what of memory.
+"""Views on memory: of a session, of its tools, and of a module that only reads.
 
-`SessionContext` is the session's own: everything, bound to one user and one project.
-`ExecutionContext` is what one turn works with. `ModuleContext` is the read-only facade for
-prompts and tools: four getters, plain values, and no way to another user or project.
+`SessionContext` is the session's own: everything, bound to one user and one project. `ToolMemory`
+is what the memory tools call. `ModuleContext` is a read-only facade: three getters, plain values,
+and no way to another user or project.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from kogniterm.matching import Matcher
-from kogniterm.memory import candidates, recall, sensitive
-from kogniterm.memory.extract import Extraction, Extractor
-from kogniterm.memory.for_tools import ToolMemory
-from kogniterm.memory.memory import Memory
-from kogniterm.memory.profiles import ProjectProfile
-from kogniterm.memory.records import Fact, Lesson, Message, Mode, Recall
-from kogniterm.memory.shortterm import SessionNotes, window
+from kogniterm.errors import ToolError, UsageError
+from kogniterm.memory import admission, recall
+from kogniterm.memory.extraction import candidates
+from kogniterm.memory.extraction.candidates import Rejection
+from kogniterm.memory.extraction.extract import Extraction, Extractor
+from kogniterm.memory.fact_records import Fact, Message, Mode, Recall
+from kogniterm.memory.learnings import Learnings
+from kogniterm.memory.project.profiles import ProjectProfile
+from kogniterm.memory.recall import because
+from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
-from kogniterm.types import Text
+from kogniterm.text.language import raw_words
+from kogniterm.text.matching import Matcher
+from kogniterm.types import Phrase
+
+_FORGET = re.compile(
+    r"\b(?:forget|delete|remove|erase|olvid\w*|borr\w*|elimin\w*)\b", re.IGNORECASE
+)
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionContext:
-    """What a turn knows: the window of messages, the session's names, and what was recalled."""
+class ToolMemory:
+    """What the memory tools of one session call. Texts are English, for the model."""
 
-    session_id: str
-    window: tuple[Message, ...] = ()
-    notes: SessionNotes = field(default_factory=lambda: SessionNotes(""))
-    recalled: recall.MemoryContext = field(default_factory=recall.MemoryContext)
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+
+    def recall(self, question: str, limit: int) -> str:
+        """Facts that answer `question`, one a line with id and provenance."""
+        hits = self._session.for_modules().facts(question, limit)
+        lines = []
+        for hit in hits:
+            fact = self._session.memory.repository.get(hit.id)
+            if fact is not None:
+                text = " ".join(fact.text.split()).replace("<", "‹").replace(">", "›")
+                lines.append(f'[{fact.label}] {fact.category}: "{text}" ({because(fact)})')
+        return "\n".join(lines) or "Nothing is remembered about this."
+
+    def remember(self, text: str, quote: str, category: str, everywhere: bool) -> str:
+        """Remember `text`, which must rest on the person's own words `quote`."""
+        if self._session.mode != "full":
+            raise ToolError("Memory is switched off in this session; nothing was stored.")
+        raw = {
+            "text": text,
+            "quote": quote,
+            "category": category,
+            "confidence": 0.9,
+            "scope": "everywhere" if everywhere else "project",
+        }
+        project = self._session.memory.project
+        checked = candidates.check(raw, self._session.said, self._session.session_id, project)
+        if isinstance(checked, Rejection):
+            raise ToolError("Not stored: {reason}.", reason=str(checked.reason))
+        try:
+            change = self._session.memory.remember(checked.candidate, who="model")
+        except UsageError as error:
+            raise ToolError("Not stored: {reason}", reason=str(error)) from error
+        if change.fact is None:
+            raise ToolError("Not stored: {reason}.", reason=str(change.reason))
+        return f"[{change.fact.label}] {change.kind}: {change.reason}."
+
+    def asked_to_forget(self, quote: str) -> None:
+        """Raise `ToolError` unless the user's own words `quote` ask to forget something."""
+        asked = f" {' '.join(raw_words(quote))} "
+        spoken = any(
+            asked in f" {' '.join(raw_words(candidates.own_words(one)))} "
+            for one in self._session.said
+        )
+        if not asked.strip() or not spoken or not _FORGET.search(quote):
+            raise ToolError(
+                "Only the person may ask to forget, and the quote has to be their own words; they "
+                "can type /forget."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +91,6 @@ class ModuleContext:
     """What a prompt or a tool may ask of memory. Getters return values, never stores."""
 
     _session: SessionContext
-
-    def short_term(self) -> Mapping[str, object]:
-        """Entities, intents and variables of the session; empty after an idle hour."""
-        notes = self._session.notes()
-        return MappingProxyType(
-            {
-                "entities": notes.entities,
-                "intents": notes.intents,
-                "variables": MappingProxyType(dict(notes.variables)),
-            }
-        )
 
     def preferences(self) -> Mapping[str, object]:
         """The person's typed preferences as they hold in this project."""
@@ -66,7 +108,7 @@ class ModuleContext:
         if self._session.mode == "off":
             return ()
         hits = self._session.memory.search(question, limit)
-        return tuple(hit for hit in hits if sensitive.may_be_recalled(hit.text))
+        return tuple(hit for hit in hits if admission.may_be_recalled(hit.text))
 
 
 class SessionContext:
@@ -83,13 +125,12 @@ class SessionContext:
         self.session_id = session_id
         self.mode: Mode = mode
         self._extractor = Extractor(memory, model)
-        self._volatile = SessionNotes(session_id, last_used=memory.clock.now())
         self._last = recall.MemoryContext()
         self._shown: dict[str, str] = {}
         self.said: list[Message] = []
         """What the person typed since this context was made: what memory tools may rest on."""
 
-    def begin_turn(self, question: str, messages: Sequence[Message] = ()) -> ExecutionContext:
+    def begin_turn(self, question: str) -> recall.MemoryContext:
         """Recall for a turn that starts with `question`, the person's own words."""
         self.said.append(Message(0, "person", question, self.memory.clock.now()))
         if self.mode == "off":
@@ -97,14 +138,14 @@ class SessionContext:
         else:
             self._last = recall.recall(self.memory, question, self._shown)
             self._shown.update(self._last.lines)
-        return ExecutionContext(self.session_id, tuple(window(messages)), self.notes(), self._last)
+        return self._last
 
-    def why_not_kept(self, said: str) -> Text | None:
+    def why_not_kept(self, said: str) -> Phrase | None:
         """Why what `said` asks to remember will not be; None when it may be, or asks nothing."""
         message = Message(0, "person", said)
-        if self.mode != "full" or candidates.explicit_wish(candidates.own_words(message)) is None:
+        if self.mode != "full" or candidates.memory_request(candidates.own_words(message)) is None:
             return None
-        return sensitive.why_not_kept(said)
+        return admission.why_not_kept(said)
 
     def resumed(self, history: Iterable[str]) -> None:
         """Take over what the texts of a resumed session's history show of memory already."""
@@ -123,38 +164,10 @@ class SessionContext:
         recall.count_citations(self.memory, answer, self._last)
         return await self._extractor.after_turn(self.session_id, messages, ending=ending)
 
-    def record_outcome(
-        self,
-        task: str,
-        command: str,
-        *,
-        ok: bool,
-        exit_code: int | None = None,
-        seconds: float = 0.0,
-        note: str = "",
-    ) -> None:
-        """Keep how a command ended, good or bad, unless nothing may be written."""
-        if self.mode == "full":
-            self.memory.learnings.record(
-                task,
-                command,
-                ok=ok,
-                exit_code=exit_code,
-                seconds=seconds,
-                note=note,
-                session_id=self.session_id,
-            )
-
-    def record_plan(self, task: str, steps: str, *, ok: bool, note: str = "") -> None:
-        """Keep how a plan ended, good or bad, unless nothing may be written."""
-        if self.mode == "full":
-            self.memory.learnings.record_plan(
-                task, steps, ok=ok, note=note, session_id=self.session_id
-            )
-
-    def last_recalled(self) -> recall.MemoryContext:
-        """What of memory went into the last turn: what `/why` shows."""
-        return self._last
+    @property
+    def learnings(self) -> Learnings | None:
+        """Where lessons are kept; None when nothing may be written."""
+        return self.memory.learnings if self.mode == "full" else None
 
     def why(self) -> list[tuple[recall.Used, Fact | None]]:
         """What went into the last turn, each with its fact as it is now (None: gone, a lesson)."""
@@ -165,10 +178,6 @@ class SessionContext:
             pairs.append((used, fact))
         return pairs
 
-    def lessons(self, task: str) -> list[Lesson]:
-        """Lessons from tasks like `task`."""
-        return [] if self.mode == "off" else self.memory.learnings.similar(task)
-
     def forgot(self, terms: Sequence[str]) -> None:
         """Drop what was said in this session that holds one of the terms, and what was shown."""
         matcher = Matcher(terms)
@@ -176,24 +185,10 @@ class SessionContext:
         self._last = recall.MemoryContext()
         self._shown = {key: line for key, line in self._shown.items() if not matcher.holds(line)}
 
-    def set_variable(self, name: str, value: str) -> None:
-        """Keep a session variable until the session has been idle for an hour."""
-        notes = self.notes()
-        value = self.memory.redact(value)
-        self._keep(
-            replace(
-                notes,
-                variables={**notes.variables, name: value},
-                last_used=self.memory.clock.now(),
-            )
-        )
-
-    def notes(self) -> SessionNotes:
-        """The short term as it is now: emptied after an idle hour."""
-        stored = (
-            self.memory.sessions.load(self.session_id) if self.mode == "full" else self._volatile
-        )
-        return stored.fresh(self.memory.clock.now())
+    @property
+    def cursor(self) -> int:
+        """The number of the last message that was read for facts."""
+        return self.memory.sessions.load(self.session_id).cursor if self.mode == "full" else 0
 
     def for_tools(self) -> ToolMemory:
         """What the memory tools call."""
@@ -202,9 +197,3 @@ class SessionContext:
     def for_modules(self) -> ModuleContext:
         """The read-only facade."""
         return ModuleContext(self)
-
-    def _keep(self, notes: SessionNotes) -> None:
-        if self.mode == "full":
-            self.memory.sessions.save(notes)
-        else:
-            self._volatile = notes

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kogniterm.errors import StorageError, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.memory import ledger
-from kogniterm.memory.schema import TABLES
-from kogniterm.memory.sql import Row, Sql
+from kogniterm.memory.memory_database import TABLES, MemoryDatabase
+from kogniterm.storage.database import Row
+from kogniterm.storage.drivers import DuplicateError
 
 _NUMBERED = ("facts", "outcomes", "memory_audit")
 _REFERENCES = {"superseded_by", "fact_id"}
@@ -29,7 +30,7 @@ class MemoryCopy:
     present: bool = False
 
 
-def copy_memory(source: Sql, target: Sql) -> MemoryCopy:
+def copy_memory(source: MemoryDatabase, target: MemoryDatabase) -> MemoryCopy:
     """Copy everything of `source`'s user to `target`'s user, all or nothing.
 
     Copying again what is there already changes nothing. Raises `UsageError` when the target
@@ -38,9 +39,7 @@ def copy_memory(source: Sql, target: Sql) -> MemoryCopy:
     if not any(_has_rows(target, table) for table in TABLES if table not in _BOOKKEEPING):
         try:
             return MemoryCopy(_copy(source, target, keep_ids=True))
-        except StorageError as error:
-            if not _is_duplicate(error):
-                raise
+        except DuplicateError:
             return MemoryCopy(_copy(source, target, keep_ids=False))
     if same_memory(source, target):
         return MemoryCopy(len(_rows(target)), present=True)
@@ -51,22 +50,24 @@ def copy_memory(source: Sql, target: Sql) -> MemoryCopy:
     )
 
 
-def _has_rows(sql: Sql, table: str) -> bool:
+def _has_rows(sql: MemoryDatabase, table: str) -> bool:
     return sql.one(f"SELECT 1 FROM {table} WHERE {_OWN} = ? LIMIT 1", (sql.user,)) is not None
 
 
-def same_memory(source: Sql, target: Sql) -> bool:
+def same_memory(source: MemoryDatabase, target: MemoryDatabase) -> bool:
     """Whether both hold the same, apart from the numbers of the rows."""
     return _rows(source) == _rows(target)
 
 
-def _rows(sql: Sql) -> list[str]:
+def _rows(sql: MemoryDatabase) -> list[str]:
     """Everything of this person, without what a copy may number anew."""
     found = []
     for table in TABLES:
         ignored = _REFERENCES | {"id", _OWN}
         columns = sorted(name for name in _columns(sql, table) if name not in ignored)
-        rows = sql.all(f"SELECT {', '.join(columns)} FROM {table} WHERE {_OWN} = ?", (sql.user,))
+        rows = sql.execute(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE {_OWN} = ?", (sql.user,)
+        )
         found += [f"{table} {[_plain(value) for value in row]!r}" for row in rows]
     return sorted(found)
 
@@ -75,7 +76,7 @@ def _plain(value: object) -> object:
     return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
 
 
-def _columns(sql: Sql, table: str) -> list[str]:
+def _columns(sql: MemoryDatabase, table: str) -> list[str]:
     if sql.is_postgres:
         query = (
             "SELECT column_name FROM information_schema.columns WHERE table_name = ? "
@@ -83,10 +84,10 @@ def _columns(sql: Sql, table: str) -> list[str]:
         )
     else:
         query = "SELECT name FROM pragma_table_info(?)"
-    return [name for (name,) in sql.all(query, (table,))]
+    return [name for (name,) in sql.execute(query, (table,))]
 
 
-def _copy(source: Sql, target: Sql, *, keep_ids: bool) -> int:
+def _copy(source: MemoryDatabase, target: MemoryDatabase, *, keep_ids: bool) -> int:
     count = 0
     facts: dict[object, object] = {None: None}
     with target.transaction():
@@ -95,7 +96,7 @@ def _copy(source: Sql, target: Sql, *, keep_ids: bool) -> int:
         for table in TABLES:
             columns = _columns(source, table)
             order = "id" if table in _NUMBERED else columns[0]
-            rows = source.all(
+            rows = source.execute(
                 f"SELECT {', '.join(columns)} FROM {table} WHERE {_OWN} = ? ORDER BY {order}",
                 (source.user,),
             )
@@ -110,7 +111,11 @@ def _copy(source: Sql, target: Sql, *, keep_ids: bool) -> int:
 
 
 def _insert(
-    target: Sql, table: str, row: dict[str, object], facts: dict[object, object], keep_ids: bool
+    target: MemoryDatabase,
+    table: str,
+    row: dict[str, object],
+    facts: dict[object, object],
+    keep_ids: bool,
 ) -> None:
     """Write one row; remembers under which number a fact is now known."""
     old = row.get("id")
@@ -131,25 +136,21 @@ def _insert(
         facts[old] = inserted[0]
 
 
-def _link(source: Sql, target: Sql, facts: dict[object, object]) -> None:
+def _link(source: MemoryDatabase, target: MemoryDatabase, facts: dict[object, object]) -> None:
     """Point superseded facts to their successors."""
     query = f"SELECT id, superseded_by FROM facts WHERE {_OWN} = ? AND superseded_by IS NOT NULL"
-    for fact, successor in source.all(query, (source.user,)):
+    for fact, successor in source.execute(query, (source.user,)):
         target.run(
             f"UPDATE facts SET superseded_by = ? WHERE id = ? AND {_OWN} = ?",
             (facts.get(successor), facts[fact], target.user),
         )
 
 
-def _advance_numbers(target: Sql) -> None:
+def _advance_numbers(target: MemoryDatabase) -> None:
     """Rows written with their own numbers do not move the server's counters; this does."""
     for table in _NUMBERED:
-        target.all(
+        target.execute(
             f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(max(id), "
             f"pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass), 1)) "
             f"FROM {table}"
         )
-
-
-def _is_duplicate(error: StorageError) -> bool:
-    return getattr(error.__cause__, "sqlstate", "") == "23505"

@@ -10,13 +10,14 @@ import re
 import shlex
 from collections.abc import Callable
 
-from kogniterm.memory import words
-from kogniterm.memory.candidates import is_order
-from kogniterm.memory.index import Entry, WordIndex
-from kogniterm.memory.records import Lesson
-from kogniterm.memory.sql import Row, Sql
+from kogniterm.memory.extraction.candidates import is_order
+from kogniterm.memory.fact_records import Lesson
+from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.search.word_index import Entry, WordIndex
 from kogniterm.protocols import Clock
-from kogniterm.text.personal import personal_kind
+from kogniterm.storage.database import Row
+from kogniterm.text.sensitive_topics import personal_kind
+from kogniterm.text.stems import stems_of, tokens
 
 MOST_KEPT = 500
 """Lessons per project; the oldest go first, those that went well before those that failed."""
@@ -42,7 +43,9 @@ _COLUMNS = "id, task, shape, ok, exit_code, seconds, note, created, times"
 class Learnings:
     """The lessons of one user in one project."""
 
-    def __init__(self, sql: Sql, project: str, clock: Clock, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, sql: MemoryDatabase, project: str, clock: Clock, redact: Callable[[str], str]
+    ) -> None:
         self._sql = sql
         self._clock = clock
         self._redact = redact
@@ -111,22 +114,22 @@ class Learnings:
         for lesson in lessons.values():
             index.add(
                 lesson.id,
-                Entry(tuple(words.terms(lesson.task)), tuple(words.terms(lesson.shape))),
+                Entry(tuple(stems_of(lesson.task)), tuple(stems_of(lesson.shape))),
             )
         found = index.search(task)
         best = sorted(found, key=lambda one: (-found[one], lessons[one].ok, -lessons[one].created))
-        asked = {token.stem for token in words.tokens(task)}
+        asked = {token.stem for token in tokens(task)}
         return [
             lessons[one]
             for one in best
             # One common word does not make a task similar.
-            if len(asked & set(words.terms(lessons[one].task + " " + lessons[one].shape)))
+            if len(asked & set(stems_of(lessons[one].task + " " + lessons[one].shape)))
             >= min(2, len(asked))
         ][:limit]
 
     def all(self) -> list[Lesson]:
         """Every lesson of this project, oldest first."""
-        rows = self._sql.all(
+        rows = self._sql.execute(
             f"SELECT {_COLUMNS} FROM outcomes WHERE user_id = ? AND project_id = ? ORDER BY id",
             self._bound,
         )

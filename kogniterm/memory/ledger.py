@@ -1,9 +1,9 @@
-"""What each fact looked like when it was written: a chain of salted digests, one entry a write.
+"""The ledger of facts: a chain of salted digests, one entry for every write.
 
 A fact that stands in the table and not in the ledger was planted; one that does not fit its last
-entry was changed, one that is missing was removed. The head file (`kogniterm.heads`) knows how far
-the chain has come. An entry holds no text: a forgotten fact's salts are removed with it, so that
-its digests cannot confirm a guess.
+entry was changed, one that is missing was removed. The head file (`kogniterm.storage.head_file`)
+knows how far the chain has come. An entry holds no text: a forgotten fact's salts are removed with
+it, so that its digests cannot confirm a guess.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kogniterm.heads import Heads, Note
-from kogniterm.memory.schema import LEDGER
-from kogniterm.memory.sql import Row, Sql
-from kogniterm.types import Text
+from kogniterm.memory.memory_database import LEDGER, MemoryDatabase
+from kogniterm.storage.database import Row
+from kogniterm.storage.head_file import Heads, Note, steady
+from kogniterm.types import Phrase
 
 GENESIS = "0" * 64
 _COLUMNS = (
@@ -35,10 +35,10 @@ class LedgerReport:
     facts: int
     entries: int
     head: str
-    faults: tuple[Text, ...] = ()
+    faults: tuple[Phrase, ...] = ()
 
 
-def record(sql: Sql, fact_ids: Iterable[int]) -> None:
+def record(sql: MemoryDatabase, fact_ids: Iterable[int]) -> None:
     """Write down how facts look now, inside the transaction that wrote them."""
     seq, last = _end(sql)
     before = (seq, last)
@@ -60,37 +60,36 @@ def record(sql: Sql, fact_ids: Iterable[int]) -> None:
         sql.coming(before, seq, last)
 
 
-def accept(sql: Sql) -> None:
+def accept(sql: MemoryDatabase) -> None:
     """Begin the ledger anew with all facts as they are found: the user has looked at them."""
     with sql.transaction():
         # Taken as a writer takes it, so that nobody else writes meanwhile.
         sql.run("UPDATE memory_clock SET version = version WHERE user_id = ?", (sql.user,))
         sql.run(f"DELETE FROM {LEDGER} WHERE user_id = ?", (sql.user,))
-        rows = sql.all("SELECT id FROM facts WHERE user_id = ? ORDER BY id", (sql.user,))
-        record(sql, [int(fact_id) for (fact_id,) in rows])
+        _record_all(sql)
 
 
-def is_begun(sql: Sql) -> bool:
-    """Whether the ledger has its first entry."""
-    return _end(sql)[0] > 0
+def begin(sql: MemoryDatabase) -> None:
+    """The first time: write down all of the user's facts as they are found."""
+    if sql.read_only or _end(sql)[0]:
+        return
+    with sql.transaction():
+        sql.tick()  # writers of one user queue up here
+        if not _end(sql)[0]:
+            _record_all(sql)
 
 
-def verify(sql: Sql) -> LedgerReport:
-    """Compare the facts of this user with the ledger, and the ledger with the head file.
-
-    Others may be writing: what looks wrong is looked at again until the head file stood still.
-    """
-    while True:
-        heads = None if sql.heads is None else sql.heads.read()
-        report = _verified(sql, heads)
-        if not report.faults or heads is None or sql.heads is None:
-            return report
-        again = sql.heads.read()
-        if again is None or again.last == heads.last:
-            return report
+def _record_all(sql: MemoryDatabase) -> None:
+    rows = sql.execute("SELECT id FROM facts WHERE user_id = ? ORDER BY id", (sql.user,))
+    record(sql, [int(fact_id) for (fact_id,) in rows])
 
 
-def _verified(sql: Sql, heads: Heads | None) -> LedgerReport:
+def verify(sql: MemoryDatabase) -> LedgerReport:
+    """Compare the facts of this user with the ledger, and the ledger with the head file."""
+    return steady(sql.heads, lambda heads: _verified(sql, heads), lambda found: not found.faults)
+
+
+def _verified(sql: MemoryDatabase, heads: Heads | None) -> LedgerReport:
     note = None if heads is None else heads.memory.get(sql.user)
     seq, last = 0, GENESIS
     known: dict[int, tuple[str, str]] = {}
@@ -98,7 +97,9 @@ def _verified(sql: Sql, heads: Heads | None) -> LedgerReport:
     for number, fact_id, salt, digest, previous, entry in _entries(sql):
         content = _hash(number, fact_id, digest, previous)
         if (number, previous, content) != (seq + 1, last, entry):
-            fault = Text("entry {number} of the ledger of facts does not hold", {"number": seq + 1})
+            fault = Phrase(
+                "entry {number} of the ledger of facts does not hold", {"number": seq + 1}
+            )
             return LedgerReport(0, seq, last, (fault,))
         seq, last = number, entry
         ends[seq] = last
@@ -109,7 +110,9 @@ def _verified(sql: Sql, heads: Heads | None) -> LedgerReport:
     return LedgerReport(holding, seq, last, tuple(faults))
 
 
-def _cut(sql: Sql, note: Note | None, ends: dict[int, str], seq: int) -> Iterator[Text]:
+def _cut(
+    sql: MemoryDatabase, note: Note | None, ends: dict[int, str], seq: int
+) -> Iterator[Phrase]:
     """Whether the ledger ends where the head file says; on a server others go on after that."""
     if note is None:
         return
@@ -119,34 +122,36 @@ def _cut(sql: Sql, note: Note | None, ends: dict[int, str], seq: int) -> Iterato
         for number, entry in allowed
     ):
         return
-    yield Text("the ledger of facts does not end where the head file says")
+    yield Phrase("the ledger of facts does not end where the head file says")
 
 
-def _facts(sql: Sql, known: dict[int, tuple[str, str]]) -> Iterator[Text]:
+def _facts(sql: MemoryDatabase, known: dict[int, tuple[str, str]]) -> Iterator[Phrase]:
     """The facts that are not as they were written."""
     there = set()
-    for row in sql.all(f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? ORDER BY id", (sql.user,)):
+    for row in sql.execute(
+        f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? ORDER BY id", (sql.user,)
+    ):
         fact = {"fact": f"m{row[0]}"}
         there.add(int(row[0]))
         salt, digest = known.get(int(row[0]), ("", ""))
         if not digest:
-            yield Text("fact {fact} was not written by KogniTerm", fact)
+            yield Phrase("fact {fact} was not written by KogniTerm", fact)
         elif _digest(salt, row) != digest:
-            yield Text("fact {fact} was changed", fact)
+            yield Phrase("fact {fact} was changed", fact)
     for fact_id, (_, digest) in known.items():
         if digest and fact_id not in there:
-            yield Text("fact {fact} was removed", {"fact": f"m{fact_id}"})
+            yield Phrase("fact {fact} was removed", {"fact": f"m{fact_id}"})
 
 
-def _entries(sql: Sql) -> list[Row]:
-    return sql.all(
+def _entries(sql: MemoryDatabase) -> list[Row]:
+    return sql.execute(
         f"SELECT seq, fact_id, salt, digest, previous, hash FROM {LEDGER} WHERE user_id = ? "
         "ORDER BY seq",
         (sql.user,),
     )
 
 
-def _end(sql: Sql) -> tuple[int, str]:
+def _end(sql: MemoryDatabase) -> tuple[int, str]:
     row = sql.one(
         f"SELECT seq, hash FROM {LEDGER} WHERE user_id = ? ORDER BY seq DESC LIMIT 1", (sql.user,)
     )
@@ -154,7 +159,7 @@ def _end(sql: Sql) -> tuple[int, str]:
 
 
 def _append(
-    sql: Sql, last_seq: int, previous: str, fact_id: int | None, salt: str, digest: str
+    sql: MemoryDatabase, last_seq: int, previous: str, fact_id: int | None, salt: str, digest: str
 ) -> tuple[int, str]:
     seq = last_seq + 1
     entry = _hash(seq, fact_id, digest, previous)

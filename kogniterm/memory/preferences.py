@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Literal
 
 from kogniterm.errors import UsageError
-from kogniterm.memory.records import Preference, Source
-from kogniterm.memory.sql import Sql
-from kogniterm.memory.words import raw_words
+from kogniterm.memory.fact_records import Preference, Source
+from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.protocols import Clock
+from kogniterm.text.language import raw_words
 
 KNOWN: Mapping[str, type | tuple[str, ...]] = {
     "language": str,
@@ -34,7 +34,9 @@ KNOWN: Mapping[str, type | tuple[str, ...]] = {
 class Preferences:
     """The preferences of one user, seen from one project."""
 
-    def __init__(self, sql: Sql, project: str, clock: Clock, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, sql: MemoryDatabase, project: str, clock: Clock, redact: Callable[[str], str]
+    ) -> None:
         self._sql = sql
         self._project = project
         self._clock = clock
@@ -53,7 +55,7 @@ class Preferences:
         value = _checked(name, self._redact(value) if isinstance(value, str) else value)
         project = self._project if scope == "project" else ""
         with self._sql.transaction():
-            known = {one.key: one for one in self._stored() if one.project == project}.get(name)
+            known = {one.key: one for one in self.stored() if one.project == project}.get(name)
             if known and known.source == "explicit" and source != "explicit":
                 return known
             preference = Preference(name, value, project, source, self._clock.now())
@@ -63,7 +65,7 @@ class Preferences:
     def take_over(self, preference: Preference) -> bool:
         """Store an imported preference unless the key has a value here; whether it was stored."""
         if any(
-            (one.key, one.project) == (preference.key, preference.project) for one in self._stored()
+            (one.key, one.project) == (preference.key, preference.project) for one in self.stored()
         ):
             return False
         value = preference.value
@@ -81,11 +83,16 @@ class Preferences:
 
     def all(self) -> dict[str, Preference]:
         """What holds here: the project's preferences over those that hold everywhere."""
-        return {one.key: one for one in sorted(self._stored(), key=lambda one: one.project)}
+        return {one.key: one for one in sorted(self.stored(), key=lambda one: one.project)}
 
     def stored(self) -> list[Preference]:
         """Every preference of this scope, those that are overridden too."""
-        return self._stored()
+        rows = self._sql.execute(
+            "SELECT key, value, project_id, source, updated FROM preferences "
+            "WHERE user_id = ? AND project_id IN ('', ?) ORDER BY project_id, key",
+            (self._sql.user, self._project),
+        )
+        return [Preference(row[0], json.loads(row[1]), *row[2:]) for row in rows]
 
     def remove(self, key: str) -> int:
         """Drop `key` in both scopes; returns how many values went."""
@@ -93,14 +100,6 @@ class Preferences:
             "DELETE FROM preferences WHERE user_id = ? AND project_id IN ('', ?) AND key = ?",
             (self._sql.user, self._project, "_".join(raw_words(key))),
         )
-
-    def _stored(self) -> list[Preference]:
-        rows = self._sql.all(
-            "SELECT key, value, project_id, source, updated FROM preferences "
-            "WHERE user_id = ? AND project_id IN ('', ?) ORDER BY project_id, key",
-            (self._sql.user, self._project),
-        )
-        return [Preference(row[0], json.loads(row[1]), *row[2:]) for row in rows]
 
 
 def _checked(name: str, value: object) -> object:

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from kogniterm.memory import decay, sensitive
-from kogniterm.memory.memory import Memory
-from kogniterm.memory.records import Category, Fact, Lesson
-from kogniterm.types import Text
+from kogniterm.memory import admission, fact_records
+from kogniterm.memory.fact_records import Category, Fact, Lesson
+from kogniterm.memory.user_memory import Memory
+from kogniterm.types import Phrase
 
 FEW = 40
 STANDING_TOKENS = 800
@@ -49,7 +49,7 @@ class Used:
 
     label: str
     text: str
-    why: Text
+    why: Phrase
     confidence: float
     score: float | None = None
 
@@ -102,7 +102,7 @@ def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None
     """
     question = _ends(question)
     now = memory.clock.now()
-    awake = [one for one in memory.facts("active") if not decay.is_dormant(one, now)]
+    awake = [one for one in memory.facts("active") if not fact_records.is_dormant(one, now)]
     block = _Block(shown or {})
     block.take(_withdrawn(block.shown, {one.label for one in awake}), STANDING_TOKENS)
     block.take(_project(memory), PROJECT_TOKENS)
@@ -166,16 +166,18 @@ def count_citations(memory: Memory, answer: str, context: MemoryContext) -> list
     return counted
 
 
-def because(fact: Fact) -> Text:
+def because(fact: Fact) -> Phrase:
     """Why a fact is known, for people: "because you said … on …"."""
     day = datetime.fromtimestamp(fact.created, UTC).date().isoformat()
     if fact.origin.quote:
-        return Text("because you said “{quote}” on {day}", {"quote": fact.origin.quote, "day": day})
+        return Phrase(
+            "because you said “{quote}” on {day}", {"quote": fact.origin.quote, "day": day}
+        )
     if fact.source == "explicit":
-        return Text("because you asked to remember it on {day}", {"day": day})
+        return Phrase("because you asked to remember it on {day}", {"day": day})
     if fact.source == "imported":
-        return Text("because it was imported; it dates from {day}", {"day": day})
-    return Text("because it was gathered from a conversation on {day}", {"day": day})
+        return Phrase("because it was imported; it dates from {day}", {"day": day})
+    return Phrase("because it was gathered from a conversation on {day}", {"day": day})
 
 
 def tokens(text: str) -> int:
@@ -194,7 +196,7 @@ def _in_order(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _fit(facts: Iterable[Fact]) -> Iterable[Fact]:
-    return (one for one in facts if sensitive.may_be_recalled(one.text))
+    return (one for one in facts if admission.may_be_recalled(one.text))
 
 
 def _withdrawn(shown: Mapping[str, str], awake: set[str]) -> Iterable[tuple[str, Used]]:
@@ -202,21 +204,23 @@ def _withdrawn(shown: Mapping[str, str], awake: set[str]) -> Iterable[tuple[str,
     for label in shown:
         if _LABEL.fullmatch(label) and label not in awake:
             line = f"[{label}] no longer holds"
-            yield line, Used(label, line, Text("it was shown earlier and has changed"), 0.0)
+            yield line, Used(label, line, Phrase("it was shown earlier and has changed"), 0.0)
 
 
 def _project(memory: Memory) -> Iterable[tuple[str, Used]]:
     profile = memory.projects.load()
     for line in profile.summary().splitlines() if profile else ():
         name, _, value = line.partition(": ")
-        why = Text("it was seen in the project folder")
+        why = Phrase("it was seen in the project folder")
         yield f"project {name}: {_quoted(value)}", Used(f"project {name}", line, why, 1.0)
 
 
 def _preferences(memory: Memory) -> Iterable[tuple[str, Used]]:
     for key, one in memory.preferences.all().items():
         text = f"{key}: {_quoted(json.dumps(one.value, ensure_ascii=False))}"
-        why = Text("it is a preference you set" if one.source == "explicit" else "it was inferred")
+        why = Phrase(
+            "it is a preference you set" if one.source == "explicit" else "it was inferred"
+        )
         yield f"preference {text}", Used(f"preference {key}", text, why, 1.0)
 
 
@@ -224,7 +228,7 @@ def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable
     now = memory.clock.now()
     for hit in memory.search(question, SEARCHED, relevant=True):
         fact = awake.get(hit.id)
-        if fact is not None and sensitive.may_be_recalled(fact.text):
+        if fact is not None and admission.may_be_recalled(fact.text):
             yield (
                 _line(fact, now),
                 Used(fact.label, fact.text, hit.why, hit.confidence, hit.score),
@@ -233,17 +237,17 @@ def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable
 
 def _standing(fact: Fact, now: float) -> Used:
     if fact.pinned:
-        why = Text("it is pinned")
+        why = Phrase("it is pinned")
     elif fact.category in STANDING:
-        why = Text("it always applies ({category})", {"category": fact.category})
+        why = Phrase("it always applies ({category})", {"category": fact.category})
     else:
-        why = Text("there are few facts, so all are shown")
-    return Used(fact.label, fact.text, why, decay.effective_confidence(fact, now))
+        why = Phrase("there are few facts, so all are shown")
+    return Used(fact.label, fact.text, why, fact_records.effective_confidence(fact, now))
 
 
 def _line(fact: Fact, now: float) -> str:
     day = datetime.fromtimestamp(fact.last_confirmed, UTC).date().isoformat()
-    sure = "" if decay.effective_confidence(fact, now) >= 0.5 else ", unsure"
+    sure = "" if fact_records.effective_confidence(fact, now) >= 0.5 else ", unsure"
     return f"[{fact.label}] {fact.category}: {_quoted(fact.text)} ({fact.source}, {day}{sure})"
 
 
@@ -256,7 +260,7 @@ def _lesson_line(lesson: Lesson) -> str:
 
 
 def _lesson_used(lesson: Lesson) -> Used:
-    why = Text("a similar task ended this way")
+    why = Phrase("a similar task ended this way")
     return Used(f"l{lesson.id}", f"{lesson.task}: {lesson.shape}", why, 1.0)
 
 

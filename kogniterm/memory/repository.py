@@ -8,28 +8,29 @@ indexes in other processes notice) and leaves an audit entry without text.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from kogniterm.memory import ledger, words
-from kogniterm.memory.records import AuditEntry, Fact, Origin, Status
-from kogniterm.memory.sql import Row, Sql
+from kogniterm.memory import ledger
+from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
+from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.storage.database import Row
+from kogniterm.text.language import raw_words
 
 _COLUMNS = (
     "id, text, category, project_id, slot, keywords, language, confidence, source, status, "
     "created, last_confirmed, relevance_count, pinned, valid_from, valid_to, superseded_by, "
     "session_id, origin_seq, quote, claim"
 )
+"""In the order of the fields of `Fact`, with those of its `Origin` before the last."""
+
 _WRITABLE = (
     "text", "category", "slot", "keywords", "language", "confidence", "source", "status",
     "last_confirmed", "relevance_count", "pinned", "valid_to", "superseded_by",
 )  # fmt: skip
 
-_BESIDE_FACTS = (
-    "preferences", "outcomes", "memory_sessions", "project_profiles", "store_items",
-)  # fmt: skip
+_BESIDE_FACTS = ("preferences", "outcomes", "memory_sessions", "project_profiles")
 """The tables with what a project has beside facts."""
 
 
@@ -41,18 +42,10 @@ class Version:
     wiped: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedFact:
-    """A fact with the terms it is found by."""
-
-    fact: Fact
-    terms: tuple[str, ...]
-
-
 class FactRepository:
     """The facts that one user has in one project, and everywhere."""
 
-    def __init__(self, sql: Sql, project: str) -> None:
+    def __init__(self, sql: MemoryDatabase, project: str) -> None:
         self.sql = sql
         self.user = sql.user
         self.project = project
@@ -73,7 +66,7 @@ class FactRepository:
         row = self.sql.one("SELECT salt FROM memory_clock WHERE user_id = ?", (self.user,))
         if row is None:
             with self.sql.transaction():
-                self._tick()
+                self.sql.tick()
             return self.salt()
         return str(row[0])
 
@@ -89,13 +82,9 @@ class FactRepository:
         marks = ", ".join("?" * len(statuses))
         return self._select(f"status IN ({marks})", statuses)
 
-    def changed_since(self, version: int) -> list[IndexedFact]:
-        """Facts written after `version`, with their terms."""
-        rows = self.sql.all(
-            f"SELECT {_COLUMNS}, terms FROM facts WHERE {self._scope} AND version > ?",
-            (*self._bound, version),
-        )
-        return [IndexedFact(_fact(row), tuple(str(row[-1]).split())) for row in rows]
+    def changed_since(self, version: int) -> list[Fact]:
+        """Return facts written after `version`."""
+        return self._select("version > ?", (version,))
 
     def same_text(self, text: str, project: str) -> Fact | None:
         """The living fact of exactly this scope whose normalised text equals that of `text`."""
@@ -126,7 +115,7 @@ class FactRepository:
 
     def audit(self, limit: int = 100) -> list[AuditEntry]:
         """The newest audit entries, newest first."""
-        rows = self.sql.all(
+        rows = self.sql.execute(
             "SELECT id, at, operation, fact_id, who FROM memory_audit "
             f"WHERE {self._scope} ORDER BY id DESC LIMIT ?",
             (*self._bound, limit),
@@ -134,7 +123,7 @@ class FactRepository:
         return [AuditEntry(*row) for row in rows]
 
     def _select(self, condition: str, values: Sequence[object] = ()) -> list[Fact]:
-        rows = self.sql.all(
+        rows = self.sql.execute(
             f"SELECT {_COLUMNS} FROM facts WHERE {self._scope} AND {condition} ORDER BY id",
             (*self._bound, *values),
         )
@@ -157,7 +146,7 @@ class FactRepository:
                 fact.language, fact.confidence, fact.source, fact.status, fact.created,
                 fact.last_confirmed, fact.relevance_count, int(fact.pinned), fact.valid_from,
                 fact.valid_to, fact.superseded_by, origin.session_id, origin.seq, origin.quote,
-                fact.claim, _terms(fact), digest(fact.text), self._tick(),
+                fact.claim, "", digest(fact.text), self.sql.tick(),
             )  # fmt: skip
             row = self.sql.one(
                 "INSERT INTO facts (user_id, project_id, category, slot, text, keywords, "
@@ -184,7 +173,7 @@ class FactRepository:
             for name, value in changes.items()
         }
         with self.sql.transaction():
-            assignments["version"] = self._tick()
+            assignments["version"] = self.sql.tick()
             settings = ", ".join(f"{name} = ?" for name in assignments)
             self.sql.run(
                 f"UPDATE facts SET {settings} WHERE {self._scope} AND id = ?",
@@ -201,8 +190,8 @@ class FactRepository:
         fact = self.get(fact_id)
         if fact is not None:
             self.sql.run(
-                f"UPDATE facts SET terms = ?, digest = ? WHERE {self._scope} AND id = ?",
-                (_terms(fact), digest(fact.text), *self._bound, fact_id),
+                f"UPDATE facts SET terms = '', digest = ? WHERE {self._scope} AND id = ?",
+                (digest(fact.text), *self._bound, fact_id),
             )
             self.sql.run(
                 "DELETE FROM fact_vectors WHERE user_id = ? AND fact_id = ?", (self.user, fact_id)
@@ -212,7 +201,7 @@ class FactRepository:
         """Remove facts of this scope for good, vectors with them; returns how many."""
         removed = 0
         with self.sql.transaction():
-            self._tick(wiped=1)
+            self.sql.tick(wiped=1)
             for fact_id in fact_ids:
                 fact = self.get(fact_id)
                 if fact is None:
@@ -229,7 +218,7 @@ class FactRepository:
         if not fact_ids:
             return 0
         with self.sql.transaction():
-            self._tick(wiped=0)
+            self.sql.tick()
             for fact_id in fact_ids:
                 self.sql.run(
                     "UPDATE facts SET quote = '' WHERE user_id = ? AND id = ?",
@@ -237,18 +226,6 @@ class FactRepository:
                 )
             ledger.record(self.sql, fact_ids)
         return len(fact_ids)
-
-    def begin_ledger(self) -> None:
-        """The first time: write down all of the user's facts as they are found."""
-        if self.sql.read_only or ledger.is_begun(self.sql):
-            return
-        with self.sql.transaction():
-            self._tick()  # writers of one user queue up here
-            if not ledger.is_begun(self.sql):
-                rows = self.sql.all(
-                    "SELECT id FROM facts WHERE user_id = ? ORDER BY id", (self.user,)
-                )
-                ledger.record(self.sql, [int(fact_id) for (fact_id,) in rows])
 
     def drop_project(self) -> int:
         """Delete what this project has beside facts, and return how many rows that were.
@@ -282,7 +259,7 @@ class FactRepository:
             f"SELECT project_id FROM {table} WHERE user_id = ?"
             for table in ("facts", *_BESIDE_FACTS)
         )
-        rows = self.sql.all(
+        rows = self.sql.execute(
             f"SELECT project_id FROM ({kept}) AS kept ORDER BY project_id",
             (self.user,) * (1 + len(_BESIDE_FACTS)),
         )
@@ -304,21 +281,11 @@ class FactRepository:
             (self.user, self.project if project is None else project, now, operation, fact_id, who),
         )
 
-    def _tick(self, wiped: int = 0) -> int:
-        """Raise the user's version number; writers of one user queue up here."""
-        row = self.sql.one(
-            "INSERT INTO memory_clock (user_id, version, wiped, salt) VALUES (?, 1, ?, ?) "
-            "ON CONFLICT (user_id) DO UPDATE SET version = memory_clock.version + 1, "
-            "wiped = memory_clock.wiped + excluded.wiped RETURNING version",
-            (self.user, wiped, secrets.token_hex(16)),
-        )
-        return int(row[0]) if row else 1
-
     # --- vectors ---
 
     def vectors(self, model: str) -> list[tuple[int, bytes]]:
         """Stored vectors of `model` for the active facts of this scope."""
-        rows = self.sql.all(
+        rows = self.sql.execute(
             "SELECT fact_id, vector FROM fact_vectors WHERE user_id = ? AND model = ? AND "
             f"fact_id IN (SELECT id FROM facts WHERE {self._scope} AND status = 'active')",
             (self.user, model, *self._bound),
@@ -343,16 +310,8 @@ class FactRepository:
 
 def digest(text: str) -> str:
     """Equal for texts that differ in case, accents, punctuation and spacing only."""
-    normalised = " ".join(words.raw_words(text))
+    normalised = " ".join(raw_words(text))
     return hashlib.blake2b((normalised or text).encode(), digest_size=16).hexdigest()
-
-
-def _terms(fact: Fact) -> str:
-    """Terms as stored: those of the text, then those of the keywords after a bar."""
-    own = words.terms(fact.text)
-    keywords = fact.keywords.split()
-    extra = {stem for word in keywords for stem in words.terms(word)} - set(own)
-    return " ".join([*own, "|", *sorted(extra)]) if extra else " ".join(own)
 
 
 def _marks(values: Sequence[object]) -> str:
@@ -360,24 +319,5 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _fact(row: Row) -> Fact:
-    return Fact(
-        id=int(row[0]),
-        text=row[1],
-        category=row[2],
-        project=row[3],
-        slot=row[4],
-        keywords=row[5],
-        language=row[6],
-        confidence=row[7],
-        source=row[8],
-        status=row[9],
-        created=row[10],
-        last_confirmed=row[11],
-        relevance_count=row[12],
-        pinned=bool(row[13]),
-        valid_from=row[14],
-        valid_to=row[15],
-        superseded_by=row[16],
-        origin=Origin(row[17], row[18], row[19]),
-        claim=row[20],
-    )
+    fields = [*row[:13], bool(row[13]), *row[14:17], Origin(*row[17:20]), row[20]]
+    return Fact(*fields)

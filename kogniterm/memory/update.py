@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kogniterm.errors import UsageError
-from kogniterm.memory import decay, sensitive, words
-from kogniterm.memory.records import Category, Change, Fact, Origin, Source
-from kogniterm.memory.replacing import takes_the_place
+from kogniterm.memory import admission, fact_records
+from kogniterm.memory.extraction.replacement import takes_the_place
+from kogniterm.memory.fact_records import Category, Change, Fact, Origin, Source
+from kogniterm.memory.forgetting.tombstones import Tombstones
 from kogniterm.memory.repository import FactRepository
-from kogniterm.memory.tombstones import Tombstones
 from kogniterm.protocols import Clock
-from kogniterm.types import Text
+from kogniterm.text.language import language_of, raw_words
+from kogniterm.types import Phrase
 
 Relation = Literal["same", "update", "detail", "other"]
 Action = Literal["confirm", "add", "supersede", "pend"]
@@ -63,7 +64,7 @@ def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
         return "supersede"
     if old.source == "explicit" or old.pinned:
         return "pend"
-    return "supersede" if new.confidence >= decay.effective_confidence(old, now) else "pend"
+    return "supersede" if new.confidence >= fact_records.effective_confidence(old, now) else "pend"
 
 
 def starts_pending(candidate: Candidate) -> bool:
@@ -106,8 +107,8 @@ class Updater:
         candidate = self._cleaned(candidate)
         if candidate.source == "explicit":
             self._tombstones.lift(candidate.text)
-        elif self._tombstones.holds(candidate.text) or self._buried_quote(candidate):
-            return Change("rejected", None, Text("it was forgotten on request"))
+        elif self._tombstones.holds(candidate.text) or self._has_forgotten_quote(candidate):
+            return Change("rejected", None, Phrase("it was forgotten on request"))
         with self._repository.transaction():
             if known is None or relation is None:
                 known, relation = self._relate(candidate)
@@ -120,14 +121,14 @@ class Updater:
                 action = "pend"
             return self._apply(action, candidate, known, now, who)
 
-    def _buried_quote(self, candidate: Candidate) -> bool:
+    def _has_forgotten_quote(self, candidate: Candidate) -> bool:
         return bool(candidate.origin.quote) and self._tombstones.holds(candidate.origin.quote)
 
     def _cleaned(self, candidate: Candidate) -> Candidate:
         text = " ".join(self._redact(candidate.text).split())
         origin = replace(candidate.origin, quote=self._redact(candidate.origin.quote))
         keywords = " ".join(self._redact(candidate.keywords).split())
-        slot = "_".join(words.raw_words(candidate.slot)) if candidate.slot else None
+        slot = "_".join(raw_words(candidate.slot)) if candidate.slot else None
         cleaned = replace(candidate, text=text, origin=origin, keywords=keywords, slot=slot or None)
         try:
             _new_fact(cleaned, 0.0)
@@ -169,7 +170,7 @@ class Updater:
         fact = _new_fact(candidate, now)
         if action == "pend" or starts_pending(candidate):
             stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
-            return Change("pending", stored, Text("it waits for your word"), known)
+            return Change("pending", stored, Phrase("it waits for your word"), known)
         if action == "supersede" and known is not None:
             return self._superseded(fact, known, now, who)
         taken = self._repository.in_slot(fact.slot, fact.project) if fact.slot else None
@@ -177,7 +178,7 @@ class Updater:
             # A detail beside the fact that holds the slot: both stay, the slot stays with the old.
             fact = replace(fact, slot=None)
         stored = self._repository.insert(fact, now=now, who=who)
-        return Change("added", stored, Text("it is new"))
+        return Change("added", stored, Phrase("it is new"))
 
     def _confirmed(self, candidate: Candidate, known: Fact, now: float, who: str) -> Change:
         explicit = candidate.source == "explicit"
@@ -193,32 +194,32 @@ class Updater:
         if candidate.pinned:
             changes["pinned"] = True
         confirmed = self._repository.change(known, changes, now=now, who=who, operation="confirm")
-        return Change("confirmed", confirmed, Text("it was known already"))
+        return Change("confirmed", confirmed, Phrase("it was known already"))
 
     def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> Change:
         repository = self._repository
-        repository.change(
-            known,
-            {"status": "superseded", "valid_to": now},
-            now=now,
-            who=who,
-            operation="supersede",
-        )
+        self._retire(known, None, now, who)
         stored = repository.insert(replace(fact, slot=fact.slot or known.slot), now=now, who=who)
         old = repository.change(
             known, {"superseded_by": stored.id}, now=now, who=who, operation="link"
         )
-        reason = Text("it takes the place of [{old}]", {"old": old.label})
+        reason = Phrase("it takes the place of [{old}]", {"old": old.label})
         return Change("superseded", stored, reason, old)
 
-    # --- what a person does to a fact ---
+    def _retire(self, fact: Fact, by: Fact | None, now: float, who: str) -> None:
+        changes: dict[str, object] = {"status": "superseded", "valid_to": now}
+        if by is not None:
+            changes["superseded_by"] = by.id
+        self._repository.change(fact, changes, now=now, who=who, operation="supersede")
+
+    # --- what a user does to a fact ---
 
     def edit(self, fact: Fact, text: str, *, who: str = "person") -> Fact:
         """Replace the words of `fact`; the old words are kept as superseded, for undo.
 
         Raises `UsageError` for words that must not be remembered.
         """
-        unfit = sensitive.why_not_kept(text)
+        unfit = admission.why_not_kept(text)
         if unfit is not None:
             raise UsageError("This cannot be remembered: {reason}.", reason=unfit)
         candidate = self._cleaned(
@@ -245,13 +246,7 @@ class Updater:
             if fact.status == "pending" and fact.slot:
                 taken = self._repository.in_slot(fact.slot, fact.project)
                 if taken is not None:
-                    self._repository.change(
-                        taken,
-                        {"status": "superseded", "valid_to": now, "superseded_by": fact.id},
-                        now=now,
-                        who=who,
-                        operation="supersede",
-                    )
+                    self._retire(taken, fact, now, who)
             return self._repository.change(
                 fact,
                 {
@@ -289,13 +284,7 @@ class Updater:
             holder = repository.in_slot(fact.slot, fact.project) if fact.slot else None
             for one in {two.id: two for two in (successor, holder) if two}.values():
                 if one.status == "active":
-                    repository.change(
-                        one,
-                        {"status": "superseded", "valid_to": now, "superseded_by": fact.id},
-                        now=now,
-                        who=who,
-                        operation="supersede",
-                    )
+                    self._retire(one, fact, now, who)
             return repository.change(
                 fact,
                 {
@@ -319,7 +308,7 @@ def _new_fact(candidate: Candidate, now: float) -> Fact:
         project=candidate.project,
         slot=candidate.slot,
         keywords=candidate.keywords,
-        language=words.language(candidate.text),
+        language=language_of(candidate.text),
         confidence=candidate.confidence,
         source=candidate.source,
         created=created,

@@ -1,8 +1,8 @@
 """Models: a registry of provider names and the adapters behind `protocols.Model`."""
 
-from kogniterm.models.lifetime import OpenModels, close_model, preload
-from kogniterm.models.options import ModelOptions
-from kogniterm.models.registry import default_name, installed, open_model, parse_name
+from kogniterm.models.model_lifetime import OpenModels, close_model, preload
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.model_registry import default_name, installed, open_model, parse_name
 
 __all__ = [
     "ModelOptions",

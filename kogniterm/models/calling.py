@@ -4,7 +4,7 @@ An adapter makes one attempt as an async generator of events that ends with its 
 raises `ModelError` kinds only. `Caller.call` turns attempts into a call: what failed in a way
 that asking again may cure is asked again after a pause (the provider's own wish when it names
 one, else exponential backoff with full jitter), and every pause is announced with a
-`RetryNotice` first. Text streamed before a `RetryNotice` belongs to a reply that never came:
+`ModelRetried` first. Text streamed before a `ModelRetried` belongs to a reply that never came:
 whoever shows it marks it, the history never gets it. Nothing of an attempt but its `Reply`
 carries tool calls, so a cut stream cannot leave half a tool call behind.
 """
@@ -18,8 +18,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
-from kogniterm.models.options import ModelOptions
-from kogniterm.types import ModelEvent, Reply, RetryNotice
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.types import ModelEvent, ModelRetried, Reply
 
 Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
 FIRST_WAIT = 1.0
@@ -50,7 +50,7 @@ class Caller:
                 if wait is None:
                     raise
                 reason = error.text
-            yield RetryNotice(number, self.options.tries, wait, reason)
+            yield ModelRetried(number, self.options.tries, wait, reason)
             await self.sleep(wait)
             waited += wait
 

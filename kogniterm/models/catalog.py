@@ -7,6 +7,65 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kogniterm.types import Usage
+
+PRICES_DATE = "2025-08-01"
+"""When the list prices below were noted; providers change them without notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars for a million tokens; `cached` is the part of the input served from a cache."""
+
+    input: float
+    output: float
+    cached: float
+
+    def cost(self, usage: Usage) -> float:
+        """What `usage` cost, in US dollars."""
+        fresh = max(0, usage.input - usage.cached)
+        total = fresh * self.input + usage.cached * self.cached + usage.output * self.output
+        return total / 1_000_000
+
+
+FREE = Price(0, 0, 0)
+FREE_PROVIDERS = ("local", "ollama", "scripted", "replay")
+
+# Longest matching prefix wins, so that dated versions find their family.
+PRICES: dict[str, Price] = {
+    "google_genai:gemini-2.5-pro": Price(1.25, 10.00, 0.31),
+    "google_genai:gemini-2.5-flash": Price(0.30, 2.50, 0.075),
+    "google_genai:gemini-2.5-flash-lite": Price(0.10, 0.40, 0.025),
+    "google_genai:gemini-2.0-flash": Price(0.10, 0.40, 0.025),
+    "google_genai:gemini-2.0-flash-lite": Price(0.075, 0.30, 0.075),
+    "openai:gpt-4o": Price(2.50, 10.00, 1.25),
+    "openai:gpt-4o-mini": Price(0.15, 0.60, 0.075),
+    "openai:gpt-4.1": Price(2.00, 8.00, 0.50),
+    "openai:gpt-4.1-mini": Price(0.40, 1.60, 0.10),
+    "openai:gpt-4.1-nano": Price(0.10, 0.40, 0.025),
+    "openai:o3": Price(2.00, 8.00, 0.50),
+    "openai:o4-mini": Price(1.10, 4.40, 0.275),
+    "anthropic:claude-opus-4": Price(15.00, 75.00, 1.50),
+    "anthropic:claude-sonnet-4": Price(3.00, 15.00, 0.30),
+    "anthropic:claude-3-7-sonnet": Price(3.00, 15.00, 0.30),
+    "anthropic:claude-3-5-haiku": Price(0.80, 4.00, 0.08),
+}
+
+
+def price_of(name: str) -> Price | None:
+    """The price of `provider:model`; None when it is not known."""
+    provider = name.partition(":")[0]
+    if provider in FREE_PROVIDERS:
+        return FREE
+    matches = [known for known in PRICES if name == known or name.startswith(f"{known}-")]
+    return PRICES[max(matches, key=len)] if matches else None
+
+
+def cost_of(name: str, usage: Usage) -> float | None:
+    """Return what model calls cost in US dollars; None when the price is not known."""
+    price = price_of(name)
+    return price.cost(usage) if price is not None else None
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:
@@ -14,7 +73,8 @@ class Provider:
 
     `package` is the module that must be importable and `extra` the extra of KogniTerm that
     brings it (None for what always works). `key` names the environment variable people set,
-    None where no key is needed. `argument` says what stands behind the colon.
+    None where no key is needed. `argument` says what stands behind the colon. `url` is where a
+    service is reached unless the settings say otherwise.
     """
 
     name: str
@@ -24,6 +84,7 @@ class Provider:
     extra: str | None = None
     key: str | None = None
     default_model: str = ""
+    url: str = ""
     note: str = ""
 
 
@@ -35,6 +96,7 @@ PROVIDERS: tuple[Provider, ...] = (
         package="langchain_google_genai",
         key="GOOGLE_API_KEY",
         default_model="gemini-flash-latest",
+        url="https://generativelanguage.googleapis.com",
         note="the default when its key is set",
     ),
     Provider(
@@ -44,6 +106,7 @@ PROVIDERS: tuple[Provider, ...] = (
         package="langchain_openai",
         extra="openai",
         key="OPENAI_API_KEY",
+        url="https://api.openai.com/v1",
         note="another service by its base URL; the key may be left out then",
     ),
     Provider(
@@ -53,6 +116,7 @@ PROVIDERS: tuple[Provider, ...] = (
         package="langchain_anthropic",
         extra="anthropic",
         key="ANTHROPIC_API_KEY",
+        url="https://api.anthropic.com",
     ),
     Provider(
         "ollama",
@@ -60,6 +124,7 @@ PROVIDERS: tuple[Provider, ...] = (
         "a model that Ollama has pulled",
         package="langchain_ollama",
         extra="ollama",
+        url="http://127.0.0.1:11434",
         note="needs no key; the base URL defaults to http://127.0.0.1:11434",
     ),
     Provider(
@@ -84,10 +149,10 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
 )
 
-WINDOWS_DATE = "2026-11-21"
-"""When the windows below were last compared with what the providers publish."""
+BY_NAME = {provider.name: provider for provider in PROVIDERS}
 
 WINDOWS: tuple[tuple[str, str, int, int], ...] = (
+    # as the providers published them on 2026-11-21
     # provider, beginning of the model's name, context window, longest output (tokens);
     # the longest beginning that fits decides
     ("google_genai", "gemini-", 1_048_576, 65_536),
@@ -166,7 +231,7 @@ ANY_IMAGES = _ALL
 
 def provider_called(name: str) -> Provider | None:
     """The provider of that name."""
-    return next((provider for provider in PROVIDERS if provider.name == name), None)
+    return BY_NAME.get(name)
 
 
 def window_of(provider: str, model: str) -> tuple[int, int]:

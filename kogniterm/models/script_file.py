@@ -5,9 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kogniterm.errors import (
     ContextOverflowError,
@@ -19,11 +32,11 @@ from kogniterm.errors import (
     ModelReplyError,
     ModelTimeoutError,
     ModelUnavailableError,
+    UsageError,
 )
-from kogniterm.models.yamlfile import Node, read_yaml
-from kogniterm.types import ModelPurpose, Usage
+from kogniterm.models.yaml_file import YamlFile, plain, read_yaml
+from kogniterm.types import ModelPurpose
 
-WHAT = "script"
 COMMAND_TOOL = "execute_command"
 PLAN_TOOL = "make_plan"
 ERRORS: Mapping[str, type[ModelError]] = {
@@ -36,287 +49,304 @@ ERRORS: Mapping[str, type[ModelError]] = {
     "reply": ModelReplyError,
     "overflow": ContextOverflowError,
 }
-AtEnd = Literal["fail", "repeat_last", "restart"]
-FOREVER = -1
-
-FILE_KEYS = ("model", "replies", "at_end", "delays", "chunk")
-MODEL_KEYS = ("context_window", "max_output", "calls_tools", "local", "one_command", "images")
-REPLY_KEYS = (
-    "when",
-    "expect",
-    "text",
-    "thoughts",
-    "run",
-    "purpose",
-    "calls",
-    "plan",
-    "error",
-    "message",
-    "retry",
-    "retry_after",
-    "delay",
-    "repeat",
-    "chunk",
-    "usage",
-)
-CONDITION_KEYS = (
-    "purpose",
-    "turn",
-    "call",
-    "tool",
-    "offers",
-    "last_contains",
-    "last_matches",
-    "any_contains",
-    "system_contains",
-    "images",
-)
-CALL_KEYS = ("tool", "arguments", "raw_arguments", "id", "run", "purpose")
-PLAN_KEYS = ("goal", "reason", "steps")
-STEP_KEYS = (
-    "id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "delegate", "substeps",
-)  # fmt: skip
-CHECK_KEYS = ("kind", "value")
-USAGE_KEYS = ("input", "output", "cached")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+def _pattern(text: object) -> object:
+    try:
+        return re.compile(str(text))
+    except re.error as error:
+        raise ValueError(f"is not a regular expression ({error}).") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text.")
+    return str(value)
+
+
+Text = Annotated[str, PlainValidator(_text)]
+"""Text as it stands in the file; pydantic's own would refuse half a character."""
+Pattern = Annotated[re.Pattern[str], BeforeValidator(_pattern)]
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _key_error(key: str, problem: str) -> PydanticCustomError:
+    """The complaint about `key` of the part that is being checked."""
+    return PydanticCustomError("key", "{problem}", {"key": key, "problem": problem})
+
+
+class Part(BaseModel):
+    """A mapping of the file with known keys."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        known = list(cls.model_fields)
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, dict):
+            raise ValueError(f"must be a mapping of {', '.join(known)}.")
+        for name in value:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}."
+                raise _key_error(name, f"unknown key; {hint}")
+        return value
+
+    def refuse(self, problem: str, *keys: str) -> None:
+        """Raise a complaint about the first of `keys` that is given."""
+        for key in keys:
+            if key in self.model_fields_set:
+                raise _key_error(key, problem)
+
+
+class ReplyCondition(Part):
     """What must hold of the request; every part that is given must."""
 
     purpose: ModelPurpose | None = None
-    turn: int | None = None
-    call: int | None = None
-    tool: str | None = None
-    offers: str | None = None
-    last_contains: str | None = None
-    last_matches: re.Pattern[str] | None = None
-    any_contains: str | None = None
-    system_contains: str | None = None
-    images: int | None = None
+    turn: Count | None = None
+    call: Count | None = None
+    tool: Text | None = None
+    offers: Text | None = None
+    last_contains: Text | None = None
+    last_matches: Pattern | None = None
+    any_contains: Text | None = None
+    system_contains: Text | None = None
+    images: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _some(self) -> ReplyCondition:
+        if not self.model_fields_set:
+            raise ValueError("holds no condition.")
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedCall:
-    """One tool call; `raw` holds arguments that are no JSON object, to be kept as invalid."""
+class ScriptedCall(Part):
+    """One tool call: a `tool` with its arguments, or a command to `run`."""
 
-    tool: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    raw: str | None = None
-    id: str | None = None
+    tool: Text = COMMAND_TOOL
+    arguments: Annotated[Any, BeforeValidator(plain)] = Field(default_factory=dict)
+    raw_arguments: Text | None = None
+    id: Text | None = None
+    run: Text | None = None
+    purpose: Text | None = None
+
+    @property
+    def args(self) -> Mapping[str, Any] | str:
+        """The arguments; text when they are no JSON object, to be kept as invalid."""
+        if self.run is not None:
+            return {"command": self.run} | ({"purpose": self.purpose} if self.purpose else {})
+        if self.raw_arguments is not None:
+            return self.raw_arguments
+        given: Any = self.arguments
+        return given if isinstance(given, dict) else json.dumps(given)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ScriptedCall:
+        given = self.model_fields_set
+        if "run" in given:
+            self.refuse("does not go with run.", "tool", "arguments", "raw_arguments")
+            return self
+        if "tool" not in given:
+            raise ValueError("names no tool; give tool or run.")
+        self.refuse("only goes with run; put it into arguments.", "purpose")
+        if "raw_arguments" in given:
+            self.refuse("does not go with raw_arguments.", "arguments")
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedError:
-    """A failure to raise; with `retry` it passes through the visible retries."""
+class StepCheck(Part):
+    """The check of a plan step."""
 
-    kind: str
-    message: str
+    kind: Text = ""
+    value: Text = ""
+
+
+def _steps(value: Any) -> Any:
+    """Steps with ids; one written as plain text gets the next id and no more."""
+    if not isinstance(value, list):
+        return value
+    given = ({"what": step} if isinstance(step, str) else step for step in value)
+    return [
+        {"id": f"s{number}", **step} if isinstance(step, dict) else step
+        for number, step in enumerate(given, 1)
+    ]
+
+
+class Step(Part):
+    """A step of a scripted plan."""
+
+    id: Text
+    what: Text
+    why: Text = ""
+    inputs: list[Text] = []
+    tools: list[Text] = []
+    expect: Text = ""
+    check: StepCheck | None = None
+    fallback: Text = ""
+    delegate: Text = ""
+    substeps: Annotated[list[Step], BeforeValidator(_steps)] = []
+
+
+class ScriptedPlan(Part):
+    """The arguments of a call of `make_plan`."""
+
+    goal: Text
+    reason: Text = ""
+    steps: Annotated[list[Step], BeforeValidator(_steps)]
+
+
+class TokenCounts(Part):
+    """The tokens a reply claims to have used."""
+
+    input: int = Field(default=0, ge=0)
+    output: int = Field(default=0, ge=0)
+    cached: int = Field(default=0, ge=0)
+
+
+def _often(value: Any) -> Any:
+    return None if value == "forever" else value
+
+
+class ScriptedReply(Part):
+    """One entry of `replies`; without a number in `repeat` it is never used up."""
+
+    when: ReplyCondition = ReplyCondition.model_construct()
+    expect: ReplyCondition = ReplyCondition.model_construct()
+    text: Text = ""
+    thoughts: Text = ""
+    run: Text | None = None
+    purpose: Text | None = None
+    calls: list[ScriptedCall] = []
+    plan: ScriptedPlan | None = None
+    error: Text | None = None
+    message: Text = ""
     retry: bool = False
-    retry_after: float | None = None
+    retry_after: Seconds | None = None
+    delay: Seconds = 0.0
+    repeat: Annotated[Count | None, BeforeValidator(_often)] = 1
+    chunk: Count | None = None
+    usage: TokenCounts | None = None
+
+    @property
+    def tool_calls(self) -> list[ScriptedCall]:
+        """The calls, whichever way they are given."""
+        if self.run is not None:
+            return [ScriptedCall(run=self.run, purpose=self.purpose)]
+        if self.plan is not None:
+            arguments = self.plan.model_dump(exclude_unset=True)
+            return [ScriptedCall(tool=PLAN_TOOL, arguments=arguments)]
+        return self.calls
+
+    @property
+    def failure(self) -> ModelError | None:
+        """The error to raise; with `retry` it passes through the visible retries."""
+        if self.error is None:
+            return None
+        message = self.message or f"the script fails with {self.error}"
+        failure = ERRORS[self.error]("{message}", message=message)
+        failure.retryable, failure.retry_after = self.retry, self.retry_after
+        return failure
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_text(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
+
+    @field_validator("error")
+    @classmethod
+    def _kind(cls, value: str) -> str:
+        if value not in ERRORS:
+            raise ValueError(f"{value} is none of {', '.join(ERRORS)}.")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ScriptedReply:
+        given = self.model_fields_set
+        if self.error is None:
+            self.refuse("only goes with error.", "message", "retry", "retry_after")
+        ways = [name for name in ("run", "calls", "plan") if name in given]
+        if len(ways) > 1:
+            self.refuse(f"does not go with {ways[0]}; use calls.", ways[1])
+        if "run" not in given:
+            self.refuse("only goes with run.", "purpose")
+        if not self.calls:
+            self.refuse("holds no call.", "calls")
+        if ways:
+            self.refuse("a reply that fails makes no calls.", "error")
+        elif self.error is None and not self.text:
+            raise ValueError("says nothing: give text, run, calls, plan or error.")
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedReply:
-    """One entry of `replies`; `times` is FOREVER or how often it may be given."""
+class ScriptedInfo(Part):
+    """What the model claims to be."""
 
-    line: int
-    when: Condition = Condition()
-    expect: Condition = Condition()
-    text: str = ""
-    thoughts: str = ""
-    calls: tuple[ScriptedCall, ...] = ()
-    error: ScriptedError | None = None
-    delay: float = 0.0
-    times: int = 1
-    chunk: int | None = None
-    usage: Usage | None = None
+    context_window: Count = 1_000_000
+    max_output: Count = 100_000
+    calls_tools: bool = True
+    local: bool = False
+    one_command: bool = False
+    images: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Part):
     """A whole script. Delays are kept only when the file says `delays: true`."""
 
-    path: str
-    replies: tuple[ScriptedReply, ...]
-    at_end: AtEnd = "fail"
+    model: ScriptedInfo = ScriptedInfo()
+    replies: list[ScriptedReply] = Field(min_length=1)
+    at_end: Literal["fail", "repeat_last", "restart"] = "fail"
     delays: bool = False
-    chunk: int | None = None
-    model: Mapping[str, Any] = field(default_factory=dict)
+    chunk: Count | None = None
+
+    _file: YamlFile = PrivateAttr(default_factory=lambda: YamlFile(Path("inline")))
+
+    @property
+    def path(self) -> Path:
+        """The file of the script."""
+        return self._file.path
+
+    def line(self, number: int) -> int:
+        """The line where the reply of that number (from 0) begins."""
+        return self._file.lines[("replies", number)]
 
 
 def read_script(path: Path) -> Script:
     """The script at `path`. Raises `UsageError` naming file, line and key."""
-    root = read_yaml(path, WHAT)
-    entries = root.mapping(FILE_KEYS)
-    if "replies" not in entries:
-        raise root.error("replies is missing.")
-    at_end = entries["at_end"].choice(get_args(AtEnd)) if "at_end" in entries else "fail"
-    replies = tuple(_reply(item) for item in entries["replies"].items())
-    if not replies:
-        raise entries["replies"].error("holds no reply.")
-    return Script(
-        path=str(path),
-        replies=replies,
-        at_end=at_end,  # type: ignore[arg-type]  # choice() has checked it against AtEnd
-        delays=entries["delays"].flag() if "delays" in entries else False,
-        chunk=entries["chunk"].whole(1) if "chunk" in entries else None,
-        model=_model(entries["model"]) if "model" in entries else {},
-    )
+    file = read_yaml(path, "script")
+    try:
+        script = Script.model_validate(file.data)
+    except ValidationError as error:
+        raise _complaint(file, error.errors(include_url=False)[0]) from error
+    script._file = file
+    return script
 
 
-def _model(node: Node) -> dict[str, Any]:
-    return {
-        name: child.whole(1) if name in {"context_window", "max_output"} else child.flag()
-        for name, child in node.mapping(MODEL_KEYS).items()
-    }
+def _complaint(file: YamlFile, detail: ErrorDetails) -> UsageError:
+    place, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        return file.error(place[:-1], f"{place[-1]} is missing.")
+    if kind == "key":
+        return file.error((*place, context["key"]), context["problem"])
+    if kind == "value_error":
+        return file.error(place, str(context["error"]))
+    if kind == "literal_error":
+        allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")
+        return file.error(place, f"{detail['input']} is none of {allowed}.")
+    if isinstance(context.get("ge"), float):
+        kind = "float"
+    return file.error(place, _WANTED.get(kind.partition("_")[0], detail["msg"]))
 
 
-def _reply(node: Node) -> ScriptedReply:
-    if node.scalar:
-        return ScriptedReply(node.node.start_mark.line + 1, text=node.text())
-    given = node.mapping(REPLY_KEYS)
-    texts = {name: given[name].text() for name in ("text", "thoughts") if name in given}
-    calls = _calls(node, given)
-    error = _error(node, given)
-    if not calls and error is None and not texts.get("text"):
-        raise node.error("says nothing: give text, run, calls, plan or error.")
-    if calls and error is not None:
-        raise given["error"].error("a reply that fails makes no calls.")
-    return ScriptedReply(
-        line=node.node.start_mark.line + 1,
-        when=_condition(given["when"]) if "when" in given else Condition(),
-        expect=_condition(given["expect"]) if "expect" in given else Condition(),
-        calls=calls,
-        error=error,
-        delay=given["delay"].seconds() if "delay" in given else 0.0,
-        times=_times(given["repeat"]) if "repeat" in given else 1,
-        chunk=given["chunk"].whole(1) if "chunk" in given else None,
-        usage=_usage(given["usage"]) if "usage" in given else None,
-        **texts,
-    )
-
-
-def _times(node: Node) -> int:
-    return FOREVER if node.scalar and node.text() == "forever" else node.whole(1)
-
-
-def _usage(node: Node) -> Usage:
-    counts = {name: child.whole() for name, child in node.mapping(USAGE_KEYS).items()}
-    return Usage(calls=1, **counts)
-
-
-def _condition(node: Node) -> Condition:
-    found: dict[str, Any] = {}
-    for name, child in node.mapping(CONDITION_KEYS).items():
-        if name in {"turn", "call"}:
-            found[name] = child.whole(1)
-        elif name == "images":
-            found[name] = child.whole()
-        elif name == "purpose":
-            found[name] = child.choice(get_args(ModelPurpose))
-        elif name == "last_matches":
-            found[name] = child.map(re.compile, "a regular expression")
-        else:
-            found[name] = child.text()
-    if not found:
-        raise node.error("holds no condition.")
-    return Condition(**found)
-
-
-def _error(node: Node, given: Mapping[str, Node]) -> ScriptedError | None:
-    if "error" not in given:
-        for name in ("message", "retry", "retry_after"):
-            if name in given:
-                raise given[name].error("only goes with error.")
-        return None
-    kind = given["error"].choice(tuple(ERRORS))
-    message = given["message"].text() if "message" in given else f"the script fails with {kind}"
-    return ScriptedError(
-        kind,
-        message,
-        retry=given["retry"].flag() if "retry" in given else False,
-        retry_after=given["retry_after"].seconds() if "retry_after" in given else None,
-    )
-
-
-def _calls(node: Node, given: Mapping[str, Node]) -> tuple[ScriptedCall, ...]:
-    """The tool calls of a reply: one `run` or `plan`, or a list of `calls`."""
-    ways = [name for name in ("run", "calls", "plan") if name in given]
-    if len(ways) > 1:
-        raise given[ways[1]].error("does not go with {other}; use calls.", other=ways[0])
-    if "purpose" in given and "run" not in given:
-        raise given["purpose"].error("only goes with run.")
-    if not ways:
-        return ()
-    if ways == ["run"]:
-        return (_command(given),)
-    if ways == ["plan"]:
-        return (ScriptedCall(PLAN_TOOL, _plan(given["plan"])),)
-    calls = tuple(_call(item) for item in given["calls"].items())
-    if not calls:
-        raise given["calls"].error("holds no call.")
-    return calls
-
-
-def _command(given: Mapping[str, Node], call_id: str | None = None) -> ScriptedCall:
-    arguments = {"command": given["run"].text()}
-    if "purpose" in given:
-        arguments["purpose"] = given["purpose"].text()
-    return ScriptedCall(COMMAND_TOOL, arguments, id=call_id)
-
-
-def _call(node: Node) -> ScriptedCall:
-    given = node.mapping(CALL_KEYS)
-    call_id = given["id"].text() if "id" in given else None
-    if "run" in given:
-        for name in ("tool", "arguments", "raw_arguments"):
-            if name in given:
-                raise given[name].error("does not go with run.")
-        return _command(given, call_id)
-    if "tool" not in given:
-        raise node.error("names no tool; give tool or run.")
-    if "purpose" in given:
-        raise given["purpose"].error("only goes with run; put it into arguments.")
-    tool = given["tool"].text()
-    if "raw_arguments" in given:
-        if "arguments" in given:
-            raise given["arguments"].error("does not go with raw_arguments.")
-        return ScriptedCall(tool, raw=given["raw_arguments"].text(), id=call_id)
-    arguments = given["arguments"].plain() if "arguments" in given else {}
-    if not isinstance(arguments, dict):
-        return ScriptedCall(tool, raw=json.dumps(arguments), id=call_id)
-    return ScriptedCall(tool, arguments, id=call_id)
-
-
-def _plan(node: Node) -> dict[str, Any]:
-    given = node.mapping(PLAN_KEYS)
-    for name in ("goal", "steps"):
-        if name not in given:
-            raise node.error("{name} is missing.", name=name)
-    plan: dict[str, Any] = {
-        name: given[name].text() for name in ("goal", "reason") if name in given
-    }
-    plan["steps"] = [_step(item, number) for number, item in enumerate(given["steps"].items(), 1)]
-    return plan
-
-
-def _step(node: Node, number: int) -> dict[str, Any]:
-    """A plan step; one written as plain text gets the next id and no more."""
-    if node.scalar:
-        return {"id": f"s{number}", "what": node.text()}
-    given = node.mapping(STEP_KEYS)
-    if "what" not in given:
-        raise node.error("what is missing.")
-    step: dict[str, Any] = {"id": given["id"].text() if "id" in given else f"s{number}"}
-    for name, child in given.items():
-        if name == "check":
-            check = child.mapping(CHECK_KEYS)
-            step[name] = {part: value.text() for part, value in check.items()}
-        elif name in ("inputs", "tools"):
-            step[name] = [item.text() for item in child.items()]
-        elif name == "substeps":
-            step[name] = [_step(item, place) for place, item in enumerate(child.items(), 1)]
-        else:
-            step[name] = child.text()
-    return step
+_WANTED = {
+    "too": "holds no reply.",
+    "list": "must be a list.",
+    "bool": "must be true or false.",
+    "float": "must be a number of seconds.",
+    "finite": "must be a number of seconds.",
+    "int": "must be a whole number.",
+    "greater": "must be a whole number that is large enough.",
+}

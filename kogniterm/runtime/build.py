@@ -11,23 +11,57 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.errors import ModelError
-from kogniterm.runtime.keys import KEY_SETTINGS, URL_SETTINGS, keys_not_read
-from kogniterm.runtime.person import borrowed_home, person
-from kogniterm.types import Text
+from kogniterm.runtime.os_user import borrowed_home, person
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
-    from kogniterm.models.options import ModelOptions
+    from kogniterm.models.model_options import ModelOptions
     from kogniterm.paths import Paths
     from kogniterm.protocols import Approver, Model
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.sessions.journal import SessionJournal
+    from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
     from kogniterm.settings import Settings
+
+KEY_SETTINGS = {
+    "google_genai": "google_api_key",
+    "openai": "openai_api_key",
+    "anthropic": "anthropic_api_key",
+}
+URL_SETTINGS = {
+    "google_genai": "google_base_url",
+    "openai": "openai_base_url",
+    "anthropic": "anthropic_base_url",
+    "ollama": "ollama_base_url",
+}
+
+
+def keys_not_read(settings: Settings, paths: Paths, folder: Path) -> Phrase | None:
+    """Return that the `.env` of a working folder names keys, where no key is set otherwise.
+
+    A project's file sets nothing: whoever wrote it would choose whose account is used and what a
+    command may do. Its names are looked at and its values are not.
+    """
+    from kogniterm.settings import names_in
+
+    file = folder / ".env"
+    if any(getattr(settings, field) is not None for field in KEY_SETTINGS.values()):
+        return None
+    if not file.is_file() or file.resolve() == paths.env_file.resolve():
+        return None
+    found = names_in(file, tuple(KEY_SETTINGS.values()))
+    if not found:
+        return None
+    return Phrase(
+        "{file} names {names}. It is not used, because a project's files set nothing of yours. To "
+        "use it, start with --env-file {file}, or copy the line to {own}.",
+        {"file": file, "names": ", ".join(found), "own": paths.env_file},
+    )
 
 
 def preload() -> None:
     """Import what the first turn needs. Called on a thread while the person still types."""
-    for module in ("kogniterm.agent.graph", "kogniterm.runtime.assemble"):
+    for module in ("kogniterm.agent.graph", "kogniterm.runtime.assembly"):
         importlib.import_module(module)
 
 
@@ -44,9 +78,9 @@ def open_session(
     """
     from kogniterm import paths as path_rules
     from kogniterm import settings as settings_room
-    from kogniterm.models.lifetime import OpenModels
-    from kogniterm.models.tracing import silence_tracing
-    from kogniterm.runtime.assemble import Given, assemble
+    from kogniterm.models.model_lifetime import OpenModels
+    from kogniterm.models.providers.connection import silence_tracing
+    from kogniterm.runtime.assembly import SessionInputs, assemble
 
     # Tracing variables of a shell must not export transcripts.
     silence_tracing()
@@ -66,7 +100,7 @@ def open_session(
             model = open_model(name) if name else None
         journal = _open_journal(store, session_id, folder, name)
         try:
-            given = Given(settings, paths, environ, notices)
+            given = SessionInputs(settings, paths, environ, notices)
             return assemble(given, journal, store, open_model, model)
         except BaseException:
             journal.close()
@@ -86,9 +120,9 @@ def _open_journal(
     return store.open(session_id, model=model)
 
 
-def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Text, ...]]:
+def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Phrase, ...]]:
     """The sessions of this person, in SQLite or where `database_url` points; what to tell them."""
-    from kogniterm.sessions.faults import armed
+    from kogniterm.sessions.journal.fault_points import armed
     from kogniterm.sessions.opening import open_store
 
     shared = settings.database_url
@@ -107,7 +141,7 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
 
 def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOptions:
     """What the settings say about models, as plain values."""
-    from kogniterm.models.options import ModelOptions
+    from kogniterm.models.model_options import ModelOptions
 
     keys = {
         provider: secret.get_secret_value()
@@ -137,7 +171,7 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
 
 
 @contextmanager
-def _with_hint(unread: Text | None) -> Iterator[None]:
+def _with_hint(unread: Phrase | None) -> Iterator[None]:
     """Add to the error of a model that cannot be opened that there is a key nearby."""
     try:
         yield
@@ -148,13 +182,13 @@ def _with_hint(unread: Text | None) -> Iterator[None]:
 
 
 def _default_model(options: ModelOptions) -> str:
-    from kogniterm.models.registry import default_name
+    from kogniterm.models.model_registry import default_name
 
     return default_name(options)
 
 
 def _open_model(name: str, *, options: ModelOptions) -> Model:
-    from kogniterm.models.registry import open_model
+    from kogniterm.models.model_registry import open_model
 
     return open_model(name, options)
 

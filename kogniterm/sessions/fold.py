@@ -12,7 +12,8 @@ from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from kogniterm.sessions import codec
+from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.transcript import Transcript
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -27,16 +28,15 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
-from kogniterm.sessions.transcript import Transcript
 from kogniterm.types import (
     ActionRequest,
     AgentState,
     ApprovalMode,
     Decision,
     NodeUpdate,
+    Phrase,
     Plan,
     PlanMode,
-    Text,
     Usage,
     UserInput,
     Verdict,
@@ -263,7 +263,7 @@ def _told(
     agent: str,
     messages: Sequence[BaseMessage],
     usage: Usage = NOTHING_USED,
-    failure: Text | None = None,
+    failure: Phrase | None = None,
 ) -> SessionState:
     """`messages` at the end of the history they belong to; the main one ends the sub-agents whose
     call it answers."""

@@ -1,22 +1,57 @@
-"""The way in: a location (a file or a PostgreSQL address) to its sessions."""
+"""The way in: a location (a file or a PostgreSQL address) to its sessions.
+
+A file is checked first; a damaged one is moved aside, and what can be read is carried over.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-from kogniterm.database import is_postgres, may_write, migrate, open_sqlite, storage_errors
-from kogniterm.heads import HeadFile, beside, of_server
-from kogniterm.sessions.backend import Backend, SqliteBackend
-from kogniterm.sessions.faults import Fault, no_fault
-from kogniterm.sessions.in_use import FileInUse
-from kogniterm.sessions.recovery import Recovery, is_damaged, recover
-from kogniterm.sessions.schema import ROOM, SQLITE
-from kogniterm.sessions.search import add_missing
+from kogniterm.sessions.journal.fault_points import Fault, no_fault
+from kogniterm.sessions.journal.rows import COLUMNS, StoredRecord
+from kogniterm.sessions.session_search import add_missing
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer import refresh_row
+from kogniterm.sessions.transfer.json_lines import refresh_row
+from kogniterm.storage.damaged_file import FileInUse, is_damaged, recover
+from kogniterm.storage.database import Database
+from kogniterm.storage.drivers import (
+    SqliteConnection,
+    is_postgres,
+    may_write,
+    storage_errors,
+    transaction,
+)
+from kogniterm.storage.head_file import HeadFile, beside
+from kogniterm.types import Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The result of recovering a damaged file. `lost` is the least number of records known to be
+    missing, by the gaps in the numbering of the journals."""
+
+    moved_to: Path
+    sessions: int
+    records: int
+    lost: int
+
+    @property
+    def text(self) -> Phrase:
+        """The sentence that tells the user."""
+        return Phrase(
+            "The database was damaged. It was moved to {file}; {sessions} sessions with {records} "
+            "records were recovered, and at least {lost} records were lost.",
+            {
+                "file": str(self.moved_to),
+                "sessions": self.sessions,
+                "records": self.records,
+                "lost": self.lost,
+            },
+        )
 
 
 def open_store(
@@ -32,18 +67,14 @@ def open_store(
 ) -> tuple[SessionStore, Recovery | None]:
     """Open the sessions at `location`; a damaged file is recovered first, and the result told.
 
-    `user` names the person in a shared database, `heads` is the folder for the head file of one
+    `user` names the user in a shared database, `heads` is the folder for the head file of one
     (a file has its own beside it). Raises `StorageError` kinds.
     """
     recovery = None
-    backend: Backend
-    if is_postgres(location):
-        from kogniterm.sessions.postgres import PostgresBackend
-
-        backend = PostgresBackend(str(location), user=user, heads=of_server(heads, str(location)))
-    else:
-        recovery = recover_if_damaged(Path(location), now=now())
-        backend = SqliteBackend(Path(location))
+    if not is_postgres(location):
+        location = Path(location)
+        recovery = recover_if_damaged(location, now=now())
+    backend = Database(location, SESSIONS, user=user, heads=heads)
     store = SessionStore(
         backend, version=version, outputs=outputs, spool=spool, now=now, fault=fault
     )
@@ -66,7 +97,8 @@ def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
         with lock.alone():
             if not _emptied(path) and not is_damaged(path, crashed=True):
                 return None  # another process was faster
-            return recover(path, now=now, prepare=_make)
+            moved_to, counts = recover(path, now=now, schema=SESSIONS, complete=_complete)
+            return Recovery(moved_to, *counts)
     finally:
         lock.release()
 
@@ -79,6 +111,34 @@ def _emptied(path: Path) -> bool:
     return heads is not None and not heads.empty
 
 
-def _make(path: Path) -> None:
-    with closing(open_sqlite(path)) as connection:
-        migrate(connection, ROOM, SQLITE)
+def _complete(target: SqliteConnection) -> tuple[int, int, int]:
+    """Drop records that tell nothing and leases of the dead, and make a row for every journal.
+
+    Returns how many sessions and records there are, and how many records are missing between.
+    """
+    with transaction(target, durable=True):
+        broken = [
+            (rowid,)
+            for rowid, *row in target.execute(f"SELECT rowid, {COLUMNS} FROM records")
+            if not _tells(StoredRecord(*row))
+        ]
+        target.executemany("DELETE FROM records WHERE rowid = ?", broken)
+        target.execute(
+            "INSERT INTO sessions (id, folder, created, updated) "
+            "SELECT session_id, '', min(time), max(time) FROM records "
+            "WHERE session_id NOT IN (SELECT id FROM sessions) GROUP BY session_id"
+        )
+        target.execute("DELETE FROM leases")
+        target.execute("UPDATE sessions SET indexed_seq = 0, snapshot = NULL")
+    ((sessions,),) = target.execute("SELECT count(*) FROM sessions").fetchall()
+    rows = target.execute("SELECT count(*), max(seq) FROM records GROUP BY session_id").fetchall()
+    return (
+        int(sessions),
+        sum(count for count, _ in rows),
+        sum(last - count for count, last in rows),
+    )
+
+
+def _tells(stored: StoredRecord) -> bool:
+    """Whether a record can be read, or its columns tell that a command was started or has ended."""
+    return stored.intact() or (stored.kind in ("intent", "outcome") and bool(stored.request_id))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from kogniterm.sessions.fold import Note
+from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -29,10 +30,111 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
-from kogniterm.types import ActionRequest, NodeUpdate, Plan, Text, Usage
+from kogniterm.types import ActionRequest, NodeUpdate, Phrase, Plan, Usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+_COMPARED = (
+    InputReceived, NodeRan, Requested, Judged, Decided, Intent, Outcome, Compacted, TurnEnded,
+)  # fmt: skip
+_VARYING = frozenset(
+    {
+        # What differs between two runs of the same session without meaning anything.
+        "call_id",
+        "detail",
+        "duration",
+        "env_hash",
+        "id",
+        "output_bytes",
+        "output_path",
+        "repeats",
+        "request_id",
+        "response_metadata",
+        "script_hashes",
+        "tool_call_id",
+        "usage",
+        "usage_metadata",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first place where two runs differ: the turn, the kind of record, the path of the field
+    in it, and both values. A record that only one run has has the path "" and None for a value.
+    """
+
+    turn: int
+    kind: str
+    path: str
+    recorded: object
+    replayed: object
+
+
+def first_divergence(recorded: Iterable[Record], replayed: Iterable[Record]) -> Divergence | None:
+    """Compare two runs record by record, without times, ids and costs; None when they agree."""
+    old, new = _comparable(recorded), _comparable(replayed)
+    turn = 0
+    while True:
+        first, second = next(old, None), next(new, None)
+        if first is None and second is None:
+            return None
+        turn = (first or second or (turn,))[0]
+        if first is None or second is None or first[1] != second[1]:
+            kind = (first or second or (0, ""))[1]
+            return Divergence(turn, kind, "", first and first[2], second and second[2])
+        place = _difference(first[2], second[2])
+        if place is not None:
+            return Divergence(turn, first[1], *place)
+
+
+def _comparable(records: Iterable[Record]) -> Iterator[tuple[int, str, Any]]:
+    turn = 0
+    for body in _in_one_order(record.body for record in records):
+        if isinstance(body, InputReceived):
+            turn = body.turn
+        yield turn, codec.kind_of(body), _stable(codec.to_plain(body))
+
+
+def _in_one_order(bodies: Iterable[RecordBody]) -> Iterator[RecordBody]:
+    """What is compared, with the nodes of sub-agents that ran side by side one agent after the
+    other: in which order they came in means nothing."""
+    aside: list[NodeRan] = []
+    for body in bodies:
+        if isinstance(body, NodeRan) and body.update.agent:
+            aside.append(body)
+        elif isinstance(body, _COMPARED):
+            yield from sorted(aside, key=lambda node: node.update.agent)
+            aside.clear()
+            yield body
+    yield from sorted(aside, key=lambda node: node.update.agent)
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _stable(item) for key, item in value.items() if key not in _VARYING}
+    if isinstance(value, list):
+        return [_stable(item) for item in value]
+    return value
+
+
+def _difference(old: Any, new: Any, path: str = "") -> tuple[str, object, object] | None:
+    """The path to the first difference, with both values there."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            found = _difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+            if found is not None:
+                return found
+        return None
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            found = _difference(one, other, f"{path}[{index}]")
+            if found is not None:
+                return found
+        return None
+    return None if old == new else (path, old, new)
+
 
 THINKING = ("create_plan", "decide_action")
 STOPPED = "stopped"
@@ -54,8 +156,8 @@ class Voice:
     """
 
     replies: deque[tuple[AIMessage | None, Usage]] = field(default_factory=deque)
-    stop: Text | None = None
-    error: Text | None = None
+    stop: Phrase | None = None
+    error: Phrase | None = None
     said: deque[list[str]] = field(default_factory=deque)
     calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -85,7 +187,7 @@ class Shortened:
 
 
 @dataclass(slots=True)
-class TurnTape:
+class TurnRecording:
     """One turn, each queue in the order in which it will be asked for.
 
     `voices` are by agent, with the main one under the empty name. `ended` is None when a crash
@@ -116,39 +218,39 @@ class TurnTape:
 
 
 @dataclass(slots=True)
-class Tape:
+class SessionRecording:
     """The whole session: turns, and what happened between them (copied as it is)."""
 
-    parts: list[TurnTape | RecordBody] = field(default_factory=list)
+    parts: list[TurnRecording | RecordBody] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
 
-def tape_of(records: Iterable[Record]) -> Tape:
+def recording_of(records: Iterable[Record]) -> SessionRecording:
     """Take a session's records apart."""
-    tape = Tape()
-    tape.records = without_repeats(records)
-    started = {r.body.request_id for r in tape.records if isinstance(r.body, Intent)}
-    started |= _questions(tape.records)
+    recording = SessionRecording()
+    recording.records = without_repeats(records)
+    started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
+    started |= _questions(recording.records)
     plan_mode = "auto"
-    turn: TurnTape | None = None
-    for record in tape.records:
+    turn: TurnRecording | None = None
+    for record in recording.records:
         body = record.body
         if isinstance(body, InputReceived):
-            turn = TurnTape(body, plan_mode=plan_mode)
-            tape.parts.append(turn)
+            turn = TurnRecording(body, plan_mode=plan_mode)
+            recording.parts.append(turn)
         elif isinstance(body, Noted) and body.kind == Note.PLAN_MODE:
             plan_mode = str(body.data.get(body.kind))
         elif turn is None:
             if isinstance(body, NodeRan | Intent | Outcome | Compacted):
-                tape.parts.append(body)
+                recording.parts.append(body)
         elif isinstance(body, TurnEnded):
             turn.ended, turn = body, None
         else:
             _take(turn, body, started)
-    return tape
+    return recording
 
 
-def _take(turn: TurnTape, body: RecordBody, started: set[str]) -> None:
+def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:
     match body:
         case NodeRan():
             _take_node(turn, body)
@@ -171,7 +273,7 @@ def _take(turn: TurnTape, body: RecordBody, started: set[str]) -> None:
             pass
 
 
-def _take_node(turn: TurnTape, body: NodeRan) -> None:
+def _take_node(turn: TurnRecording, body: NodeRan) -> None:
     update = body.update
     for request in update.pending:
         turn.proposed[request.tool].append(request)
@@ -191,7 +293,7 @@ def _take_node(turn: TurnTape, body: NodeRan) -> None:
             turn.inside[str(answer.name)].append(Answered(arguments, answer))
 
 
-def _take_thought(turn: TurnTape, voice: Voice, update: NodeUpdate) -> None:
+def _take_thought(turn: TurnRecording, voice: Voice, update: NodeUpdate) -> None:
     from langchain_core.messages import AIMessage, HumanMessage
 
     said: list[str] = []

@@ -1,4 +1,4 @@
-"""All sessions of a person: make, open, list, find, rename, delete."""
+"""All sessions of a user: make, open, list, find, rename, delete."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions import files, search
-from kogniterm.sessions.anchor import Anchor, note_removal
-from kogniterm.sessions.backend import Backend, DuplicateError, Row
-from kogniterm.sessions.faults import Fault, no_fault
+from kogniterm.sessions import output_files, session_search
+from kogniterm.sessions.audit.anchor import Anchor, note_removal
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.journal import SessionJournal, load_state
-from kogniterm.sessions.lease import HEARTBEAT, Holder, Lease, is_held, this_process
+from kogniterm.sessions.journal.fault_points import Fault, no_fault
+from kogniterm.sessions.journal.journal import SessionJournal, load_state
+from kogniterm.sessions.journal.outcome_spool import Spool
+from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
 from kogniterm.sessions.records import SessionOpened
-from kogniterm.sessions.spool import Spool
-from kogniterm.sessions.texts import fold_case, storable
+from kogniterm.sessions.session_search import storable
+from kogniterm.storage.database import Database
+from kogniterm.storage.drivers import DuplicateError
+from kogniterm.text.language import fold_case
 
 LAST = "last"
 """The reference that means the session used last."""
@@ -54,7 +56,7 @@ class SessionStore:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: Database,
         *,
         version: str,
         outputs: Path | None = None,
@@ -78,7 +80,7 @@ class SessionStore:
         """Begin a session that works in `folder`."""
         new = session_id or new_id()
         self.add_row(new, folder=folder, model=model)
-        journal = self._journal(new, SessionState(session_id=""))
+        journal = self._held(new, lambda: (SessionState(), ()))
         journal.append(SessionOpened(new, folder, self.version, model))
         return journal
 
@@ -118,11 +120,20 @@ class SessionStore:
 
     def hold(self, session_id: str) -> SessionJournal:
         """The journal of an existing session, its lease taken, nothing written."""
+
+        def load() -> tuple[SessionState, tuple[int, ...]]:
+            session_search.add_missing(self.backend, session_id)
+            return load_state(self.backend, session_id)
+
+        return self._held(session_id, load)
+
+    def _held(
+        self, session_id: str, load: Callable[[], tuple[SessionState, tuple[int, ...]]]
+    ) -> SessionJournal:
         lease = self._lease(session_id)
         with ExitStack() as on_failure:
             on_failure.callback(lease.release)
-            search.add_missing(self.backend, session_id)
-            state, damaged = load_state(self.backend, session_id)
+            state, damaged = load()
             self.anchor.opened(session_id)
             on_failure.pop_all()
         return SessionJournal(
@@ -132,23 +143,6 @@ class SessionStore:
             now=self.now,
             fault=self._fault,
             damaged=damaged,
-            lease=lease,
-            anchor=self.anchor,
-            spool=self._spool_of(session_id),
-        )
-
-    def _journal(self, session_id: str, state: SessionState) -> SessionJournal:
-        lease = self._lease(session_id)
-        with ExitStack() as on_failure:
-            on_failure.callback(lease.release)
-            self.anchor.opened(session_id)
-            on_failure.pop_all()
-        return SessionJournal(
-            self.backend,
-            session_id,
-            state,
-            now=self.now,
-            fault=self._fault,
             lease=lease,
             anchor=self.anchor,
             spool=self._spool_of(session_id),
@@ -170,12 +164,12 @@ class SessionStore:
             f"SELECT {_COLUMNS} FROM sessions {where}ORDER BY updated DESC, id LIMIT ?",
             (*values, limit),
         )
-        return [_info(row) for row in rows]
+        return [SessionInfo(*row) for row in rows]
 
     def info(self, session_id: str) -> SessionInfo | None:
         """The session with exactly this id, if there is one."""
-        rows = self.backend.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
-        return _info(rows[0]) if rows else None
+        row = self.backend.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
+        return SessionInfo(*row) if row else None
 
     def find(self, reference: str, *, folder: str | None = None) -> SessionInfo:
         """The one session meant: `last` (of `folder`), an id or its beginning, or a title."""
@@ -207,9 +201,11 @@ class SessionStore:
             reference=reference,
         )
 
-    def search(self, query: str, *, limit: int = 20) -> list[tuple[SessionInfo, search.Hit]]:
+    def search(
+        self, query: str, *, limit: int = 20
+    ) -> list[tuple[SessionInfo, session_search.Hit]]:
         """Turns that hold words beginning like all words of `query`, best first."""
-        hits = search.find(self.backend, query, limit)
+        hits = session_search.find(self.backend, query, limit)
         infos = {hit.session_id: self.info(hit.session_id) for hit in hits}
         return [(info, hit) for hit in hits if (info := infos[hit.session_id]) is not None]
 
@@ -228,7 +224,7 @@ class SessionStore:
         return replace(info, title=journal.state.title)
 
     def save_draft(self, session_id: str, text: str) -> None:
-        """Keep what the person has typed and not sent."""
+        """Keep what the user has typed and not sent."""
         self.backend.execute(
             "UPDATE sessions SET draft = ? WHERE id = ?", (storable(text), session_id)
         )
@@ -250,7 +246,7 @@ class SessionStore:
                     note_removal(self.backend, info.id, now=self.now)
                     self.forget_row(info.id)
             self.anchor.left([info.id for info in infos])
-        files.remove(paths)
+        output_files.remove(paths)
         for info in infos:
             if (spool := self._spool_of(info.id)) is not None:
                 spool.remove()
@@ -274,7 +270,8 @@ class SessionStore:
             (self.now() - days * 86_400,),
         )
         me = self._holder or this_process()
-        return [info for info in map(_info, rows) if not is_held(self.backend, info.id, me)]
+        infos = [SessionInfo(*row) for row in rows]
+        return [info for info in infos if not is_held(self.backend, info.id, me)]
 
     def expire(self, days: float) -> list[SessionInfo]:
         """Delete the sessions not used for `days` days, except those that are open."""
@@ -283,7 +280,7 @@ class SessionStore:
     def _files(self, session_id: str) -> list[Path]:
         if self.outputs is None:
             return []
-        return files.of_session(self.backend, session_id, self.outputs)
+        return output_files.of_session(self.backend, session_id, self.outputs)
 
     def close(self) -> None:
         """Release the database."""
@@ -293,7 +290,3 @@ class SessionStore:
 def new_id() -> str:
     """An id for a new session: short enough to type, random enough to be unique."""
     return secrets.token_hex(6)
-
-
-def _info(row: Row) -> SessionInfo:
-    return SessionInfo(*row)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import SettingsError
-from kogniterm.settings.tolerant import QuickSettings, quick
+from kogniterm.settings.quick_settings import QuickSettings, quick
 
 if TYPE_CHECKING:
     from kogniterm.settings.schema import Settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,14 @@ from typing import Literal
 
 from kogniterm.errors import SettingsError, why
 
+PREFIX = "KOGNITERM_"
+"""The beginning of the variables of all settings."""
+
 LayerKind = Literal["flag", "environment", "file", "system", "default"]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SettingOrigin:
     """Where a value was written: a flag, a variable, or a key in a file with its line."""
 
     kind: LayerKind
@@ -29,7 +31,7 @@ class Origin:
         return f"{self.kind} {self.name}".strip()
 
 
-DEFAULT = Origin("default")
+DEFAULT = SettingOrigin("default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,7 @@ class Value:
     """A value as written, before it is checked."""
 
     raw: object
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """What one place says, by setting name."""
-
-    values: Mapping[str, Value]
+    origin: SettingOrigin
 
 
 def read_text(path: Path) -> str:
@@ -72,6 +67,8 @@ def is_there(path: Path) -> bool:
 
 def read_toml(path: Path) -> dict[str, Value]:
     """Keys of a TOML file with their lines. Raises `SettingsError` for bad syntax."""
+    import tomllib
+
     text = read_text(path)
     try:
         table = tomllib.loads(text)
@@ -80,7 +77,8 @@ def read_toml(path: Path) -> dict[str, Value]:
         raise SettingsError("{file}, line {line}: {why}.", file=path, line=line, why=why) from error
     lines = _key_lines(text)
     return {
-        key: Value(raw, Origin("file", key, path, lines.get(key))) for key, raw in table.items()
+        key: Value(raw, SettingOrigin("file", key, path, lines.get(key)))
+        for key, raw in table.items()
     }
 
 
@@ -119,7 +117,9 @@ def read_env_file(path: Path) -> dict[str, Value]:
                 "{file}, line {line}: this is not of the form NAME=value.", file=path, line=line
             )
         if binding.key is not None:
-            values[binding.key] = Value(binding.value, Origin("file", binding.key, path, line))
+            values[binding.key] = Value(
+                binding.value, SettingOrigin("file", binding.key, path, line)
+            )
     return values
 
 
@@ -130,7 +130,7 @@ def _blank_lines(text: str) -> int:
 
 def read_variables(environ: Mapping[str, str]) -> dict[str, Value]:
     """The environment as values."""
-    return {name: Value(raw, Origin("environment", name)) for name, raw in environ.items()}
+    return {name: Value(raw, SettingOrigin("environment", name)) for name, raw in environ.items()}
 
 
 def by_field(
@@ -185,8 +185,7 @@ def _nearest(name: str, candidates: tuple[str, ...]) -> str | None:
     """The candidate most like `name`. The prefix that all share says nothing about likeness."""
     from difflib import get_close_matches
 
-    prefix = "KOGNITERM_"
-    like_name = sorted(candidates, key=lambda c: c.startswith(prefix) == name.startswith(prefix))
-    bare = {candidate.removeprefix(prefix): candidate for candidate in like_name}
-    near = get_close_matches(name.removeprefix(prefix), list(bare), n=1, cutoff=0.6)
+    like_name = sorted(candidates, key=lambda c: c.startswith(PREFIX) == name.startswith(PREFIX))
+    bare = {candidate.removeprefix(PREFIX): candidate for candidate in like_name}
+    near = get_close_matches(name.removeprefix(PREFIX), list(bare), n=1, cutoff=0.6)
     return bare[near[0]] if near else None

@@ -12,8 +12,8 @@ from pydantic_core import ErrorDetails
 from kogniterm.errors import SettingsError
 from kogniterm.paths import OVERRIDES, resolve
 from kogniterm.settings.layers import (
-    Layer,
-    Origin,
+    PREFIX,
+    SettingOrigin,
     Value,
     by_field,
     is_there,
@@ -24,14 +24,13 @@ from kogniterm.settings.layers import (
 )
 from kogniterm.settings.schema import (
     MASK,
-    PREFIX,
     Settings,
     flag_of,
     is_secret,
     names_of,
     system_names_of,
 )
-from kogniterm.types import Text
+from kogniterm.types import Phrase
 
 # Told to the commands that KogniTerm runs, so a KogniTerm started by one of them meets these.
 MARKERS = frozenset({"KOGNITERM_SESSION", "KOGNITERM_VERSION"})
@@ -47,22 +46,23 @@ def load_layers(
     names = {field: names_of(field) for field in fields}
     variables = read_variables(environ)
     _check_prefixed(variables, names)
-    layers = [
-        Layer(_from_flags(flags)),
-        Layer(by_field(variables, names)),
-        Layer(_from_env_file(env_file, paths.env_file, names)),
-        Layer(_from_toml(paths.config_file, fields)),
-        Layer(_from_system(variables, fields)),
-    ]
+    env_values = _from_env_file(env_file, paths.env_file, names)
+    values = {  # of a setting that stands in several layers, the last one counts
+        **_from_system(variables, fields),
+        **_from_toml(paths.config_file, fields),
+        **env_values,
+        **by_field(variables, names),
+        **_from_flags(flags),
+    }
     try:
-        return Settings.from_layers(layers)
+        return Settings.of(values)
     except ValidationError as error:
-        raise _explain(error.errors(include_url=False)[0], layers) from error
+        raise _explain(error.errors(include_url=False)[0], values) from error
 
 
 def _from_flags(flags: Mapping[str, object]) -> dict[str, Value]:
     return {
-        name: Value(raw, Origin("flag", flag_of(name)))
+        name: Value(raw, SettingOrigin("flag", flag_of(name)))
         for name, raw in flags.items()
         if raw is not None
     }
@@ -99,7 +99,7 @@ def _from_toml(path: Path, fields: Sequence[str]) -> dict[str, Value]:
     for name, value in values.items():
         if isinstance(value.raw, bool) and Settings.model_fields[name].annotation is not bool:
             # pydantic would read true as the number 1.
-            raise _wrong(name, value, Text("something other than true or false"))
+            raise _wrong(name, value, Phrase("something other than true or false"))
     return {name: value for name, value in values.items() if value.raw != ""}
 
 
@@ -109,31 +109,31 @@ def _from_system(variables: Mapping[str, Value], fields: Sequence[str]) -> dict[
         # NO_COLOR counts when it is set to anything at all.
         found["color"] = Value("never", found["color"].origin)
     return {
-        name: Value(value.raw, Origin("system", value.origin.name)) for name, value in found.items()
+        name: Value(value.raw, SettingOrigin("system", value.origin.name))
+        for name, value in found.items()
     }
 
 
-def _explain(detail: ErrorDetails, layers: Sequence[Layer]) -> SettingsError:
+def _explain(detail: ErrorDetails, values: Mapping[str, Value]) -> SettingsError:
     field = str(detail["loc"][0])
-    for layer in layers:
-        if field in layer.values:
-            return _wrong(field, layer.values[field], _wanted(detail))
+    if field in values:
+        return _wrong(field, values[field], _wanted(detail))
     return SettingsError("The setting {name} must be {wanted}.", name=field, wanted=_wanted(detail))
 
 
-def _wanted(detail: ErrorDetails) -> Text:
+def _wanted(detail: ErrorDetails) -> Phrase:
     """What the value should have been, in words that finish "must be …"."""
     context: dict[str, Any] = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "literal_error":
         choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
-        return Text("one of {choices}", {"choices": choices})
+        return Phrase("one of {choices}", {"choices": choices})
     if kind == "value_error":
-        return Text(str(context["error"]))
+        return Phrase(str(context["error"]))
     if kind in _LIMITS:
         template, key = _LIMITS[kind]
-        return Text(template, {"limit": f"{context[key]:g}"})
-    return Text(_KINDS.get(kind.partition("_")[0], "something else"))
+        return Phrase(template, {"limit": f"{context[key]:g}"})
+    return Phrase(_KINDS.get(kind.partition("_")[0], "something else"))
 
 
 _LIMITS = {
@@ -151,7 +151,7 @@ _KINDS = {
 }
 
 
-def _wrong(field: str, value: Value, wanted: Text) -> SettingsError:
+def _wrong(field: str, value: Value, wanted: Phrase) -> SettingsError:
     origin = value.origin
     raw = str(value.raw).lower() if isinstance(value.raw, bool) else str(value.raw)
     shown = MASK if is_secret(field) else raw

@@ -10,8 +10,8 @@ import tomllib
 from pathlib import Path
 
 from kogniterm.errors import SettingsError, StorageError, why
-from kogniterm.paths import private_folder
 from kogniterm.settings.layers import read_text
+from kogniterm.storage.folders import private_folder
 
 
 def save_setting(file: Path, name: str, value: str | bool | int | float) -> None:

@@ -8,17 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from kogniterm.settings.addresses import http_url, ollama_url
-from kogniterm.settings.layers import DEFAULT, Layer, Origin
+from kogniterm.settings.layers import DEFAULT, PREFIX, SettingOrigin, Value
+
+OLLAMA_PORT = 11434
+
+
+def http_url(value: str) -> str:
+    """A URL without a slash at its end."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("a URL that starts with http:// or https://")
+    return value.rstrip("/")
+
+
+def ollama_url(value: str) -> str:
+    """The URL that a host, a host with a port, or a URL means."""
+    parts = urlsplit(value if "://" in value else f"http://{value}")
+    wanted = "a host, host:port, or URL"
+    try:
+        port = parts.port or OLLAMA_PORT
+    except ValueError:
+        raise ValueError(wanted) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(wanted)
+    # The variable is shared with the server, which may listen on every address.
+    host = "127.0.0.1" if parts.hostname == "0.0.0.0" else parts.hostname
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
+
 
 MASK = "********"
 SECTIONS = {
@@ -30,7 +52,6 @@ SECTIONS = {
     "faults": "For tests and bug hunts",
 }
 """Headings of the generated pages, by the first setting of each section."""
-PREFIX = "KOGNITERM_"
 
 
 def _setting(
@@ -51,23 +72,6 @@ def _setting(
         "example": example,
     }
     return Field(default=default, description=description, json_schema_extra=extra, **limits)
-
-
-class LayerSource(PydanticBaseSettingsSource):
-    """Hands the values of one layer to pydantic-settings, which merges the layers."""
-
-    def __init__(self, settings_cls: type[BaseSettings], layer: Layer) -> None:
-        super().__init__(settings_cls)
-        self._layer = layer
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """The raw value of one field; never a JSON document."""
-        value = self._layer.values.get(field_name)
-        return (value.raw if value else None), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        """All values of the layer by field name."""
-        return {name: value.raw for name, value in self._layer.values.items()}
 
 
 class Settings(BaseSettings):
@@ -325,17 +329,14 @@ class Settings(BaseSettings):
         example="kill:after-intent",
     )
 
-    _origins: Mapping[str, Origin] = PrivateAttr(default_factory=dict)
+    _origins: Mapping[str, SettingOrigin] = PrivateAttr(default_factory=dict)
 
     @classmethod
-    def from_layers(cls, layers: Sequence[Layer]) -> Settings:
-        """Merge `layers`, the first one winning. Raises pydantic's `ValidationError`."""
-        settings = cls(layers=tuple(layers))  # type: ignore[call-arg]  # taken out below
-        origins: dict[str, Origin] = {}
-        for layer in layers:
-            for name, value in layer.values.items():
-                origins.setdefault(name, value.origin)
-        settings._origins = origins
+    def of(cls, values: Mapping[str, Value]) -> Settings:
+        """Check `values`. Raises pydantic's `ValidationError`."""
+        given: dict[str, Any] = {name: value.raw for name, value in values.items()}
+        settings = cls(**given)
+        settings._origins = {name: value.origin for name, value in values.items()}
         return settings
 
     @classmethod
@@ -347,13 +348,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Our layers take the place of the stock sources, which would read the working folder."""
-        given = dict(getattr(init_settings, "init_kwargs", {}))
-        layers: tuple[Layer, ...] = given.pop("layers", ())
-        return (
-            InitSettingsSource(settings_cls, given),
-            *(LayerSource(settings_cls, layer) for layer in layers),
-        )
+        """Only what it is given: the stock sources would read the working folder."""
+        return (init_settings,)
 
     @field_validator("google_base_url", "openai_base_url", "anthropic_base_url")
     @classmethod
@@ -365,7 +361,7 @@ class Settings(BaseSettings):
     def _ollama_url(cls, value: str | None) -> str | None:
         return None if value is None else ollama_url(value)
 
-    def origin(self, name: str) -> Origin:
+    def origin(self, name: str) -> SettingOrigin:
         """Where the value of setting `name` came from."""
         return self._origins.get(name, DEFAULT)
 
@@ -388,11 +384,6 @@ def system_names_of(field: str) -> tuple[str, ...]:
 def flag_of(field: str) -> str:
     """The command-line flag that sets `field`, or nothing."""
     return str(_extra(field)["flag"])
-
-
-def example_of(field: str) -> str:
-    """A value that shows the form of `field`, or nothing when the default does."""
-    return str(_extra(field)["example"])
 
 
 def is_secret(field: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kogniterm.text import spoken
+from kogniterm.text import spoken_secrets
 from kogniterm.text.identity_numbers import identity_numbers
 from kogniterm.text.secret_patterns import (
     CONTEXTS,
@@ -96,7 +96,7 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
     if STRONG.search(name):
         return _is_password(value, quoted=quoted, spaced=spaced)
     if KEY_OR_PASSWORD.search(name):
-        return spoken.is_written(value)
+        return spoken_secrets.is_written(value)
     if _UUID.fullmatch(value):
         # Several services' tokens are UUIDs; what is no secret is seldom called so in capitals.
         return name.isupper() and name.endswith("_TOKEN")
@@ -152,8 +152,8 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
             for match in pattern.finditer(text, start, end):
                 if kind in SURE or not _stands_for_one(match["s"]):
                     found.append(Secret(match.start("s"), match.end("s"), kind))
-    for start, end in _stretches(lowered, spoken.WORDS, 0):
-        for first, last in spoken.spoken_secrets(text, start, end):
+    for start, end in _stretches(lowered, spoken_secrets.WORDS, 0):
+        for first, last in spoken_secrets.spoken_secrets(text, start, end):
             if not _stands_for_one(text[first:last]):
                 found.append(Secret(first, last, "said_password"))
     found.extend(_assigned(text))
@@ -267,11 +267,6 @@ class Redactor:
     def restore(self, text: str) -> str:
         """`text` with the real values in place of its `[secret:n]`; unknown numbers stay."""
         return _MARK.sub(lambda found: self._values.get(int(found[1]), found[0]), text)
-
-    def placeholders(self, text: str) -> tuple[str, ...]:
-        """The `[secret:n]` of `text` this redactor could restore, each once."""
-        marks = dict.fromkeys(match[0] for match in _MARK.finditer(text))
-        return tuple(mark for mark in marks if self.restore(mark) != mark)
 
     def _number(self, value: str) -> int:
         number = self._numbers.setdefault(value, len(self._numbers) + 1)

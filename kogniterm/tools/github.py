@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.net import NetClient, Page, untrusted
+from kogniterm.tools.net import NetClient, WebPage, untrusted
 
 API_URL = "https://api.github.com"
 MAX_PATHS = 1_000
@@ -85,7 +85,7 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
     )
 
 
-def _raise_for(page: Page) -> None:
+def _raise_for(page: WebPage) -> None:
     if page.status == 200:
         return
     left = page.headers.get("x-ratelimit-remaining")

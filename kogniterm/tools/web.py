@@ -11,7 +11,7 @@ from pydantic import Field
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.net import NetClient, Page, untrusted
+from kogniterm.tools.net import NetClient, WebPage, untrusted
 
 MAX_CHARS = 20_000
 BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
@@ -92,7 +92,7 @@ def _results(body: bytes) -> str:
     return "\n\n".join(entries) or "no results"
 
 
-def page_text(page: Page) -> str:
+def page_text(page: WebPage) -> str:
     """The readable text of a page. Raises `ToolError` for what is no text."""
     kind = page.headers.get("content-type", "text/plain").lower()
     if not kind.startswith(TEXT_TYPES) and "+json" not in kind and "+xml" not in kind:

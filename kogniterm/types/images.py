@@ -4,6 +4,106 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+HEADER_BYTES = 256 * 1024
+"""Read to tell an image; a JPEG's size stands behind its thumbnail and colour profile."""
+IMAGE_BYTES = 3_932_160
+"""Most bytes of one image. In base64 they are 5 MB, the least limit among the providers."""
+IMAGE_SIDE = 8_000
+"""Most pixels of an image's side; the least limit among the providers."""
+
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""JPEG markers that begin a frame; the three others define tables."""
+_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+"""JPEG markers without a length."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageHeader:
+    """An image's kind, and its size in pixels (0 by 0 when the header is broken)."""
+
+    media_type: str
+    width: int = 0
+    height: int = 0
+
+    @property
+    def kind(self) -> str:
+        """For people: PNG, JPEG, …"""
+        return self.media_type.partition("/")[2].upper()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the size could be read: what has none is no image that a model can take."""
+        return self.width > 0 and self.height > 0
+
+    def fits(self, size: int) -> bool:
+        """Whether a file of `size` bytes may be sent to a provider."""
+        return size <= IMAGE_BYTES and max(self.width, self.height) <= IMAGE_SIDE
+
+    def described(self, size: int) -> str:
+        """For a model: kind, pixels and bytes."""
+        return f"{self.kind} image, {self.width}x{self.height} pixels, {size} bytes"
+
+
+def read_header(data: bytes) -> ImageHeader | None:
+    """The header of the image that `data` begins with, or None when it is no image."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return _sized("image/png", _png(data))
+    if data.startswith(b"\xff\xd8\xff"):
+        return _sized("image/jpeg", _jpeg(data))
+    if data[:6] in (b"GIF87a", b"GIF89a"):
+        return _sized("image/gif", (_little(data, 6, 2), _little(data, 8, 2)))
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return _sized("image/webp", _webp(data))
+    if data[:2] == b"BM" and b"\0" in data[:16]:
+        return ImageHeader("image/bmp")
+    return None
+
+
+def _sized(media_type: str, size: tuple[int, int]) -> ImageHeader:
+    return ImageHeader(media_type, *size) if all(size) else ImageHeader(media_type)
+
+
+def _png(data: bytes) -> tuple[int, int]:
+    if data[12:16] != b"IHDR" or len(data) < 24:
+        return 0, 0
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    """Segment by segment to the first frame header."""
+    place = 2
+    while place + 9 < len(data) and data[place] == 0xFF:
+        marker = data[place + 1]
+        if marker == 0xFF:
+            place += 1
+        elif marker in _FRAMES:
+            height, width = data[place + 5 : place + 7], data[place + 7 : place + 9]
+            return int.from_bytes(width), int.from_bytes(height)
+        elif marker in _ALONE:
+            place += 2
+        else:
+            place += 2 + int.from_bytes(data[place + 2 : place + 4])
+    return 0, 0
+
+
+def _webp(data: bytes) -> tuple[int, int]:
+    form = data[12:16]
+    if len(data) < 30:
+        return 0, 0
+    if form == b"VP8X":
+        return _little(data, 24, 3) + 1, _little(data, 27, 3) + 1
+    if form == b"VP8L" and data[20] == 0x2F:
+        bits = _little(data, 21, 4)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if form == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        return _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
+    return 0, 0
+
+
+def _little(data: bytes, start: int, size: int) -> int:
+    part = data[start : start + size]
+    return int.from_bytes(part, "little") if len(part) == size else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -14,11 +114,3 @@ class Image:
     name: str
     width: int
     height: int
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What a tool gives back: text, and images beside it."""
-
-    text: str
-    images: tuple[Image, ...] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+PlanMode = Literal["auto", "always", "never"]
+PlanApproval = Literal["auto", "always", "never"]
 StepStatus = Literal["pending", "active", "done", "failed", "skipped"]
 CheckKind = Literal["command", "exit_code", "pattern", "file", "judgement"]
 

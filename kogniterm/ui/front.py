@@ -1,25 +1,28 @@
-"""The two fronts of the REPL behind one face: a live prompt, or plain lines."""
+"""The front of the REPL: a live prompt or plain lines, whichever fits the terminal."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from kogniterm.ui.surface import Surface
+from kogniterm.ui.screen.surface import Surface
 
 if TYPE_CHECKING:
-    from kogniterm.protocols import Approver, Terminal
-    from kogniterm.runtime.asking import Question
-    from kogniterm.types import Text
-    from kogniterm.ui.choice import Option
-    from kogniterm.ui.question import AskHooks
-    from kogniterm.ui.repl import Repl
+    from kogniterm.protocols import Terminal
+    from kogniterm.ui.questions.question import Asker
     from kogniterm.ui.theme import Theme
 
 
-class Front(Surface, Protocol):
-    """What the REPL needs of the thing a person types into. Draws like any `Surface`."""
+class Front(Protocol):
+    """What the REPL needs of the thing a user types into."""
+
+    @property
+    def surface(self) -> Surface:
+        """Where to draw."""
+
+    @property
+    def questions(self) -> Asker:
+        """Asks the user."""
 
     @property
     def question_open(self) -> bool:
@@ -49,23 +52,11 @@ class Front(Surface, Protocol):
     def use_keys(self, keys: str) -> None:
         """Switch between emacs and vi keys."""
 
-    def use_hooks(self, hooks: AskHooks) -> None:
-        """What questions show besides the request."""
-
     def history_redact(self, redact: Callable[[str], str] | None) -> None:
         """How secrets are found, which the history must not keep."""
 
-    def make_approver(self, repl: Repl) -> Approver:
-        """Who asks the person. Called once, when drawing is loaded."""
-
     def terminal(self) -> Terminal | None:
         """The person's terminal, to be lent to commands that need a keyboard."""
-
-    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
-        """Ask a question with fixed answers; the value of the one that was chosen."""
-
-    async def ask_person(self, question: Question, answers: Sequence[str | Text]) -> str | None:
-        """Ask what the model wants to know: one of `answers`, own words, or None for no answer."""
 
     async def edit_text(self, text: str) -> str | None:
         """`text` as it was saved in the person's editor; None when nothing was changed."""
@@ -81,14 +72,3 @@ class Front(Surface, Protocol):
 
     async def show_file(self, path: str) -> None:
         """Open a file in the pager."""
-
-
-def open_front(repl: Repl) -> Front:
-    """The front that fits the terminal."""
-    if repl.preferences.bare or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        from kogniterm.ui.plain_front import PlainFront
-
-        return PlainFront(repl, sys.stdin, sys.stdout)
-    from kogniterm.ui.prompt_front import TerminalFront
-
-    return TerminalFront(repl, sys.stdin, sys.stdout)

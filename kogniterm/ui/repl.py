@@ -1,4 +1,4 @@
-"""The REPL: reads lines while turns run, keeps the queue, and opens what it needs behind.
+"""The REPL: opens sessions, runs their turns and their queue, and loads what it needs behind.
 
 Before the first render only prompt_toolkit and the standard library are imported. Drawing,
 settings, the graph and the providers load behind the prompt, and what was typed meanwhile
@@ -11,87 +11,112 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
-from kogniterm.runtime.asking import LEFT_OPEN
-from kogniterm.types import Answer, Text, UserInput
-from kogniterm.ui.choice import unknown_outcome
-from kogniterm.ui.commands.basic import MODES, basic_registry
-from kogniterm.ui.commands.registry import split_line
-from kogniterm.ui.desk import Desk
-from kogniterm.ui.drafts import Drafts
-from kogniterm.ui.front import Front, open_front
-from kogniterm.ui.inputs import is_slash_command, job_outputs, mentions
-from kogniterm.ui.left_running import left_texts
-from kogniterm.ui.preferences import Preferences
-from kogniterm.ui.stopping import Stopping
-from kogniterm.ui.turns import Turns, Work
-from kogniterm.ui.wiring import Opened, OpenSession, Wiring
+from kogniterm.runtime.turn_io import LEFT_OPEN
+from kogniterm.text.visible import one_line
+from kogniterm.types import Answer, ApprovalMode, Job, Phrase, UserInput
+from kogniterm.ui.commands.general import MODES
+from kogniterm.ui.commands.registry import Command
+from kogniterm.ui.display import Display
+from kogniterm.ui.front import Front
+from kogniterm.ui.locale import _
+from kogniterm.ui.prompt.sent_line import job_outputs, mentions
+from kogniterm.ui.prompt.toolbar import Facts, short_folder
+from kogniterm.ui.questions.recovery import ask_what_to_do
+from kogniterm.ui.turns import Drafts, Turns, Work
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.turn_io import Question, Wish
     from kogniterm.sessions.records import Intent
+    from kogniterm.ui.questions.approval import AskHooks
 
-__all__ = ["OpenSession", "Opened", "Repl", "Wiring", "run_repl"]
-
-Wish = Literal["check", "again", "skip"]
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
-BROKEN = Text("Something went wrong inside KogniTerm; the log file has the details.")
+LAST_WORDS = 300
+LAST_LINES = 12
+"""How much of the last turn a resumed session shows: characters said, lines answered."""
+BROKEN = Phrase("Something went wrong inside KogniTerm; the log file has the details.")
 
 
-def run_repl(
-    *,
-    open_session: OpenSession,
-    preferences: Preferences,
-    folder: str,
-    home: str = "",
-    version: str = "",
-    wiring: Wiring | None = None,
-) -> int:
-    """Talk until the person leaves; returns the exit status.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open session, and what the person should be told about it once.
 
-    `open_session(id)` opens a session (None: a new one) and is first called after the prompt
-    was drawn, so it may import whatever it likes; it runs on the loop and should do slow work
-    in a thread.
+    `model_reason` says why this model; `hooks` add to questions; `redact` finds secrets that
+    the input history must not keep. `commands` are the person's and the project's own;
+    `last_turn` is what was said and answered last in a session that is resumed.
     """
-    repl = Repl(open_session, preferences, folder, home, version, wiring or Wiring())
-    return asyncio.run(repl.run())
+
+    session: LiveSession
+    model_reason: Phrase | None = None
+    first_run: bool = False
+    notices: tuple[Phrase, ...] = ()
+    hooks: AskHooks | None = None
+    redact: Callable[[str], str] | None = None
+    commands: tuple[Command, ...] = ()
+    last_turn: tuple[str, str] = ("", "")
 
 
-class Repl(Desk):
-    """One person, one terminal, one session at a time."""
+OpenSession = Callable[[str | None], Awaitable[Opened]]
+"""Opens the session with this id, or a new one for None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What the REPL is given besides the session; everything is optional.
+
+    `commands` are added to the basic ones, `model_names` completes /model, `files` lists the
+    workspace for @ completion, `save_preference` keeps what /theme, /keys and /lang change.
+    """
+
+    commands: Sequence[Command] = ()
+    model_names: Callable[[], Sequence[str]] | None = None
+    files: Callable[[], Iterable[str]] | None = None
+    save_preference: Callable[[str, object], None] | None = None
+    session_id: str | None = None
+    first_input: str | None = None
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+
+class Repl:
+    """One user, one terminal, one session at a time: opens sessions and runs their turns.
+
+    `front` and `submit`, which takes a line, are set by who puts the REPL together.
+    """
+
+    front: Front
+    submit: Callable[[str], None]
 
     def __init__(
         self,
         open_session: OpenSession,
-        preferences: Preferences,
+        display: Display,
         folder: str,
         home: str = "",
-        version: str = "",
         wiring: Wiring | None = None,
-        front: Callable[[Repl], Front] = open_front,
     ) -> None:
-        super().__init__(preferences, folder, home, version, wiring or Wiring())
+        self.display = display
+        self.wiring = wiring or Wiring()
+        self.own_commands: Sequence[Command] = ()
         self.turns = Turns(self._work, self._refresh)
+        self._folder = folder
+        self._home = home
+        self._session: LiveSession | None = None
         self._is_open = asyncio.Event()
         self._open_session = open_session
         self._approver: Approver | None = None
+        self._hooks: AskHooks | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._leaving = False
-        self.front = front(self)
-        self._drafts = Drafts(lambda: self._session, self.front.draft)
-        self._stopping = Stopping(
-            self.turns,
-            command_running=self._command_running,
-            stop_command=self._stop_command,
-            restore=self.front.restore,
-            note=self.front.say_below,
-            clock=self.wiring.clock,
-        )
+        self._drafts = Drafts(lambda: self._session, self._draft)
 
     async def run(self) -> int:
         """Show the prompt, load behind it, leave cleanly."""
@@ -100,7 +125,7 @@ class Repl(Desk):
         # nohup starts us with HUP ignored, and that is to stay.
         ours = [n for n in _LEAVE_ON if signal.getsignal(n) is not signal.SIG_IGN]
         for number in ours:
-            loop.add_signal_handler(number, partial(self._leave_with, 128 + number))
+            loop.add_signal_handler(number, partial(self.leave, 128 + number))
         try:
             return await self.front.run()
         except (EOFError, OSError) as error:
@@ -116,28 +141,37 @@ class Repl(Desk):
     # --- loading behind the prompt --------------------------------------------------------------
 
     def ready(self) -> None:
-        """The first render is done: load the rest."""
-        self._spawn(self._load())
+        """Load the rest: the first render is done."""
+        self.spawn(self._load())
 
     async def _load(self) -> None:
         try:
             await asyncio.to_thread(_import_drawing)
-            self._screen = self.look.open_screen(self.front, self.wiring.clock)
-            for renderable in self._early:
-                self._screen.write(renderable)
-            self._early.clear()
-            self._approver = self.front.make_approver(self)
+            self.display.open(self.front.surface, self.wiring.clock)
+            self._approver = self._new_approver()
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
             await self.reopen(self.wiring.session_id)
             self._drafts.begin()
         except KognitermError as error:
-            self.say(error.text, "error")
+            self.display.say(error.text, "error")
             self.front.exit(error.exit_code)
         except Exception as error:
             log.exception("the session could not be opened")
-            self.say(of_system(error) or BROKEN, "error")
+            self.display.say(of_system(error) or BROKEN, "error")
             self.front.exit(EXIT_NOT_DONE)
+
+    def _new_approver(self) -> Approver:
+        from kogniterm.runtime.plans.plan_change import tool_names
+        from kogniterm.ui.questions.approver import AskingApprover
+
+        return AskingApprover(
+            self.front.questions,
+            folder=lambda request: self.display.folder_of(request) or self._folder,
+            hooks=lambda: self._hooks,
+            tools=lambda: tool_names(self._session) if self._session is not None else None,
+            plan_shown=self.display.plan_shown,
+        )
 
     async def reopen(self, session_id: str | None) -> None:
         """Close the session, if one is open, and open another one."""
@@ -151,124 +185,117 @@ class Repl(Desk):
         self._is_open.clear()
         opened = await self._open_session(session_id)
         self._session = opened.session
-        self.registry = basic_registry((*self.wiring.commands, *opened.commands))
+        self.own_commands = opened.commands
         self._is_open.set()
         self.front.history_redact(opened.redact)
-        if opened.hooks is not None:
-            self.front.use_hooks(opened.hooks)
-        self._greet(opened)
+        self._hooks = opened.hooks
+        greet(self.display, opened)
         state = opened.session.state
         if state.draft and not self.front.draft():
             self.front.restore(state.draft)
         self._drafts.found(state.draft)
         if state.open_turn:
-            self.say(Text("The last turn of this session was not finished; going on with it."))
+            self.display.say(
+                Phrase("The last turn of this session was not finished; going on with it.")
+            )
         if state.open_turn or state.unknown:
             self.turns.queue.insert(0, Work())
         self.turns.begin()
-        self._refresh()
+        self.front.surface.refresh()
 
-    # --- what the prompt tells ------------------------------------------------------------------
+    # --- the session and its turns --------------------------------------------------------------
 
-    def submit(self, text: str) -> None:
-        """A line was sent: a command, a command of the person's own, or an input."""
-        line = text.strip()
-        if not line:
+    @property
+    def session(self) -> LiveSession:
+        """The open session. Raises `UsageError` while it is still being opened."""
+        if self._session is None:
+            raise UsageError("The session is still being opened; try again in a moment.")
+        return self._session
+
+    @property
+    def opened(self) -> bool:
+        """Whether a session is open."""
+        return self._session is not None
+
+    async def wait_until_open(self) -> None:
+        """Wait for the session that is being opened."""
+        await self._is_open.wait()
+
+    def jobs(self) -> Sequence[Job]:
+        """Return what commands left running; nothing while the session is being opened."""
+        return self._session.executor.jobs() if self._session is not None else ()
+
+    def ask_model(self, user_input: UserInput) -> None:
+        """Queue an input for the model."""
+        self.turns.add(Work(input=user_input))
+
+    def steer(self, text: str) -> None:
+        """Say something to the running turn; queued like any input while none runs."""
+        running = self.turns.current
+        if self._session is None or running is None or running.shell is not None:
+            self.ask_model(UserInput(text))
             return
-        if is_slash_command(line):
-            self._spawn(self._dispatch(line))
-        elif line.startswith("!") and line[1:].strip():
-            self.turns.add(Work(shell=line[1:].strip()))
-        else:
-            self.ask_model(UserInput(line, attachments=self._attachments(line)))
+        self._session.steer(text)
+        self.front.say_below(_("The running turn has it with its next step."))
 
-    def knows(self, line: str) -> bool:
-        """Whether a line that looks like a slash command is one."""
-        return self.registry.knows(split_line(line)[0])
-
-    def say_now(self, text: str) -> None:
-        """Say a line, or what is queued when it is empty, to the running turn."""
-        line = text.strip()
-        if is_slash_command(line) or line.startswith("!") or (line and not self.turns.running):
-            self.submit(text)
-            return
-        for words in [line] if line else self.turns.take_inputs():
-            self.front.echo(words)
-            self.steer(words)
-
-    def interrupt(self) -> None:
-        """Ctrl-C on an empty line."""
-        self._stopping.interrupt()
-
-    def escape(self) -> None:
-        """Esc."""
-        self._stopping.escape()
-
-    def leave(self) -> None:
-        """Ctrl-D on an empty line."""
-        current = self.turns.current
-        if current is not None and current.shell is not None:
-            # The keyboard is the command's own: this was typed ahead of its end, as to a shell.
-            self.leave_when_done()
-        elif self._stopping.may_leave():
-            self.quit()
-
-    def send_now(self) -> None:
-        """Stop the turn and go on with what is queued."""
-        if self.turns.running and self.turns.queue:
-            self.turns.cancel()
-
-    def take_back(self) -> str | None:
-        """The last queued message, queued no longer."""
-        return self.turns.take_back()
+    def attachments(self, line: str) -> tuple[str, ...]:
+        """Return the files and job outputs that `line` names."""
+        session = self._session
+        if session is None:
+            return mentions(line, self._folder)
+        names = mentions(line, session.folder)
+        named = self.front.pasted_images(line)
+        return (*names, *named, *job_outputs(line, session.executor.jobs()))
 
     def switch_mode(self) -> None:
-        """The other approval mode."""
+        """Use the other approval mode."""
         if self._session is not None:
-            other = MODES[(MODES.index(self._session.mode) + 1) % len(MODES)]
+            other = MODES[(MODES.index(self._session.modes.approval) + 1) % len(MODES)]
             self._session.use_mode(other)
-            self._refresh()
+            self.front.surface.refresh()
 
-    def edit_outside(self) -> None:
-        """Write the line in the editor."""
-        self._spawn(self._guarded(self.front.edit_outside()))
+    def stop_command(self) -> None:
+        """Stop the running command."""
+        if self._session is not None:
+            self._session.runner.stopping.wish()
 
-    def paste_image(self) -> None:
-        """Add the image on the clipboard to the line."""
-        self._spawn(self._guarded(self.front.paste_image()))
+    def facts(self) -> Facts:
+        """Return what the toolbar tells."""
+        session = self._session
+        if session is None:
+            return Facts(folder=short_folder(self._folder, self._home))
+        usage = session.state.usage
+        return Facts(
+            model=session.model.name,
+            mode=session.modes.approval,
+            plan_mode=session.modes.planning,
+            session=session.id[:8],
+            folder=short_folder(one_line(session.executor.cwd), self._home),
+            tokens=usage.input + usage.output,
+            context=min(100 * session.context.used_tokens // session.model.context_window, 100),
+            dollars=session.budget.price(usage),
+            jobs=sum(job.state == "running" for job in session.executor.jobs()),
+        )
 
-    def leave_when_done(self) -> None:
-        """There will be no more input: leave when the queue is worked off."""
-        self._spawn(self._leave_when_done())
+    async def ask_person(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
+        """Ask for the model: an answer of its list, own words, or None for none."""
+        from kogniterm.ui.questions.model_question import ask_user
 
-    def quit(self) -> None:
-        """Stop what runs and leave."""
-        self._leave_with(0)
-
-    def hang_up(self) -> None:
-        """The terminal is gone."""
-        self._leave_with(128 + signal.SIGHUP)
-
-    def stop_turn(self) -> None:
-        """Stop the turn, as a question's answer."""
-        self._stopping.stop_turn()
-
-    # --- pieces ---------------------------------------------------------------------------------
+        return await ask_user(self.front.questions, question, answers)
 
     async def _work(self, work: Work) -> None:
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""
-        screen = self._screen
-        self._stopping.new_work()
+        screen = self.display.screen
         self._drafts.keep()
         if work.text:
             self.front.echo(work.text)
-        await self._guarded(self._run(work))
+        await self.guarded(self._run(work))
         if screen is not None:
             screen.settle()
         self.front.say_below("")
 
     async def _run(self, work: Work) -> None:
-        session, screen, approver = self.session, self._screen, self._approver
+        session, screen, approver = self.session, self.display.screen, self._approver
         assert screen is not None
         assert approver is not None
         terminal = self.front.terminal()
@@ -284,70 +311,38 @@ class Repl(Desk):
             ask=self.ask_person,
         )
         self._take_unheard(answer)
-        if self.look.attention is not None and session.title:
-            self.look.attention.title(session.title)
+        self.display.title(session.state.title)
 
     def _take_unheard(self, answer: Answer) -> None:
         """What was said too late for the turn becomes the next one, or comes back to the line."""
-        unheard = self.session.steering.unheard()
+        unheard = self.session.journal.steering.unheard()
         if answer.stop == "interrupted":
             self.front.restore("\n".join(unheard))
         else:
-            inputs = [UserInput(text, attachments=self._attachments(text)) for text in unheard]
+            inputs = [UserInput(text, attachments=self.attachments(text)) for text in unheard]
             self.turns.queue[:0] = [Work(input=given) for given in inputs]
-
-    def _attachments(self, line: str) -> tuple[str, ...]:
-        """The files and job outputs that `line` names."""
-        session = self._session
-        if session is None:
-            return mentions(line, self._folder)
-        names = mentions(line, session.folder)
-        named = self.front.pasted_images(line)
-        return (*names, *named, *job_outputs(line, session.executor.jobs()))
 
     async def _recover(self, intent: Intent, output: str) -> Wish:
         """Ask what to do about a command whose outcome is unknown."""
-        wish = await self.front.choose(*unknown_outcome(intent.command, output))
-        return "check" if wish == "check" else "again" if wish == "again" else "skip"
+        return await ask_what_to_do(self.front.questions, intent, output)
 
-    async def _dispatch(self, line: str) -> None:
-        self.front.echo(line)
-        await self._guarded(self._command(line))
-        self._refresh()
-
-    async def _command(self, line: str) -> None:
-        name, argument = split_line(line)
-        if not self.registry.has(name):
-            # It may be one of the user's own commands, which come with the session.
-            await self._is_open.wait()
-        command = self.registry.find(name)
-        if command.needs_session:
-            await self._is_open.wait()
-        if self.turns.running and not command.while_running:
-            raise UsageError("/{name} has to wait until the turn is over.", name=command.name)
-        done = command.run(self, argument)
-        if done is not None:
-            await done
-
-    async def _guarded(self, work: Any) -> None:
-        """Await `work`; an error is told to the person, a surprise to the log as well."""
+    async def guarded(self, work: Awaitable[None]) -> None:
+        """Await `work`; an error is told to the user, a surprise to the log as well."""
         try:
             await work
         except KognitermError as error:
-            self.say(error.text, "error")
+            self.display.say(error.text, "error")
         except Exception as error:
             log.exception("a turn or a command failed")
-            self.say(of_system(error) or BROKEN, "error")
+            self.display.say(of_system(error) or BROKEN, "error")
 
-    def _stop_command(self) -> None:
-        if self._session is not None:
-            self._session.stop_command()
+    def leave(self, status: int = 0) -> None:
+        """Stop what runs and leave."""
+        self.spawn(self._quit(status))
 
-    def _command_running(self) -> bool:
-        return self._screen is not None and self._screen.frame is not None
-
-    def _leave_with(self, status: int) -> None:
-        self._spawn(self._quit(status))
+    def leave_when_done(self) -> None:
+        """Leave when the queue is worked off: there will be no more input."""
+        self.spawn(self._leave_when_done())
 
     async def _leave_when_done(self) -> None:
         others = self._tasks - {asyncio.current_task()}
@@ -362,8 +357,7 @@ class Repl(Desk):
             with contextlib.suppress(OSError):  # the terminal may be gone
                 await self._end_jobs()
         finally:
-            if self.look.attention is not None:
-                self.look.attention.close()
+            self.display.close()
             self.front.exit(status)
 
     async def _wind_up(self, *, gone: bool) -> None:
@@ -374,18 +368,26 @@ class Repl(Desk):
         if not self._leaving:
             self._leaving = True
             self.turns.pause()
-            self._drafts.keep("\n".join([*self.queued(), self.front.draft()]).strip("\n"))
+            self._drafts.keep("\n".join([*self.turns.waiting, self.front.draft()]).strip("\n"))
             self._drafts.end()
             self.turns.queue.clear()
             self.turns.cancel(LEFT_OPEN if gone and self.front.question_open else "")
         await self.turns.settle()
 
+    def _refresh(self) -> None:
+        self.front.surface.refresh()
+
+    def _draft(self) -> str:
+        return self.front.draft()
+
     async def _end_jobs(self) -> None:
         """End what commands left running and is not to stay; say what became of it."""
         if self._session is not None:
+            from kogniterm.ui.screen.turn_summary import left_texts
+
             left = await asyncio.to_thread(self._session.end_jobs)
             for text in left_texts(left):
-                self.say(text)
+                self.display.say(text)
 
     async def _close_session(self) -> None:
         self.turns.cancel()
@@ -395,10 +397,8 @@ class Repl(Desk):
             await session.finish()
             await asyncio.to_thread(session.close)
 
-    def _refresh(self) -> None:
-        self.front.refresh()
-
-    def _spawn(self, coroutine: Any) -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the turns; leaving waits for it."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -411,5 +411,47 @@ def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
 
 def _import_drawing() -> None:
     """Load what draws, on a thread."""
-    import kogniterm.ui.ask_panel
-    import kogniterm.ui.render  # noqa: F401  # the import is the work
+    import kogniterm.ui.questions.approver
+    import kogniterm.ui.screen.renderer  # noqa: F401  # the import is the work
+
+
+def greet(display: Display, opened: Opened) -> None:
+    """Say once what the user should know about a session that was opened."""
+    values: dict[str, object] = {"name": opened.session.model.name}
+    if opened.first_run:
+        display.say(Phrase("Say what you want done."))
+        display.say(_how_approval_works(opened.session.modes.approval))
+    if opened.model_reason is not None:
+        values["why"] = opened.model_reason
+        display.say(Phrase("Model: {name}. {why}", values))
+    elif opened.first_run:
+        display.say(Phrase("Model: {name}.", values))
+    if opened.first_run:
+        display.say(Phrase('Try "what takes the most space in this folder?", or /help.'))
+    for notice in opened.notices:
+        display.say(notice, "warning")
+    _show_last(display, *opened.last_turn)
+
+
+def _show_last(display: Display, said: str, answer: str) -> None:
+    """Where a resumed session was: what was said last, and the end of its answer."""
+    from kogniterm.text.visible import clean
+    from kogniterm.ui.screen.markdown import markdown
+
+    if said:
+        display.say(Phrase("You said last: {words}", {"words": one_line(said, LAST_WORDS)}))
+    lines = clean(answer).strip().split("\n")
+    if any(lines):
+        more = ["…", ""] if len(lines) > LAST_LINES else []
+        display.write(markdown("\n".join([*more, *lines[-LAST_LINES:]]), display.theme))
+
+
+def _how_approval_works(mode: ApprovalMode) -> Phrase:
+    if mode == "auto":
+        return Phrase(
+            "Approval mode auto: what the policy does not refuse runs without asking; "
+            "Shift-Tab switches to being asked."
+        )
+    return Phrase(
+        "Every command is shown to you before it runs: y approves it, n rejects it, x explains it."
+    )

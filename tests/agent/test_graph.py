@@ -9,14 +9,14 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from kogniterm.agent.graph import compiled, think
+from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import PLAN_FIRST, tool_message
-from kogniterm.agent.state import ThinkContext
 from kogniterm.errors import LoopError, ModelReplyError
-from kogniterm.models.options import ModelOptions
-from kogniterm.models.scripted import open_scripted
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.scripted_model import open_scripted
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.shell import execute_command
-from kogniterm.types import NodeUpdate, Plan, PlanMode, PlanStep, Text, TextDelta, ToolCalled
+from kogniterm.tools.command_tools import execute_command
+from kogniterm.types import AnswerDelta, NodeUpdate, Phrase, Plan, PlanMode, PlanStep, ToolRan
 
 
 class Word(Arguments):
@@ -36,12 +36,12 @@ class Driver:
         file = folder / "script.yaml"
         file.write_text(script)
         ids = count(1)
-        self.stop: Text | None = None
+        self.stop: Phrase | None = None
         self.messages: list[BaseMessage] = []
         self.plan: Plan | None = None
         self.updates: list[NodeUpdate] = []
         self.calls: list[str] = []
-        self.tools: list[ToolCalled] = []
+        self.tools: list[ToolRan] = []
         self.said: list[str] = []
         tools = (execute_command(), SchemaTool("echo", "Say it.", Word, echo))
         self.context = ThinkContext(
@@ -62,9 +62,9 @@ class Driver:
                 self.plan = item.plan or self.plan
             elif isinstance(item, str):
                 self.calls.append(item)
-            elif isinstance(item, ToolCalled):
+            elif isinstance(item, ToolRan):
                 self.tools.append(item)
-            elif isinstance(item, TextDelta):
+            elif isinstance(item, AnswerDelta):
                 item.text.encode()
                 self.said.append(item.text)
         return self.updates[-1]
@@ -241,9 +241,9 @@ async def test_going_in_circles_is_hinted_then_stopped(tmp_path: Path) -> None:
 
 async def test_a_used_up_budget_stops_before_the_next_call(tmp_path: Path) -> None:
     drive = Driver(tmp_path, "replies: [{text: never}]")
-    drive.stop = Text("No more.")
+    drive.stop = Phrase("No more.")
     last = await drive(HumanMessage("go"))
-    assert last.failure == Text("No more.")
+    assert last.failure == Phrase("No more.")
     assert last.answer is None
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent import evaluate
-from kogniterm.agent.evaluate import check_command, settle_check
-from kogniterm.agent.plan import active_step, ids, where_we_are
-from kogniterm.agent.plan_parse import parse_plan
+from kogniterm.agent.plan import evaluate
+from kogniterm.agent.plan.evaluate import check_command, settle_check
+from kogniterm.agent.plan.plan_parsing import parse_plan
+from kogniterm.agent.plan.plan_tools import active_step, ids, where_we_are
 from kogniterm.errors import ToolError
 from kogniterm.types import Check, CommandResult, Plan, PlanStep
 

@@ -9,9 +9,15 @@ from dataclasses import replace
 import pytest
 
 from kogniterm.approval import classify, explain, grant, judge, offers
-from kogniterm.approval.lease_forms import FORMS, form_of, why_never
-from kogniterm.approval.leases import Lease, LeaseKind, at_or_below
-from kogniterm.approval.policy import Circumstances
+from kogniterm.approval.policy.leases import (
+    FORMS,
+    Lease,
+    LeaseKind,
+    at_or_below,
+    form_of,
+    why_never,
+)
+from kogniterm.approval.policy.verdict import Circumstances
 from kogniterm.types import ActionRequest, Effect, RiskReport
 from tests.approval.corpus import commands
 

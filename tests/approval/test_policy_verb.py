@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kogniterm.approval import load_rules
-from kogniterm.cli import policy
+from kogniterm.cli.verbs import policy
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.policy_desk import rules_of
+from kogniterm.runtime.services.policy_service import rules_of
 from tests.support.language import in_spanish
 
 

@@ -129,6 +129,9 @@ _PIECES = st.sampled_from(
 
 @settings(max_examples=600)
 @given(st.lists(_PIECES, max_size=60).map("".join))
+@example("watch")
+@example("git bisect run")
+@example("a=(x y) ls")
 @example("$(" * 5000)
 @example("(" * 9000)
 @example("ls; " * 5000)

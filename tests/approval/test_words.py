@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from kogniterm.approval.places import HOLE, Ground
-from kogniterm.approval.scope import Scope, expand
-from kogniterm.approval.shellparse import parse
-from kogniterm.approval.shelltree import Simple
+from kogniterm.approval.analysis.expansion import Scope, expand
+from kogniterm.approval.analysis.path_kinds import HOLE, Roots
+from kogniterm.approval.parser.parse import parse
+from kogniterm.approval.parser.tree import Simple
 from tests.support.programs import needs
 
 _WORDS = [
@@ -34,7 +34,7 @@ def test_a_word_becomes_what_bash_makes_of_it(word: str) -> None:
     node = parse(f"echo {word}")
     if not isinstance(node, Simple):
         return  # unreadable for the analysis: asked about
-    scope = Scope(Ground.of("/w", None), "/w")
+    scope = Scope(Roots.of("/w", None), "/w")
     got = [a.value for w in node.words[1:] for a in expand(w, scope)]
     if any(HOLE in value for value in got):
         return

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kogniterm.cli import doctor
-from kogniterm.cli.doctor import sandbox_findings
-from kogniterm.execution.sandbox import Probe, probe
-from kogniterm.types import Text
+from kogniterm.execution.sandbox.confinement import Probe, probe
+from kogniterm.runtime.use_cases import health_checks
+from kogniterm.runtime.use_cases.health_checks import sandbox_findings
+from kogniterm.types import Phrase
 from tests.cli.conftest import Shell
 
 KEY = "AIzaSyDUMMYDUMMYDUMMYDUMMYDUMMYDUMMY123"
@@ -104,10 +104,10 @@ def test_the_sandbox_is_tried(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_what_is_installed_is_never_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = Text("{reason}", {"reason": "bwrap: No permissions to create new namespace"})
-    reasons = {"bubblewrap": refused, "landlock": Text("it did not hide a secret file")}
+    refused = Phrase("{reason}", {"reason": "bwrap: No permissions to create new namespace"})
+    reasons = {"bubblewrap": refused, "landlock": Phrase("it did not hide a secret file")}
     for installed in ("/usr/bin/bwrap", None):
-        monkeypatch.setattr(doctor, "find_program", lambda name, path=installed: path)
+        monkeypatch.setattr(health_checks, "find_program", lambda name, path=installed: path)
         for found in (
             Probe("none", reasons=reasons),
             Probe("landlock", reasons={"bubblewrap": refused}, remains=("git", "signal")),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm import __version__
-from kogniterm.cli import verbs
+from kogniterm.cli import verb_table
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import folder_of
 from kogniterm.errors import UsageError
@@ -44,14 +44,14 @@ def test_version_works_after_other_options(shell: Shell) -> None:
 def test_help_names_every_verb_and_option(shell: Shell) -> None:
     result = shell.run("--help")
     assert result.returncode == 0
-    for verb in verbs.VERBS:
+    for verb in verb_table.VERBS:
         assert verb.name in result.stdout
     for option in ("--model", "--plan", "--auto-approve", "--cwd", "--timeout", "--max-steps"):
         assert option in result.stdout
 
 
-@pytest.mark.parametrize("verb", verbs.VERBS, ids=lambda verb: verb.name)
-def test_every_verb_explains_itself(shell: Shell, verb: verbs.Verb) -> None:
+@pytest.mark.parametrize("verb", verb_table.VERBS, ids=lambda verb: verb.name)
+def test_every_verb_explains_itself(shell: Shell, verb: verb_table.Verb) -> None:
     result = shell.run(verb.name, "--help")
     assert result.returncode == 0
     assert f"kogniterm {verb.name}" in result.stdout
@@ -145,7 +145,7 @@ def test_the_prompt_needs_a_terminal(shell: Shell) -> None:
 
 
 def test_options_mean_the_same_before_and_after_the_verb() -> None:
-    verb = verbs.find("run")
+    verb = verb_table.find("run")
     before = build_parser(verb).parse_args(["--model", "local", "--debug", "run", "x"])
     after = build_parser(verb).parse_args(["run", "x", "--model", "local", "--debug"])
     assert vars(before) == vars(after)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.models.local.catalogue import CATALOGUE
+from kogniterm.models.local.weights import CATALOGUE
 from tests.cli.conftest import Shell
 
 NAME = CATALOGUE[0].name

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from kogniterm.cli import stores
-from kogniterm.cli.output import JsonSink, StreamJsonSink, failure, kind_of
+from kogniterm.cli import report
+from kogniterm.cli.json_output import JsonSink, StreamJsonSink, failure, kind_of
 from kogniterm.errors import (
     BudgetError,
     KognitermError,
@@ -17,19 +17,19 @@ from kogniterm.errors import (
     RefusedError,
     UsageError,
 )
-from kogniterm.runtime import events as ev
 from kogniterm.types import (
     ActionRequest,
     Answer,
     CommandResult,
     Decision,
+    Phrase,
     Plan,
     PlanStep,
     RiskReport,
-    Text,
     Usage,
     Verdict,
 )
+from kogniterm.types import events as ev
 
 REQUEST = ActionRequest("r1", "c1", "execute_command", "echo hi", purpose="greet")
 RESULT = CommandResult("echo hi", "exited", 0, "hi\n", 0.01234, "/p", output_bytes=4)
@@ -47,7 +47,7 @@ def play(
         ev.ModelAnswered("create_plan", Usage(10, 2, 0, 1), Usage(10, 2, 0, 1)),
         ev.PlanChanged(PLAN),
         ev.ActionProposed(
-            REQUEST, RiskReport("echo hi", "safe_readonly"), Verdict("ask", (Text("why"),)), "/p"
+            REQUEST, RiskReport("echo hi", "safe_readonly"), Verdict("ask", (Phrase("why"),)), "/p"
         ),
         ev.ActionDecided(REQUEST, decision),
     ):
@@ -57,7 +57,7 @@ def play(
         sink(ev.CommandOutput("r1", "¡hi".encode()[:1]))
         sink(ev.CommandOutput("r1", "¡hi".encode()[1:] + b"\xff\n\xc3"))
         sink(ev.CommandEnded("r1", RESULT))
-    sink(ev.Notice(Text("look {there}", {"there": "here"})))
+    sink(ev.Notice(Phrase("look {there}", {"there": "here"})))
     sink(ev.TurnEnded(answer))
     sink.finish(answer)
 
@@ -117,7 +117,7 @@ def test_a_refusal_and_an_edit_show_in_the_commands() -> None:
     stream = io.StringIO()
     play(
         JsonSink(stream),
-        Answer("", "refused", 3, Text("no")),
+        Answer("", "refused", 3, Phrase("no")),
         decision=Decision("reject", "echo hi", "policy", "needs a person"),
     )
     (result,) = lines(stream)
@@ -217,5 +217,5 @@ def test_whatever_breaks_a_task_has_a_result() -> None:
 def test_columns_stand_under_each_other_whatever_the_letters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    stores.write_table([("ab", "日本", "x"), ("é", "cafe\u0301", "y")])
+    report.write_table([("ab", "日本", "x"), ("é", "cafe\u0301", "y")])
     assert capsys.readouterr().out == "ab  日本  x\né   cafe\u0301  y\n"

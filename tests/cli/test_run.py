@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kogniterm.execution.processes import process_state
-from kogniterm.runtime.person import person
-from kogniterm.sessions.files import replaced
+from kogniterm.execution.process.processes import process_state
+from kogniterm.runtime.os_user import person
+from kogniterm.sessions.output_files import replaced
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until

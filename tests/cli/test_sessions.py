@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
 from tests.cli.conftest import Shell
 from tests.support.conversation import command_turn, write
 
 
 def store_of(shell: Shell) -> SessionStore:
     outputs = shell.data / "outputs"
-    return SessionStore(SqliteBackend(shell.data / "kogniterm.db"), version="1.0", outputs=outputs)
+    return SessionStore(
+        Database(shell.data / "kogniterm.db", SESSIONS), version="1.0", outputs=outputs
+    )
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.execution import open_executor
-from kogniterm.execution.descriptors import Descriptors
+from kogniterm.execution.process.descriptors import Descriptors
 from tests.support.executing import PATIENCE, run_each
 
 LINES = "printf '1\\n2\\n3\\n' > in"
@@ -70,11 +70,14 @@ def test_what_the_shell_opens_to_ask_is_never_taken_for_the_users(tmp_path: Path
     ) as shell:
         assert shell.stdout is not None
         shell.stdout.readline()
-        descriptors = Descriptors()
-        descriptors.take(shell.pid, master, str(own))
+        asked, answers = os.pipe(), os.pipe()
+        os.write(asked[1], b"%d\n" % shell.pid)
+        descriptors = Descriptors(asked[0], answers[1], str(own))
+        descriptors.answer(os.getpid(), master)
         assert list(descriptors.open) == [4]
         descriptors.close()
-    os.close(master)
+    for fd in (master, *asked, *answers):
+        os.close(fd)
 
 
 @pytest.mark.parametrize(

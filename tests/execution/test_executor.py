@@ -16,41 +16,12 @@ import pytest
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.output import OutputLimits
-from kogniterm.execution.processes import process_state
-from kogniterm.types import CommandResult, Waiting
-from tests.support.executing import PATIENCE, timed_out
+from kogniterm.execution.screen.output_text import OutputLimits
+from kogniterm.types import CommandResult
+from tests.support.executing import PATIENCE, Sink, alive, private_folder_of, timed_out
 from tests.support.forge import until
 
 TERM_PROOF = "trap '' TERM HUP INT; while :; do sleep 0.05; done"
-
-
-class Sink:
-    """A watcher that remembers."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.waits: list[Waiting | None] = []
-        self.changed = threading.Condition()
-
-    def output(self, data: bytes) -> None:
-        with self.changed:
-            self.data += data
-            self.changed.notify_all()
-
-    def waiting(self, waiting: Waiting | None) -> None:
-        with self.changed:
-            self.waits.append(waiting)
-            self.changed.notify_all()
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        with self.changed:
-            assert self.changed.wait_for(condition, PATIENCE)
-
-
-def alive(pid: int) -> bool:
-    state = process_state(pid)
-    return state is not None and state.state not in "ZX"
 
 
 def in_thread(call: Callable[[], CommandResult]) -> Callable[[], CommandResult]:
@@ -208,7 +179,7 @@ def test_killed_supervisor_is_replaced(executor: CommandExecutor) -> None:
 
 ESCAPE = """
 import os
-from kogniterm.execution import pty
+from kogniterm.execution.process import pty
 impossible = (1 << 16, 80)  # an error in the fork, like that of a terminal that was hung up
 try:
     pty.open_terminal(lambda: None, (), impossible)
@@ -321,7 +292,7 @@ def test_close_ends_jobs_but_the_kept(tmp_path: Path) -> None:
     def swept() -> bool:
         """Whether another executor has found that nobody needs the folder any more."""
         open_executor(tmp_path).close()
-        return not Path(executor.state_folder).exists()
+        return not private_folder_of(executor).exists()
 
     until(swept)
 
@@ -351,7 +322,7 @@ HOST = """
 import sys
 from kogniterm.execution import open_executor
 executor = open_executor(sys.argv[1])
-print(executor.state_folder, flush=True)
+print(executor.temporary_folder.removesuffix("/tmp"), flush=True)
 executor.run("setsid sh -c 'echo $$ >daemon; exec sleep 300' & sleep 300 & echo $! >job")
 executor.run("sh -c 'trap \\"\\" TERM HUP INT; echo $$ >child; while :; do sleep 1; done'")
 """

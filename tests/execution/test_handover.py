@@ -17,7 +17,7 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.pty import set_size
+from kogniterm.execution.process.pty import set_size
 from kogniterm.types import CommandResult
 from tests.support.executing import PATIENCE
 from tests.support.forge import until

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,31 +14,27 @@ from hypothesis import strategies as st
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
-from kogniterm.execution.carry import Files, enter_scripts, first_state
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.leave import read_dump
-from kogniterm.execution.lineages import Lineages
-from kogniterm.execution.sandbox import Sandbox, SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.shell.capture import read_dump
+from kogniterm.execution.shell.lineages import Lineages
+from kogniterm.execution.shell.restore import Files, enter_scripts
+from kogniterm.execution.shell.shell_state import first_state
 from kogniterm.types import CommandResult
-from tests.support.executing import PATIENCE
-from tests.support.programs import require_sandbox
-
-KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+from tests.support.executing import KINDS, PATIENCE, outside_tmp, private_folder_of, sandbox_round
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home outside of /tmp, where sandboxes have their own."""
-    home = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
-    (home / "work").mkdir()
-    yield home
-    shutil.rmtree(home)
+    with outside_tmp() as home:
+        (home / "work").mkdir()
+        yield home
 
 
 @pytest.fixture(params=KINDS)
 def box(request: pytest.FixtureRequest, home: Path) -> Sandbox:
-    found = require_sandbox(request.param)
-    return Sandbox(request.param, str(home / "work"), str(home), program=found.program)
+    return sandbox_round(request.param, home / "work", home)
 
 
 class Shells:
@@ -129,12 +124,12 @@ def test_nothing_left_in_the_sandbox_applies_to_the_first_command_outside(shells
 PLANT = """
 for folder in "$1" "$1/inside" "$1/shell"; do
   mkdir -p "$folder/statuses"
-  for name in leave ask answer held left enter restore functions command; do
+  for name in capture ask answer held left enter restore functions command; do
     for n in '' -1 -2 -3 -4 -5 -6; do
       rm -f "$folder/$name$n"; ln -s "$2" "$folder/$name$n"
     done
   done
-  for n in $(seq 1 400) $$ $!; do ln -s "$2" "$folder/statuses/$n" "$folder/statuses/$n.new"; done
+  for n in $(seq 1 100) $$ $!; do ln -s "$2" "$folder/statuses/$n" "$folder/statuses/$n.new"; done
 done
 """
 
@@ -142,7 +137,7 @@ done
 def test_links_in_the_executors_folder_are_not_followed(shells: Shells, home: Path) -> None:
     victim = home / "victim"
     victim.write_text("mine")
-    shells.inside(f"sleep 0.01 & set -- {shells.executor.state_folder} {victim}\n{PLANT}")
+    shells.inside(f"sleep 0.01 & set -- {private_folder_of(shells.executor)} {victim}\n{PLANT}")
     shells.inside("f() { :; }; A=1; sleep 0.01 & wait")
     assert shells.outside("g() { :; }; sleep 0.01 & true").exit_code == 0
     assert shells.outside(f": {'x' * 130_000}\ng && echo fine").text == "fine"
@@ -150,7 +145,7 @@ def test_links_in_the_executors_folder_are_not_followed(shells: Shells, home: Pa
 
 
 def test_no_file_of_the_executor_can_be_changed_from_inside(shells: Shells) -> None:
-    folder = Path(shells.executor.state_folder)
+    folder = private_folder_of(shells.executor)
 
     def listed() -> dict[str, int]:
         changing = {folder / "tmp", folder / "outputs"}
@@ -170,7 +165,7 @@ def test_temporary_files_do_not_decide_where_mounts_are_made(shells: Shells, hom
     """A mount point inside the private /tmp would be made through a link left there."""
     victim = home / "victim"
     victim.mkdir()
-    folder = shells.executor.state_folder
+    folder = private_folder_of(shells.executor)
     shells.inside(f"rm -rf {folder}; mv {folder} /tmp/moved; ln -s /oldroot{victim} {folder}")
     shells.inside("true")
     assert list(victim.iterdir()) == []
@@ -182,7 +177,7 @@ def test_a_workspace_that_holds_temporary_files_does_not_hold_the_executors(
     monkeypatch.setenv("TMPDIR", box.workspace)
     monkeypatch.setattr(tempfile, "tempdir", None)
     with open_executor(box.workspace, sandbox=box, workspace=box.workspace) as executor:
-        assert not Path(executor.state_folder).is_relative_to(box.workspace)
+        assert not private_folder_of(executor).is_relative_to(box.workspace)
         assert executor.run("echo on", timeout=PATIENCE).text == "on"
 
 
@@ -229,7 +224,7 @@ def test_a_process_that_keeps_the_descriptors_does_not_delay_the_next_command(
 
 def test_a_state_that_is_too_large_is_left_and_that_is_said(shells: Shells) -> None:
     shells.inside("B=1")
-    result = shells.inside("B=2; x=$(head -c 200000000 /dev/zero | tr '\\0' x)")
+    result = shells.inside("B=2; x=$(head -c 20000000 /dev/zero | tr '\\0' x)")
     assert result.exit_code == 0
     assert any("too large" in note for note in result.notes)
     assert shells.inside("echo $B ${#x}").text == "1 0"
@@ -455,7 +450,7 @@ def test_process_numbers_stay_where_they_are(shells: Shells) -> None:
 
 def test_exit_codes_are_not_written_from_a_sandbox(shells: Shells) -> None:
     shells.outside("(until [ -e go ]; do sleep 0.02; done; exit 5) & echo $! > pid")
-    noted = f"{shells.executor.state_folder}/statuses"
+    noted = f"{private_folder_of(shells.executor)}/statuses"
     shells.inside(f"echo 0 > {noted}/$(cat pid); (exit 9) & sleep 0.1; touch go")
     assert shells.outside("wait $(cat pid); echo $?").text == "5"
 

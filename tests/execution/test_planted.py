@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kogniterm.execution import open_executor
-from kogniterm.execution.planted import planted
-from kogniterm.execution.sandbox import Sandbox, SandboxKind
-from kogniterm.system_programs import SYSTEM_PATH, find_program
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.planted import MOST_ENTRIES, planted
+from kogniterm.host.programs import SYSTEM_PATH, find_program
+from tests.support.executing import KINDS, outside_tmp, sandbox_round
 from tests.support.programs import require, require_sandbox
 
-KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 GIT = find_program("git")
 NOBODY = {
     "PATH": SYSTEM_PATH,
@@ -33,16 +31,14 @@ NOBODY = {
 
 @pytest.fixture
 def work() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
-    (place / "home" / "work").mkdir(parents=True)
-    yield place / "home" / "work"
-    shutil.rmtree(place)
+    with outside_tmp() as place:
+        (place / "home" / "work").mkdir(parents=True)
+        yield place / "home" / "work"
 
 
 @pytest.fixture(params=KINDS)
 def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
-    found = require_sandbox(request.param)
-    return Sandbox(found.kind, str(work), str(work.parent), program=found.program)
+    return sandbox_round(request.param, work, work.parent)
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -179,11 +175,11 @@ def test_the_search_follows_no_link(box: Sandbox, work: Path) -> None:
     assert not found.pinned
 
 
-def test_names_are_found_in_a_large_workspace(box: Sandbox, work: Path) -> None:
-    for number in range(30_000):
-        (work / f"f{number}").touch()
+def test_names_are_found_in_a_large_workspace(work: Path) -> None:
+    for number in range(MOST_ENTRIES + 1):
+        os.mknod(f"{work}/f{number}")
     (work / ".envrc").touch()
-    assert f"{work}/.envrc" in box.search().states
+    assert f"{work}/.envrc" in Sandbox("none", str(work), str(work.parent)).search().states
 
 
 def test_a_command_that_still_runs_moves_no_mount(work: Path) -> None:

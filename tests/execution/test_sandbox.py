@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -15,27 +14,18 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
-from tests.support.executing import timed_out
-from tests.support.programs import require_sandbox
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind, probe
+from tests.support.executing import KINDS, outside_tmp, sandbox_round, timed_out
 
 LONG = 100_000 + os.getpid()
 """Seconds that no other process sleeps, so that it can be found among all."""
-
-KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home outside of /tmp, where sandboxes have their own."""
-    home = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
-    yield home
-    shutil.rmtree(home)
-
-
-def sandbox(kind: SandboxKind, home: Path, work: Path) -> Sandbox:
-    """One of this kind round `work`; where it does not work the test is skipped."""
-    return Sandbox(kind, str(work), str(home), program=require_sandbox(kind).program)
+    with outside_tmp() as home:
+        yield home
 
 
 @pytest.fixture(params=KINDS)
@@ -45,7 +35,7 @@ def box(request: pytest.FixtureRequest, home: Path) -> Sandbox:
     (home / ".ssh").mkdir()
     (home / ".ssh" / "id_rsa").write_text("private")
     (home / ".netrc").write_text("password")
-    return sandbox(request.param, home, work)
+    return sandbox_round(request.param, work, home)
 
 
 @pytest.fixture
@@ -74,6 +64,18 @@ def test_a_command_can_start_in_what_is_shown_and_in_the_private_tmp(
     assert can == [True, True, True, True, box.kind == "landlock"]
     if box.kind == "bubblewrap":
         assert box.can_start_in(f"{outside.parent}/inside-only", shell.temporary_folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sandbox_that_does_not_work_never_fails_for_a_missing_file_of_ours(
+    kind: SandboxKind, home: Path
+) -> None:
+    reasons = map(str, probe(home / "probe", kind).reasons.values())
+    assert not [reason for reason in reasons if "can't open file" in reason]
+    argv = Sandbox("landlock", str(home), str(home)).wrap(
+        [], cwd=str(home), shell_files=str(home), temporary=str(home)
+    )
+    assert Path(argv[3]).is_file()
 
 
 def test_links_do_not_lead_out(shell: CommandExecutor, home: Path) -> None:
@@ -137,7 +139,7 @@ def test_secrets_are_hidden_by_bubblewrap(home: Path) -> None:
         (home / folder).mkdir()
     (home / ".ssh" / "id_rsa").write_text("private")
     (home / ".netrc").write_text("password")
-    box = sandbox("bubblewrap", home, home / "work")
+    box = sandbox_round("bubblewrap", home / "work", home)
     with open_executor(box.workspace, sandbox=box) as executor:
         result = executor.run(f"cat {home}/.ssh/id_rsa {home}/.netrc; ls -A {home}/.ssh /run")
         assert "private" not in result.text
@@ -147,7 +149,7 @@ def test_secrets_are_hidden_by_bubblewrap(home: Path) -> None:
 def test_git_hooks_cannot_be_planted_under_bubblewrap(home: Path) -> None:
     hooks = home / "work" / ".git" / "hooks"
     hooks.mkdir(parents=True)
-    box = sandbox("bubblewrap", home, home / "work")
+    box = sandbox_round("bubblewrap", home / "work", home)
     with open_executor(box.workspace, sandbox=box) as executor:
         executor.run("echo evil > .git/hooks/pre-commit; mv .git/hooks .git/h; rm -rf .git/hooks")
     assert hooks.is_dir()
@@ -169,7 +171,7 @@ def test_bubblewrap_has_temporary_files_where_they_are_asked_for(
     (home / "scratch" / "other").write_text("somebody's")
     monkeypatch.setenv("TMPDIR", str(home / "scratch"))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    box = sandbox("bubblewrap", home / "h", home / "work")
+    box = sandbox_round("bubblewrap", home / "work", home / "h")
     with open_executor(box.workspace, sandbox=box) as executor:
         result = executor.run('echo kept > "$(mktemp)" && cat "$TMPDIR"/tmp.*; ls "$TMPDIR"')
     assert result.text.startswith("kept\n")

@@ -16,11 +16,11 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox import Sandbox, SandboxKind, probe
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind, probe
 from kogniterm.types import CommandResult
+from tests.support.executing import KINDS, outside_tmp
 from tests.support.programs import needs, require_sandbox
 
-KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 PYTHON = shutil.which("python3") or "python3"
 
 
@@ -56,9 +56,8 @@ def ground_at(place: Path, kind: SandboxKind) -> Ground:
 
 @pytest.fixture(params=KINDS)
 def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
-    yield ground_at(place, request.param)
-    shutil.rmtree(place)
+    with outside_tmp() as place:
+        yield ground_at(place, request.param)
 
 
 @pytest.fixture
@@ -326,8 +325,9 @@ def test_an_environment_below_tmp_is_seen_inside(kind: SandboxKind, tmp_path: Pa
         root = Path(__file__).parents[2]
         code = (
             "import sys; sys.path[:0] = sys.argv[3:]; from pathlib import Path; "
-            "from kogniterm.execution.sandbox import probe; found = probe(Path(sys.argv[1]), "
-            "sys.argv[2]); print(found.kind, {k: str(v) for k, v in found.reasons.items()})"
+            "from kogniterm.execution.sandbox.confinement import probe; "
+            "found = probe(Path(sys.argv[1]), sys.argv[2]); "
+            "print(found.kind, {k: str(v) for k, v in found.reasons.items()})"
         )
         scratch = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
         done = subprocess.run(

@@ -22,13 +22,13 @@ from pathlib import Path
 
 from langchain_core.messages import ToolMessage
 
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.faults import armed
-from kogniterm.sessions.journal import SessionJournal
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.journal.fault_points import armed
+from kogniterm.sessions.journal.journal import SessionJournal
+from kogniterm.sessions.journal.rows import stored_records
 from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import Intent, Outcome, RecordBody, TurnEnded
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.stored import stored_records
 from kogniterm.types import ActionRequest, CommandResult
 from tests.support.conversation import command_turn
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
-from kogniterm.sessions.audit import verify
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.journal.rows import stored_records
 from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import InputReceived, Intent, Outcome, TurnEnded
-from kogniterm.sessions.stored import stored_records
 from tests.support.forge import Forge, Started, until
 from tests.support.typing_user import running
 

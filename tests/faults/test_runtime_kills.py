@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.codec import KINDS
+from kogniterm.sessions.audit.chain_audit import verify
 from kogniterm.sessions.fold import SessionState
-from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.journal.codec import KINDS
+from kogniterm.sessions.journal.journal import load_state
+from kogniterm.sessions.journal.rows import stored_records
 from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import Decided, InputReceived, Intent, Outcome, TurnEnded
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.stored import stored_records
 from tests.support.forge import Forge, Started, until
 
 pytestmark = pytest.mark.faults

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import pytest
 
 from kogniterm import settings
-from kogniterm.runtime import events
 from kogniterm.runtime.build import open_session, unattended_approver
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import (
@@ -24,6 +23,7 @@ from kogniterm.types import (
     RiskReport,
     UserInput,
     Verdict,
+    events,
 )
 
 E = TypeVar("E")

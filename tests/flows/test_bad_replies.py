@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kogniterm.runtime import events
+from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow
 from tests.support.fake_gemini import FakeGemini, candidate, event
 from tests.support.provider_streams import anthropic_stream, openai_call, openai_stream, spoken

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kogniterm.runtime import events
-from kogniterm.runtime.spent import session_spent
-from kogniterm.types import ActionRequest, Decision
+from kogniterm.runtime.use_cases.session_budget import session_spent
+from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 
 GO_ON = "replies: [{run: 'echo 1'}, {run: 'echo 2'}, {run: 'echo 3'}, {text: Done.}]"
@@ -43,7 +42,7 @@ class CommandTakesAll:
 
 async def test_a_command_ends_with_the_time_of_its_turn(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: sleep 987}, {text: no}]", max_seconds=60)
-    flow.open().clock = CommandTakesAll(flow)
+    flow.open().journal.clock = CommandTakesAll(flow)
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("budget", 4)
     assert [result.ended for result in flow.results] == ["timeout"]
@@ -125,10 +124,10 @@ async def test_a_summary_counts_for_the_session(make_flow: MakeFlow) -> None:
     await flow.run("again")
     session = flow.session
     assert session is not None
-    await session.compact_now(asked=True)
+    await session.context.compact_now(asked=True)
     _, usage = session_spent(session.journal.records())
     assert usage.input > 7_000
-    assert usage == session.usage
+    assert usage == session.state.usage
 
 
 async def test_a_session_adds_up_its_turns(make_flow: MakeFlow) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.asking import Question
-from kogniterm.runtime.events import Notice
-from kogniterm.sessions.audit import verify
-from kogniterm.types import Answer, Text, UserInput
+from kogniterm.runtime.turn_io import Question
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.types import Answer, Phrase, UserInput
+from kogniterm.types.events import Notice
 from tests.flows.conftest import Flow, MakeFlow, make_flow
 
 __all__ = ["make_flow"]
@@ -27,7 +27,7 @@ class Asked:
         self.place = place
         self.questions: list[str] = []
 
-    async def __call__(self, question: Question, answers: Sequence[str | Text]) -> str:
+    async def __call__(self, question: Question, answers: Sequence[str | Phrase]) -> str:
         parts = [question] if isinstance(question, str) else question
         self.questions.append("\n".join(map(str, parts)))
         return str(answers[self.place])
@@ -118,7 +118,7 @@ async def test_the_models_tool_asks_forgets_and_proves(make_flow: MakeFlow) -> N
     assert remembered(flow) == []
     assert holders(flow, "deploy tangerines") == []
     assert "Proof:" in "\n".join(flow.shown)
-    found = verify(flow.session.cabinet.store.backend, flow.session.id)
+    found = verify(flow.session.archive.store.backend, flow.session.id)
     assert found.intact
     assert found.forgotten
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from kogniterm.runtime import events
+from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.support.fake_gemini import FakeGemini
 

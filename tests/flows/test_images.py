@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from kogniterm.agent.compaction import estimate_tokens
-from kogniterm.agent.images import images_of
-from kogniterm.runtime import events
-from kogniterm.runtime.attachments import IMAGE_BYTES, attached
-from kogniterm.sessions.forget import forget
-from kogniterm.sessions.report import report_lines
-from kogniterm.sessions.transfer import export_lines, import_lines
-from kogniterm.types import ModelInfo, UserInput
+from kogniterm.agent.image_blocks import images_of
+from kogniterm.runtime.context import attached
+from kogniterm.sessions.forget_words import forget
+from kogniterm.sessions.transfer.bug_report import report_lines
+from kogniterm.sessions.transfer.json_lines import export_lines, import_lines
+from kogniterm.types import ModelInfo, UserInput, events
+from kogniterm.types.images import IMAGE_BYTES
 from tests.flows.conftest import Flow, MakeFlow
 from tests.support.images import gif, jpeg, png
 
@@ -49,7 +49,9 @@ async def test_an_image_reaches_the_model_and_stands_once_in_the_journal(
     )
     assert payloads(flow).count(IN_BASE64) == 1
     assert flow.session is not None
-    assert flow.session.context_tokens > estimate_tokens(flow.session.state.messages[1:]) + 1_600
+    assert (
+        flow.session.context.used_tokens > estimate_tokens(flow.session.state.messages[1:]) + 1_600
+    )
     assert flow.of(events.Notice) == []
 
 
@@ -95,7 +97,7 @@ async def test_compaction_drops_it_with_a_note(make_flow: MakeFlow) -> None:
     )
     await flow.run(ASKED)
     assert flow.session is not None
-    before, after = await flow.session.compact_now(asked=True)
+    before, after = await flow.session.context.compact_now(asked=True)
     assert after < before - 1_500
     assert (await flow.run("What was it?")).text == "I remember."
     assert payloads(flow).count(IN_BASE64) == 1
@@ -118,7 +120,7 @@ async def test_export_and_import_bring_the_image_back(make_flow: MakeFlow) -> No
     flow = looking(make_flow, "- Red.")
     await flow.run(ASKED)
     assert flow.session is not None
-    store = flow.session.cabinet.store
+    store = flow.session.archive.store
     lines = list(export_lines(store, flow.session.id))
     assert sum(line.count(IN_BASE64) for line in lines) == 1
     copy = import_lines(store, lines)
@@ -130,7 +132,7 @@ async def test_a_bug_report_holds_no_picture(make_flow: MakeFlow) -> None:
     flow = looking(make_flow, "- Red.")
     await flow.run(ASKED)
     assert flow.session is not None
-    store = flow.session.cabinet.store
+    store = flow.session.archive.store
     lines = "\n".join(report_lines(store, flow.session.id, redact=str, about={}))
     assert IN_BASE64 not in lines
     assert "an image is left out here" in lines
@@ -143,7 +145,7 @@ async def test_forgetting_what_was_said_with_it_takes_the_picture_too(
     flow = looking(make_flow, "- Fine.\n- {expect: {images: 0}, text: I forgot.}")
     await flow.run(ASKED)
     assert flow.session is not None
-    store, journal = flow.session.cabinet.store, flow.session.journal
+    store, journal = flow.session.archive.store, flow.session.journal.journal
     forget(store, [words], live={flow.session.id: journal})  # type: ignore[dict-item]  # its real kind
     assert IN_BASE64 not in payloads(flow)
     assert images_of(flow.session.state.messages[0]) == []

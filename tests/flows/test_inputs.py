@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.attachments import attached
+from kogniterm.runtime.context import attached
 from kogniterm.types import ActionRequest, Decision, ModelInfo, UserInput
 from tests.flows.conftest import MakeFlow, yes
 from tests.support.ordinary import ordinary
@@ -33,7 +33,7 @@ async def test_what_is_said_meanwhile_reaches_the_next_call_and_the_journal(
     heard = [text for text in flow.shown if "in French, please" in text]
     assert len(heard) == 1
     assert flow.shown.index(heard[0]) == flow.shown.index("one\n[exit 0]") + 1
-    assert flow.session.steering.unheard() == ()
+    assert flow.session.journal.steering.unheard() == ()
     await flow.run("and now?")
     assert [text for text in flow.shown if "in French, please" in text] == heard
 
@@ -43,8 +43,8 @@ async def test_words_no_call_took_are_given_back_once(make_flow: MakeFlow) -> No
     await flow.run()
     assert flow.session is not None
     flow.session.steer("too late")
-    assert flow.session.steering.unheard() == ("too late",)
-    assert flow.session.steering.unheard() == ()
+    assert flow.session.journal.steering.unheard() == ("too late",)
+    assert flow.session.journal.steering.unheard() == ()
 
 
 async def test_a_named_file_is_given_as_data_without_its_secrets(make_flow: MakeFlow) -> None:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from kogniterm.runtime import events
-from kogniterm.runtime.plans import give, plan_from_text
+from kogniterm.runtime.plans.plan_change import give
+from kogniterm.runtime.plans.plan_text import plan_from_text
 from kogniterm.sessions.records import NodeRan
-from kogniterm.types import Answer, ModelRequest, PlanStep
+from kogniterm.types import Answer, ModelRequest, PlanStep, events
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
@@ -40,7 +40,7 @@ async def judged(
     (flow.folder / "greeting").write_text(greeting)
     session = flow.open()
     asked: list[ModelRequest] = []
-    model = session.chat_model
+    model = session.modes.model
 
     class Watched:
         info = model.info
@@ -50,7 +50,7 @@ async def judged(
                 asked.append(request)
             return model.stream(request)
 
-    session.chat_model = Watched()
+    session.modes.model = Watched()
     give(session, plan_from_text(PLAN))
     answer = await flow.run("Greet")
     return flow, answer, asked
@@ -58,8 +58,8 @@ async def judged(
 
 def step_of(flow: Flow) -> PlanStep:
     assert flow.session is not None
-    assert flow.session.plan is not None
-    return flow.session.plan.steps[0]
+    assert flow.session.state.plan is not None
+    return flow.session.state.plan.steps[0]
 
 
 async def test_a_step_is_judged_by_its_outputs_alone(make_flow: MakeFlow) -> None:
@@ -157,7 +157,7 @@ async def test_it_counts_towards_the_budgets_and_is_in_the_journal(make_flow: Ma
     assert calls == ["create_plan", "decide_action", "judge", "decide_action"]
     assert answer.usage.calls == 4
     assert flow.session is not None
-    assert flow.session.usage == answer.usage
+    assert flow.session.state.usage == answer.usage
     records = [record.body for record in flow.session.journal.records()]
     nodes = [body.update for body in records if isinstance(body, NodeRan)]
     assert [node.usage.calls for node in nodes if node.node == "execute_tool"] == [0, 1]

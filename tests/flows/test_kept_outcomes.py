@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from kogniterm.sessions.spool import MOST, ROOM
+from kogniterm.sessions.journal.outcome_spool import MOST, ROOM
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.program import replayed, start, start_run
 from tests.support.databases import postgres_server, postgres_url

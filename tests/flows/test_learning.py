@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime import events
+from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 
 ONE = "replies: [{run: '%s'}, {text: Done.}]"
@@ -134,7 +134,7 @@ async def test_a_model_without_tool_calls_drives_the_same_graph(make_flow: MakeF
     answer = await flow.run("make it")
     assert (answer.text, answer.exit_code) == ("Made.", 0)
     assert [r.exit_code for r in flow.results] == [0, 0]
-    assert flow.session.plan.steps[0].status == "done"  # type: ignore[union-attr]
+    assert flow.session.state.plan.steps[0].status == "done"  # type: ignore[union-attr]
     shown = "".join(event.text for event in flow.of(events.AnswerDelta))
     assert "tool_call" not in shown
     assert "invented" not in shown

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime import events
-from kogniterm.types import ActionRequest, Decision
+from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import MakeFlow, yes
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n"

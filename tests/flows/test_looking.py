@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent.images import image_block, images_of
+from kogniterm.agent.image_blocks import image_block, images_of
 from kogniterm.agent.messages import images_behind_results, is_input, tool_message
-from kogniterm.runtime import events
-from kogniterm.types import Image
+from kogniterm.types import Image, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed
 from tests.flows.test_images import IN_BASE64, RED, SEES, payloads

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.approval import classify
-from kogniterm.runtime import events
-from kogniterm.sessions.transfer import export_lines, fork, import_lines
+from kogniterm.sessions.transfer.json_lines import export_lines, fork, import_lines
+from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow
 
 ACT = "replies: [{run: touch acted, purpose: Act}, {text: Done.}]"
@@ -18,7 +18,7 @@ async def left_in_auto(make_flow: MakeFlow) -> str:
     flow = make_flow("replies: [{text: Hello.}]", approval_mode="auto", plan="never")
     await flow.run()
     assert flow.session is not None
-    assert flow.session.mode == "auto"
+    assert flow.session.modes.approval == "auto"
     found = flow.session.id
     flow.close()
     return found
@@ -40,7 +40,7 @@ def notices(flow: Flow) -> str:
 async def test_a_resumed_session_begins_in_manual(make_flow: MakeFlow, way: str) -> None:
     session_id = await left_in_auto(make_flow)
     flow = plain(make_flow)
-    store = flow.open(session_id).cabinet.store
+    store = flow.open(session_id).archive.store
     if way == "fork":
         session_id = fork(store, session_id).id
     elif way in ("import", "copy"):
@@ -50,7 +50,7 @@ async def test_a_resumed_session_begins_in_manual(make_flow: MakeFlow, way: str)
     if way in ("last", "id"):
         session_id = await left_in_auto(make_flow)
     session = flow.open("last" if way == "last" else session_id)
-    assert (session.mode, session.plan_mode) == ("manual", "auto")
+    assert (session.modes.approval, session.modes.planning) == ("manual", "auto")
     answer = await flow.run("act")
     assert answer.exit_code == 3
     assert not (flow.folder / "acted").exists()
@@ -71,7 +71,7 @@ async def test_the_resumed_session_says_so_once(make_flow: MakeFlow) -> None:
 async def test_a_mode_that_was_asked_for_needs_no_word(make_flow: MakeFlow) -> None:
     session_id = await left_in_auto(make_flow)
     flow = make_flow(ACT, approval_mode="auto")
-    assert flow.open(session_id).mode == "auto"
+    assert flow.open(session_id).modes.approval == "auto"
     assert NOW_MANUAL not in notices(flow)
     await flow.run("act")
     assert (flow.folder / "acted").exists()
@@ -89,7 +89,7 @@ async def test_what_is_switched_holds_for_this_session_in_this_process(
     session_id = session.id
     flow.close()
     again = flow.open(session_id)
-    assert (again.mode, again.plan_mode) == ("manual", "auto")
+    assert (again.modes.approval, again.modes.planning) == ("manual", "auto")
     assert NOW_MANUAL in notices(flow)
 
 
@@ -99,7 +99,7 @@ async def test_the_settings_of_the_process_decide(make_flow: MakeFlow) -> None:
     flow.environ["KOGNITERM_APPROVAL_MODE"] = "auto"
     flow.environ["KOGNITERM_PLAN"] = "always"
     session = flow.open(session_id)
-    assert (session.mode, session.plan_mode) == ("auto", "always")
+    assert (session.modes.approval, session.modes.planning) == ("auto", "always")
 
 
 async def test_no_sandbox_and_allow_reads_end_with_their_process(make_flow: MakeFlow) -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from kogniterm.runtime import events
-from kogniterm.runtime.plan_edits import add, drop
-from kogniterm.runtime.plans import edit, give, plan_as_text, plan_from_text, put
+from kogniterm.runtime.plans.plan_change import edit, give, put
+from kogniterm.runtime.plans.plan_edits import add, drop
+from kogniterm.runtime.plans.plan_text import plan_as_text, plan_from_text
 from kogniterm.sessions.records import Decided
-from kogniterm.types import Plan, PlanReview
+from kogniterm.types import Plan, PlanReview, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
@@ -77,7 +77,7 @@ replies:
     assert not (flow.folder / "old").exists()
     assert "The person changed the plan; it is now:" in flow.shown[2]
     assert "the plan was changed" in flow.shown[3]
-    plan = flow.session.plan  # type: ignore[union-attr]
+    plan = flow.session.state.plan  # type: ignore[union-attr]
     assert plan is not None
     assert [(s.id, s.status) for s in plan.steps] == [("s2", "done")]
     assert plan.revision == 1
@@ -157,7 +157,7 @@ async def test_where_nobody_is_the_plan_goes_on_unless_it_must_be_approved(
     )
     answer = await strict.run()
     assert (answer.stop, answer.exit_code) == ("refused", 3)
-    assert strict.session.plan is None  # type: ignore[union-attr]
+    assert strict.session.state.plan is None  # type: ignore[union-attr]
     assert "Nobody was there to approve the plan" in strict.shown[2]
 
 
@@ -202,8 +202,8 @@ async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> N
     put(session, plan, flow.tell)
     change = put(session, replace(add(plan, "b"), revision=1), flow.tell)
     assert [step.what for step in change.added] == ["b"]
-    assert session.plan is not None
-    assert session.plan.revision == 2
+    assert session.state.plan is not None
+    assert session.state.plan.revision == 2
 
 
 async def test_a_plan_that_a_kill_left_waiting_is_asked_about_again(

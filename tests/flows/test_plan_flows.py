@@ -10,10 +10,10 @@ import pytest
 
 from kogniterm.agent import compaction
 from kogniterm.errors import UsageError
-from kogniterm.runtime import events
-from kogniterm.runtime.plan_difference import difference
-from kogniterm.runtime.plans import edit, give, plan_as_text, plan_from_text
-from kogniterm.types import ModelRequest
+from kogniterm.runtime.plans.plan_change import edit, give
+from kogniterm.runtime.plans.plan_difference import difference
+from kogniterm.runtime.plans.plan_text import plan_as_text, plan_from_text
+from kogniterm.types import ModelRequest, events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow
 
@@ -40,7 +40,7 @@ WORK = """
 
 
 async def made(flow: Flow) -> str:
-    flow.open().plans.only = True
+    flow.open().modes.plans.only = True
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("plan_only", 0)
     return answer.text
@@ -50,7 +50,7 @@ async def test_only_the_plan_is_made_and_nothing_runs(make_flow: MakeFlow) -> No
     flow = make_flow(f"replies:{MAKE}{WORK}")
     text = await made(flow)
     assert not flow.results
-    assert plan_from_text(text) == flow.session.plan  # type: ignore[union-attr]
+    assert plan_from_text(text) == flow.session.state.plan  # type: ignore[union-attr]
     assert "Make a plan with make_plan" in flow.shown[0]
 
 
@@ -65,7 +65,7 @@ replies:
     flow = make_flow(script)
     await made(flow)
     assert "only the plan was wanted" in flow.shown[-1]
-    flow.session.plans.only = False  # type: ignore[union-attr]
+    flow.session.modes.plans.only = False  # type: ignore[union-attr]
     assert (await flow.run("go on")).text == "Later."
     assert not (flow.folder / "made").exists()
 
@@ -81,7 +81,7 @@ async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     assert [proof and proof[1] for proof in proofs] == ["s1 Create: test -e made", "s2 Look: ls"]
     assert {proof[2] for proof in proofs if proof} <= ids
     assert answer.not_verified == ()
-    assert [s.status for s in flow.session.plan.steps] == ["done", "done"]  # type: ignore[union-attr]
+    assert [s.status for s in flow.session.state.plan.steps] == ["done", "done"]  # type: ignore[union-attr]
     assert flow.of(events.PlanChanged)[0].plan.goal == "Make it"
     assert "what: Create" in flow.shown[0]
 
@@ -106,7 +106,7 @@ async def test_a_person_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> No
     await made(flow)
     session = flow.session
     assert session is not None
-    before = session.plan
+    before = session.state.plan
     edited = """
 goal: Make it
 steps:
@@ -116,8 +116,11 @@ steps:
     change = edit(session, edited, flow.tell)
     assert [step.id for step in change.added] == ["s3"]
     assert [step.id for step in change.dropped] == ["s2"]
-    assert session.plan is not None
-    assert [(s.id, s.status) for s in session.plan.steps] == [("s3", "active"), ("s1", "pending")]
+    assert session.state.plan is not None
+    assert [(s.id, s.status) for s in session.state.plan.steps] == [
+        ("s3", "active"),
+        ("s1", "pending"),
+    ]
     assert flow.of(events.PlanChanged)[-1].previous == before
     assert "The person changed the plan" in flow.shown[-1]
     moved = """
@@ -130,7 +133,7 @@ steps:
     assert change.moved == ("s1", "s3")
     assert [(a.what, b.what) for a, b in change.changed] == [("Create", "Create it")]
     assert [(a.id, b.status) for a, b in change.closed] == [("s3", "skipped")]
-    assert edit(session, plan_as_text(session.plan), flow.tell).empty
+    assert edit(session, plan_as_text(session.state.plan), flow.tell).empty
 
 
 @pytest.mark.parametrize(
@@ -150,7 +153,7 @@ async def test_what_a_person_gets_wrong_is_named(make_flow: MakeFlow, text: str,
     with pytest.raises(UsageError, match=part):
         edit(flow.open(), text, flow.tell)
     assert flow.session is not None
-    assert flow.session.plan is None
+    assert flow.session.state.plan is None
 
 
 async def test_evidence_survives_an_edit_and_comes_back_after_a_restart(
@@ -161,12 +164,12 @@ async def test_evidence_survives_an_edit_and_comes_back_after_a_restart(
     assert answer.stop == "budget"
     session = flow.session
     assert session is not None
-    assert session.plan is not None
-    text = plan_as_text(session.plan).replace("what: Look", "what: Look well")
+    assert session.state.plan is not None
+    text = plan_as_text(session.state.plan).replace("what: Look", "what: Look well")
     edit(session, text, flow.tell)
     kept = session.id
     flow.close()
-    plan = flow.open(kept).plan
+    plan = flow.open(kept).state.plan
     assert plan is not None
     assert (plan.steps[0].status, plan.steps[1].what) == ("done", "Look well")
     assert plan.steps[0].evidence[0].exit_code == 0
@@ -230,7 +233,7 @@ def watch(flow: Flow) -> list[int]:
     """The estimated size of each request the session makes from now on."""
     sizes: list[int] = []
     session = flow.session or flow.open()
-    model = session.chat_model
+    model = session.modes.model
 
     class Watched:
         info = model.info
@@ -239,7 +242,7 @@ def watch(flow: Flow) -> list[int]:
             sizes.append(compaction.estimate_tokens(request.messages))
             return model.stream(request)
 
-    session.chat_model = Watched()
+    session.modes.model = Watched()
     return sizes
 
 
@@ -276,7 +279,7 @@ replies:
     assert not any("word-3-21 1" in text for text in flow.shown if text != found[0])
     assert "There is no entry 99999" in found[1]
     number = int(found[0].partition(" ")[0].removeprefix("#"))
-    entry = await flow.session.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
+    entry = await flow.session.context.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
     assert entry.text.startswith("execute_command: word-3-21\n1\n2\n")
 
 

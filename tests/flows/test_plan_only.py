@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe import read_recipe
+from kogniterm.agent.recipe.recipe_schema import read_recipe
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
-from kogniterm.runtime import events
-from kogniterm.runtime.front import Front
-from kogniterm.runtime.recipes import run_in_session
+from kogniterm.runtime.recipes.run_recipe import run_in_session
+from kogniterm.runtime.turn_io import TurnIO
 from kogniterm.sessions.records import Intent, Judged, Requested
+from kogniterm.types import events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start_run
@@ -40,7 +40,7 @@ def asked_for(flow: Flow) -> list[object]:
 
 def plan_only(make_flow: MakeFlow, *replies: str, **more: Any) -> Flow:
     flow = make_flow(f"replies: [{', '.join(replies)}]", **more)
-    flow.open().plans.only = True
+    flow.open().modes.plans.only = True
     return flow
 
 
@@ -70,7 +70,7 @@ async def test_a_model_that_only_acts_or_answers_fails_and_nothing_ran(make_flow
 async def test_nothing_that_acts_is_offered(make_flow: MakeFlow) -> None:
     flow = plan_only(make_flow, PLAN)
     assert flow.session is not None
-    offered = {spec.name for spec in flow.session.offered_tools()}
+    offered = {spec.name for spec in flow.session.context.offered_tools()}
     assert {"make_plan", "read_file", "find_files"} <= offered
     assert not offered & set(ACTS)
 
@@ -114,7 +114,7 @@ replies:
   - plan: {goal: Make it, steps: [{id: s1, what: Create it}]}
 """
     flow = make_flow(script)
-    flow.open().plans.only = True
+    flow.open().modes.plans.only = True
     answer = await flow.run()
     assert answer.stop == "plan_only"
     assert not acted(flow)
@@ -124,7 +124,7 @@ replies:
 async def test_a_recipe_is_refused_where_only_a_plan_is_wanted(make_flow: MakeFlow) -> None:
     flow = plan_only(make_flow, PLAN)
     recipe = read_recipe("{name: r, nodes: [{id: a, command: touch acted}]}")
-    front = Front(Unattended(), flow.tell)
+    front = TurnIO(Unattended(), flow.tell)
     assert flow.session is not None
     with pytest.raises(UsageError, match="only a plan"):
         await run_in_session(flow.session, recipe, {}, front)
@@ -144,7 +144,7 @@ async def test_an_action_that_waited_is_refused_by_a_resume_that_only_plans(
 ) -> None:
     killed(forge, make_flow(f"replies: [{ACT}]"), "kill:before-decision", "-y")
     flow = make_flow(f"replies: [{PLAN}]")
-    flow.open("last").plans.only = True
+    flow.open("last").modes.plans.only = True
     before = len(asked_for(flow))
     answer = await flow.run(None)
     assert (answer.stop, answer.exit_code) == ("plan_only", 0)

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.runtime import events
-from kogniterm.runtime.trust import TrustStore, discover
-from kogniterm.types import ActionRequest, Decision
+from kogniterm.runtime.trust.trust_store import TrustStore, discover
+from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import MakeFlow, yes
 from tests.support.programs import needs, require_sandbox
 
@@ -25,7 +24,7 @@ async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
     (flow.folder / "notes.txt").write_text("mine\n")
     session = flow.open()
     request, report, _ = await _asked(flow)
-    assert [str(line) for line in session.preview(request, report)][-1] == (
+    assert [str(line) for line in session.undo.preview(request, report)][-1] == (
         "What it changes here can be undone with /undo."
     )
     assert not (flow.folder / "src").exists()
@@ -56,7 +55,7 @@ async def test_what_was_created_is_gone_after_undo(make_flow: MakeFlow, command:
     session = flow.open()
     request, report, _ = await _asked(flow)
     assert "What it changes here can be undone with /undo." in [
-        str(line) for line in session.preview(request, report)
+        str(line) for line in session.undo.preview(request, report)
     ]
     assert {"kind": "create"} in [{"kind": effect.kind} for effect in report.effects]
     assert there() != before
@@ -74,9 +73,12 @@ async def test_undoing_is_not_promised_where_only_the_run_shows_what_changes(
 ) -> None:
     session = make_flow("replies: [Done.]").open()
     request = ActionRequest("a1", "c1", "execute_command", command)
-    assert [str(line) for line in session.preview(request, session.assess(request))][-1] == (
-        f"Cannot be undone for what is known only when it runs: {unknown}"
-    )
+    assert [
+        str(line)
+        for line in session.undo.preview(
+            request, session.policy.assess(request, session.executor.cwd)
+        )
+    ][-1] == (f"Cannot be undone for what is known only when it runs: {unknown}")
 
 
 async def _asked(flow):  # type: ignore[no-untyped-def]
@@ -121,19 +123,51 @@ async def test_a_lease_for_a_remote_ends_when_the_remote_has_another_address(
     git("init", "-q")
     git("remote", "add", "origin", "https://me:secret@example.org/me/x.git")
     request = ActionRequest("a", "c", "execute_command", "git push origin main")
-    report = session.assess(request)
+    report = session.policy.assess(request, session.executor.cwd)
     addresses = [e.target for e in report.effects if e.kind == "network"]
     assert addresses == ["https://example.org/me/x.git"]
     for kind in ("exact", "program", "effect"):
         session.grant(report, kind)
-    assert session.judge(request, session.assess(request)).kind == "allow"
+    assert (
+        session.policy.judge(
+            request,
+            session.policy.assess(request, session.executor.cwd),
+            session.modes,
+            session.executor.cwd,
+        ).kind
+        == "allow"
+    )
     git("config", "url.https://evil.example/.insteadOf", "https://me:secret@example.org/")
-    assert session.judge(request, session.assess(request)).kind == "ask"
+    assert (
+        session.policy.judge(
+            request,
+            session.policy.assess(request, session.executor.cwd),
+            session.modes,
+            session.executor.cwd,
+        ).kind
+        == "ask"
+    )
     git("config", "--unset-all", "url.https://evil.example/.insteadOf")
     git("remote", "set-url", "--push", "origin", "https://evil.example/x.git")
-    assert session.judge(request, session.assess(request)).kind == "ask"
+    assert (
+        session.policy.judge(
+            request,
+            session.policy.assess(request, session.executor.cwd),
+            session.modes,
+            session.executor.cwd,
+        ).kind
+        == "ask"
+    )
     git("remote", "set-url", "--push", "origin", "https://me:secret@example.org/me/x.git")
-    assert session.judge(request, session.assess(request)).kind == "allow"
+    assert (
+        session.policy.judge(
+            request,
+            session.policy.assess(request, session.executor.cwd),
+            session.modes,
+            session.executor.cwd,
+        ).kind
+        == "allow"
+    )
 
 
 async def test_the_persons_rules_hold_in_every_mode(make_flow: MakeFlow) -> None:
@@ -164,14 +198,14 @@ async def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(make_flow:
     (flow.folder / ".kogniterm").mkdir()
     (flow.folder / ".kogniterm" / "policy.toml").write_text("not toml at all [")
     session = flow.open()
-    assert "rhyme" not in session.system.text
+    assert "rhyme" not in session.context.system.text
     assert any("AGENTS.md" in str(text) for text in session.notices)
     flow.close()
     (flow.folder / ".kogniterm" / "policy.toml").unlink()
     store = TrustStore(Path(flow.environ["KOGNITERM_DATA_DIR"]) / "trust.json")
     store.trust(flow.folder, discover(flow.folder))
     session = flow.open()
-    assert '<project_instructions file="AGENTS.md">' in session.system.text
+    assert '<project_instructions file="AGENTS.md">' in session.context.system.text
     assert session.notices == ()
 
 

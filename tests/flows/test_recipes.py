@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe import open_quotes, read_recipe, recipe_text
+from kogniterm.agent.recipe.recipe_schema import open_quotes, read_recipe, recipe_text
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.runtime import events
 from kogniterm.runtime.build import unattended_approver
-from kogniterm.runtime.front import Front
-from kogniterm.runtime.plans import plan_from_text
-from kogniterm.runtime.recipes import run_in_session
+from kogniterm.runtime.plans.plan_text import plan_from_text
+from kogniterm.runtime.recipes.run_recipe import run_in_session
+from kogniterm.runtime.turn_io import TurnIO
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
 from kogniterm.tools.calculator import calculator
-from kogniterm.types import Answer
+from kogniterm.types import Answer, events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 
@@ -31,7 +30,7 @@ async def cook(flow: Flow, text: str, **inputs: Any) -> Answer:
 
     session = flow.session or flow.open()
     approver = flow.person or unattended_approver(settings.load({}, environ=flow.environ))
-    return await run_in_session(session, read_recipe(text), inputs, Front(approver, flow.tell))
+    return await run_in_session(session, read_recipe(text), inputs, TurnIO(approver, flow.tell))
 
 
 COUNT = """

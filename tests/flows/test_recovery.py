@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import OutcomeNotWrittenError
-from kogniterm.runtime import events
-from kogniterm.runtime.front import Wish
+from kogniterm.runtime.turn_io import Wish
 from kogniterm.sessions.records import Intent, Outcome
-from kogniterm.types import Answer
+from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import start_run
 from tests.support.forge import Forge, Started, until
@@ -244,8 +243,8 @@ async def test_folder_and_draft_are_there_again_and_the_modes_are_not(
     again = make_flow(ANSWER)
     del again.flags["approval_mode"]
     session = again.open("last")
-    assert (session.mode, session.plan_mode) == ("manual", "auto")
-    assert session.cwd == str(flow.folder / "sub")
+    assert (session.modes.approval, session.modes.planning) == ("manual", "auto")
+    assert session.executor.cwd == str(flow.folder / "sub")
     assert session.state.draft == "half a thou"
 
 

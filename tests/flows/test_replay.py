@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime import events
+from kogniterm.sessions.journal.rows import new_row
 from kogniterm.sessions.records import Compacted, Outcome
-from kogniterm.sessions.stored import new_row
-from kogniterm.types import ActionRequest, Decision
+from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
 from tests.flows.program import replayed, start, start_run
 from tests.support.forge import Forge
@@ -278,7 +277,7 @@ replies:
     flow = make_flow(script, max_steps=100)
     assert (await flow.run()).text == "Done."
     assert flow.session is not None
-    await flow.session.compact_now(asked=True)
+    await flow.session.context.compact_now(asked=True)
     assert (await flow.run("more")).text == "And more."
     compacted = [
         record.body
@@ -317,7 +316,7 @@ async def test_a_changed_record_is_where_the_run_differs(
     assert body.result is not None
     changed = replace(body, result=replace(body.result, exit_code=9))
     row = new_row(changed, rows[place].seq - 1, rows[place].time, rows[place].previous)
-    session.cabinet.store.backend.execute(
+    session.archive.store.backend.execute(
         "UPDATE records SET payload = ?, salt = ?, hash = ? WHERE session_id = ? AND seq = ?",
         (row.payload, row.salt, row.hash, session.id, rows[place].seq),
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime import events
 from kogniterm.sessions.records import Noted
+from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.support.programs import require, require_sandbox
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from kogniterm.models.replay import RecordingModel
-from kogniterm.runtime import events
+from kogniterm.models.model_recording import RecordingModel
 from kogniterm.sessions.records import NodeRan, Outcome
-from kogniterm.types import ActionRequest, Decision
+from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge, until
@@ -169,7 +168,7 @@ async def test_it_edits_and_runs_through_the_same_approval(make_flow: MakeFlow) 
     assert [e.agent for e in flow.of(events.ToolRan)] == [started.agent, ""]
     assert flow.session is not None
     assert flow.session.state.agents == {}
-    assert flow.session.usage.calls == 5
+    assert flow.session.state.usage.calls == 5
 
 
 def say(flow: Flow, words: str) -> Callable[[ActionRequest], Decision]:
@@ -209,7 +208,7 @@ replies:
     assert flow.shown[2:4] == ["First done softly.", "Second done softly."]
     assert sum("but softly" in text for text in flow.shown) == 1
     assert flow.session is not None
-    assert flow.session.steering.unheard() == ()
+    assert flow.session.journal.steering.unheard() == ()
     await flow.run("and then?")
     assert sum("but softly" in text for text in flow.shown) == 1
     await flow.session.finish()
@@ -265,9 +264,9 @@ replies:
         e.request.id for e in flow.of(events.ActionProposed) if "touch" in e.request.command
     ]
     assert flow.session is not None
-    assert flow.session.plan is not None
-    assert flow.session.plan.steps[0].evidence[0].request_id == command
-    assert [step.delegate for step in flow.session.plan.steps] == ["run", "run"]
+    assert flow.session.state.plan is not None
+    assert flow.session.state.plan.steps[0].evidence[0].request_id == command
+    assert [step.delegate for step in flow.session.state.plan.steps] == ["run", "run"]
 
 
 TWO = """
@@ -431,7 +430,7 @@ async def test_each_request_of_an_agent_begins_with_its_one_before(make_flow: Ma
     flow = make_flow(FIX, decisions=[yes, yes])
     (flow.folder / "greet.sh").write_text("ech hello\n")
     session, record = flow.open(), flow.folder.parent / "calls.jsonl"
-    session.chat_model = RecordingModel(session.chat_model, record)
+    session.modes.model = RecordingModel(session.modes.model, record)
     await flow.run("Mend it")
     asked = [json.loads(line)["asked"] for line in record.read_text().splitlines()[1:]]
     by_agent: dict[str, list[list[str]]] = {}

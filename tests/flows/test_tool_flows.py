@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kogniterm.runtime import events
-from kogniterm.types import UserInput
+from kogniterm.types import UserInput, events
 from tests.flows.conftest import MakeFlow, no, yes
 
 
@@ -154,4 +153,4 @@ replies:
 
 async def test_without_memory_there_are_no_memory_tools(make_flow: MakeFlow) -> None:
     session = make_flow(memory="off").open()
-    assert not {"remember", "recall", "forget"} & set(session.tools)
+    assert not {"remember", "recall", "forget"} & set(session.context.tools)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.runtime.trust import discover
-from kogniterm.runtime.trusting import revoke, trust
+from kogniterm.runtime.trust.trust_store import discover
+from kogniterm.runtime.use_cases.project_files import revoke, trust
 from tests.flows.conftest import MakeFlow, yes
 from tests.ui.commanded import Commanded
 
@@ -29,7 +29,7 @@ async def test_trust_takes_effect_at_once_and_so_does_taking_it_back(make_flow: 
     session = flow.open()
     repl = Commanded(session, answers=["yes"])
     await flow.run("hi")
-    system, before = session.system.text, list(flow.shown)
+    system, before = session.context.system.text, list(flow.shown)
     assert "rhyme" not in system
 
     assert "from now on" in await repl.type("/trust")
@@ -37,7 +37,7 @@ async def test_trust_takes_effect_at_once_and_so_does_taking_it_back(make_flow: 
     answer = await flow.run("touch a")
     assert answer.exit_code == 3
     assert not (flow.folder / "a").exists()
-    assert session.system.text == system
+    assert session.context.system.text == system
     assert flow.shown[: len(before)] == before
     assert '<project_instructions file="AGENTS.md">\nAnswer in rhyme.' in flow.shown[len(before)]
 
@@ -57,18 +57,18 @@ async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_chang
     flow.close()
     flow = make_flow()
     session = flow.open()
-    system = session.system.text
+    system = session.context.system.text
     assert "Answer in rhyme." in system
     await flow.run("hi")
     flow.close()
     session = flow.open("last")
-    assert session.system.text == system
+    assert session.context.system.text == system
     assert flow.shown == ["hi", "Hello."]
     (flow.folder / "AGENTS.md").write_text("Answer in prose.\n")
     trust(session, discover(flow.folder))
     flow.close()
     session = flow.open("last")
-    assert session.system.text == system
+    assert session.context.system.text == system
     assert "Answer in prose." in flow.shown[2]
     assert len(flow.shown) == 3
 
@@ -81,11 +81,11 @@ async def test_after_a_compaction_the_system_text_has_what_is_in_force(
     session = flow.open()
     await flow.run("hi")
     trust(session, discover(flow.folder))
-    assert "rhyme" not in session.system.text
-    await session.compact_now(asked=True)
-    assert "Answer in rhyme." in session.system.text
+    assert "rhyme" not in session.context.system.text
+    await session.context.compact_now(asked=True)
+    assert "Answer in rhyme." in session.context.system.text
     flow.close()
-    assert "Answer in rhyme." in flow.open("last").system.text
+    assert "Answer in rhyme." in flow.open("last").context.system.text
     assert revoke(flow.session)  # type: ignore[arg-type]  # it was just opened
 
 
@@ -97,7 +97,7 @@ async def test_rules_that_are_wrong_are_not_trusted(make_flow: MakeFlow) -> None
     with pytest.raises(SettingsError):
         trust(session, discover(flow.folder))
     assert not revoke(session)
-    assert "rhyme" not in session.system.text
+    assert "rhyme" not in session.context.system.text
 
 
 async def test_secrets_in_instructions_do_not_reach_the_model(make_flow: MakeFlow) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from kogniterm.cli.output import Summary
-from kogniterm.runtime import events
-from kogniterm.runtime.asking import LEFT_OPEN
-from kogniterm.runtime.limits import Limits
+from kogniterm.cli.json_output import Summary
+from kogniterm.runtime.budgets import Limits
+from kogniterm.runtime.turn_io import LEFT_OPEN
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
-from kogniterm.types import ActionRequest, Decision, UserInput
+from kogniterm.types import ActionRequest, Decision, UserInput, events
 from tests.flows.conftest import MakeFlow, Person, change_to, no, yes
 
 ONE = "replies: [{run: '%s', purpose: Look}, {text: Done.}]"
@@ -135,7 +134,7 @@ async def test_a_plan_is_ticked_off_with_evidence(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     answer = await flow.run()
     assert answer.exit_code == 0
-    plan = flow.session.plan  # type: ignore[union-attr]
+    plan = flow.session.state.plan  # type: ignore[union-attr]
     assert plan is not None
     assert [step.status for step in plan.steps] == ["done", "done"]
     assert all(step.evidence[0].exit_code == 0 for step in plan.steps)
@@ -206,7 +205,7 @@ async def test_stopping_only_the_command_lets_the_turn_go_on(make_flow: MakeFlow
     task = asyncio.ensure_future(flow.run())
     await flow.until(lambda e: isinstance(e, events.CommandOutput) and b"begun" in e.data)
     assert flow.session is not None
-    flow.session.stop_command()
+    flow.session.runner.stopping.wish()
     answer = await task
     assert (answer.text, answer.exit_code) == ("Next.", 0)
     assert "[stopped" in flow.shown[2]
@@ -267,7 +266,7 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
     session = flow.open()
     if mode == "lease":
         request = ActionRequest("a", "c", "execute_command", "bash deploy.sh")
-        session.grant(session.assess(request), "exact")
+        session.grant(session.policy.assess(request, session.executor.cwd), "exact")
     session.policy.settings = replace(session.policy.settings, unboxed_ok=True)
     seen = []
 
@@ -381,16 +380,16 @@ async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object)
     flow = make_flow(PLAN)
     seen: list[tuple[str, ...]] = []
     session = flow.open()
-    ask = session.chat_model.stream
+    ask = session.modes.model.stream
 
     class Watched:
-        info = session.chat_model.info
+        info = session.modes.model.info
 
         def stream(self, request):  # type: ignore[no-untyped-def]
             seen.append(tuple(m.text for m in request.messages))
             return ask(request)
 
-    session.chat_model = Watched()
+    session.modes.model = Watched()
     await flow.run()
     assert len(seen) == 6
     for before, after in pairwise(seen):
@@ -434,7 +433,7 @@ async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) 
         late += 1_000
         return await decide(*given)
 
-    session.clock = Later()
+    session.journal.clock = Later()
     session.budget.limits = Limits(seconds=900)
     flow.person.decide = slowly  # type: ignore[method-assign]  # a user who takes their time
     answer = await flow.run()

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime import events
-from kogniterm.runtime.front import Wish
+from kogniterm.runtime.turn_io import Wish
 from kogniterm.sessions.records import Intent
-from kogniterm.sessions.transfer import export_lines, fork, import_lines
-from kogniterm.types import Answer, CommandResult
+from kogniterm.sessions.transfer.json_lines import export_lines, fork, import_lines
+from kogniterm.types import Answer, CommandResult, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start, start_run
 from tests.support.forge import Forge
@@ -137,9 +136,9 @@ async def test_it_is_not_forgotten_on_the_way(make_flow: MakeFlow, forge: Forge,
     assert ended(forge, make_flow(TOLD), "--resume=last")[0] == 3
     flow = make_flow(COUNTED)
     session = flow.open("last")
-    store, session_id = session.cabinet.store, session.id
+    store, session_id = session.archive.store, session.id
     if way == "compaction":
-        await session.compact_now(asked=True)
+        await session.context.compact_now(asked=True)
     elif way.startswith("fork"):
         session_id = fork(store, session_id, turn=1 if "before" in way else None).id
     else:
@@ -270,7 +269,7 @@ async def test_rules_and_leases_do_not_run_it(make_flow: MakeFlow, forge: Forge)
         '[[rule]]\ndecision = "allow"\nprogram = "echo"\nmatch = ["echo x"]\n'
     )
     session = flow.open("last")
-    report = session.policy.assess(_request("echo ran >>count"), session.cwd)
+    report = session.policy.assess(_request("echo ran >>count"), session.executor.cwd)
     session.grant(report, "exact")
     answer = await flow.run("count")
     assert (answer.exit_code, times_run(flow)) == (3, 1)
@@ -284,15 +283,15 @@ def _request(command: str) -> object:
 
 
 async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge: Forge) -> None:
-    from kogniterm.agent.recipe import read_recipe
+    from kogniterm.agent.recipe.recipe_schema import read_recipe
     from kogniterm.approval import Unattended
-    from kogniterm.runtime.front import Front
-    from kogniterm.runtime.recipes import run_in_session
+    from kogniterm.runtime.recipes.run_recipe import run_in_session
+    from kogniterm.runtime.turn_io import TurnIO
 
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     flow = make_flow(TOLD)
     recipe = read_recipe("{name: r, nodes: [{id: a, command: 'echo ran >>count'}]}")
-    answer = await run_in_session(flow.open("last"), recipe, {}, Front(Unattended(), flow.tell))
+    answer = await run_in_session(flow.open("last"), recipe, {}, TurnIO(Unattended(), flow.tell))
     assert (answer.exit_code, times_run(flow)) == (3, 1)
     assert not flow.of(events.CommandStarted)
 
@@ -403,8 +402,8 @@ async def test_an_own_command_whose_intent_is_damaged_is_unknown(
 ) -> None:
     flow = make_flow(TOLD)
     session = flow.open()
-    intent = Intent(session.new_id(), "echo mine", session.cwd, "e")
-    session.record(intent, durable=True)
+    intent = Intent(session.journal.new_id(), "echo mine", session.executor.cwd, "e")
+    session.journal.record(intent, durable=True)
     flow.close()
     damage(flow, "emptied", "intent")
     status, said = ended(forge, flow, "--resume=last")

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from tests.house.source import PACKAGE, Module, Tree
 
 MAX_FUNCTION = 60
 MAX_COMPLEXITY = 15
+MAX_PUBLIC_METHODS = 20
+MAX_SIBLINGS = 15
+"""Modules in one folder; what outgrows it is divided into rooms named after what they do."""
+MIN_LINES = 60
+"""A shorter module with a single importer is merged into it."""
+SEAMS = ("kogniterm.__main__",)
+"""Shorter modules that stand alone on purpose."""
+SAME_NAME = ("kogniterm.cli.verbs", "kogniterm.ui.commands")
+"""Modules named after the word that a user types, which may repeat."""
 
 ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
-BASE = (
-    "settings",
-    "prompts",
-    "patterns",
-    "matching",
-    "paths",
-    "logs",
-    "database",
-    "heads",
-    "system_programs",
-    "safe_files",
-    "host_git",
-    "git_settings",
-)
+BASE = ("settings", "prompts", "paths", "logs", "host")
+GROUND = ("storage", "text")
 LAYERS = (
     ("__main__",),
     ("cli",),
@@ -37,7 +35,7 @@ LAYERS = (
     ("runtime",),
     ROOMS,
     BASE,
-    ("text",),
+    GROUND,
     ("protocols",),
     ("types", "errors"),
     ("",),
@@ -82,12 +80,13 @@ PROVIDERS = (
 OWNERS: dict[str, tuple[str, ...]] = {
     "rich": ("kogniterm.ui",),
     "prompt_toolkit": ("kogniterm.ui",),
-    "langgraph": ("kogniterm.agent", "kogniterm.memory.store"),
-    "ptyprocess": ("kogniterm.execution",),
-    "sqlite3": ("kogniterm.database", "kogniterm.sessions", "kogniterm.memory"),
-    "psycopg": ("kogniterm.database", "kogniterm.sessions", "kogniterm.memory"),
+    "langgraph": ("kogniterm.agent",),
+    "ptyprocess": ("kogniterm.execution.process",),
+    "sqlite3": ("kogniterm.storage",),
+    "psycopg": ("kogniterm.storage",),
     "pydantic_settings": ("kogniterm.settings",),
     "dotenv": ("kogniterm.settings",),
+    "snowballstemmer": ("kogniterm.text.stems",),
     "tree_sitter": ("kogniterm.approval",),
     "tree_sitter_bash": ("kogniterm.approval",),
     "argparse": ("kogniterm.cli",),
@@ -106,6 +105,7 @@ HEAVY = (
     "httpx",
     "yaml",
     "numpy",
+    "snowballstemmer",
 )
 LIGHT_ROOTS = (
     "kogniterm.__main__",
@@ -121,7 +121,10 @@ LIGHT_ROOTS = (
 READS_ENVIRONMENT = ("kogniterm.settings",)
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = ("kogniterm.cli", "kogniterm.ui", "kogniterm.__main__", "kogniterm.logs")
-BROAD_EXCEPT = ("kogniterm.cli.main", "kogniterm.ui.repl", "kogniterm.agent.calls")
+BROAD_EXCEPT = ("kogniterm.cli.main", "kogniterm.ui.repl", "kogniterm.agent.tool_dispatch")
+
+
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def layers(tree: Tree) -> list[str]:
@@ -187,16 +190,77 @@ def light_roots(tree: Tree) -> list[str]:
 
 
 def no_cycles(tree: Tree) -> list[str]:
-    """No module imports itself through others, lazy imports counted."""
-    graph = {
-        module.name: {
-            home
-            for item in tree.edges[module.name]
-            if (home := tree.home(item.target)) and home != module.name
-        }
+    """No module imports itself through others; lazy imports and those for types count."""
+    return [f"circular import: {' -> '.join(cycle)}" for cycle in _cycles(_graph(tree))]
+
+
+def full_folders(tree: Tree) -> list[str]:
+    """Rule 8: a folder has at most fifteen modules; those of the package itself are fixed."""
+    counts = Counter(m.path.parent for m in tree if m.path.stem != "__init__")
+    return [
+        f"{folder}: {count} modules, {MAX_SIBLINGS} are the most"
+        for folder, count in counts.items()
+        if count > MAX_SIBLINGS and folder.name != PACKAGE
+    ]
+
+
+def full_classes(tree: Tree) -> list[str]:
+    """Rule 8: a class has at most twenty public methods."""
+    found = []
+    for module in tree:
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            methods = [part for part in node.body if isinstance(part, _FUNCTION)]
+            count = sum(not method.name.startswith("_") for method in methods)
+            if count > MAX_PUBLIC_METHODS:
+                found.append(
+                    f"{module.at(node.lineno)}: {node.name} has {count} public methods, "
+                    f"{MAX_PUBLIC_METHODS} are the most"
+                )
+    return found
+
+
+def small_modules(tree: Tree) -> list[str]:
+    """Rule 8: a small module with a single importer is merged into it."""
+    graph = _graph(tree)
+    importers = Counter(target for targets in graph.values() for target in targets)
+    return [
+        f"{module.path}: below {MIN_LINES} lines and imported by one module; merge it"
         for module in tree
-    }
-    return [f"circular import: {' -> '.join(cycle)}" for cycle in _cycles(graph)]
+        if module.path.stem != "__init__"
+        and module.name not in SEAMS
+        and importers[module.name] == 1
+        and module.text.count("\n") < MIN_LINES
+    ]
+
+
+def repeated_names(tree: Tree) -> list[str]:
+    """The name of a module means one thing, except for the words that a user types."""
+    homes: dict[str, list[Module]] = {}
+    for module in tree:
+        if not module.path.stem.startswith("__"):
+            homes.setdefault(module.path.stem, []).append(module)
+    return [
+        f"{modules[0].path}: there is {modules[1].path} too; name one of them differently"
+        for modules in homes.values()
+        if len(modules) > 1 and not all(module.within(*SAME_NAME) for module in modules)
+    ]
+
+
+def unused_names(tree: Tree) -> list[str]:
+    """Every public name has a user in the product, or stands in docs/library.md."""
+    used = _library_words(tree)
+    for module in tree:
+        used |= _words_used(module.tree)
+    return [
+        f"{module.at(node.lineno)}: nothing uses {node.name}"
+        for module in tree
+        for node in module.tree.body
+        if isinstance(node, (*_FUNCTION, ast.ClassDef))
+        and not node.name.startswith("_")
+        and node.name not in used
+    ]
 
 
 def environment_owner(tree: Tree) -> list[str]:
@@ -318,6 +382,11 @@ ALL = (
     package_owners,
     light_roots,
     no_cycles,
+    full_folders,
+    full_classes,
+    small_modules,
+    repeated_names,
+    unused_names,
     environment_owner,
     tool_message_owner,
     stream_owners,
@@ -349,6 +418,37 @@ def _reaches(tree: Tree, start: tuple[str, ...], forbidden: tuple[str, ...]) -> 
         if any(name == f or name.startswith(f + ".") for f in forbidden)
         and not any(name == s or name.startswith(s + ".") for s in start)
     ]
+
+
+def _graph(tree: Tree) -> dict[str, set[str]]:
+    """The modules of ours that each module imports, whenever and for whatever."""
+    return {
+        module.name: {
+            home
+            for item in module.imports
+            if (home := tree.home(item.target)) and home != module.name
+        }
+        for module in tree
+    }
+
+
+def _words_used(tree: ast.AST) -> set[str]:
+    """The names that a module reads, of attributes too, and the words that its strings are."""
+    words: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            words.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            words.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words.add(node.value)
+    return words
+
+
+def _library_words(tree: Tree) -> set[str]:
+    """The words of the page about the library, where the checkout has one."""
+    page = tree.root / "docs" / "library.md"
+    return set(re.findall(r"\w+", page.read_text("utf-8"))) if page.is_file() else set()
 
 
 def _cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:

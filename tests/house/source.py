@@ -46,6 +46,7 @@ class Tree:
     """All modules below `root`, which holds the package folder."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         files = sorted((root / PACKAGE).rglob("*.py"))
         names = {_module_name(root, file): file for file in files}
         self.modules = {name: _read(name, file, names) for name, file in names.items()}

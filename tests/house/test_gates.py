@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HEADER = '"""A module."""\n'
 
+TYPES = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+METHODS = "".join(f"    def m{number}(self): ...\n" for number in range(21))
+
 # gate, file below the package, text that breaks the rule
 PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.layers, "errors.py", "from kogniterm.runtime import turn\n"),
@@ -32,6 +35,12 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.light_roots, "models/__init__.py", "import langchain_google_genai\n"),
     (gates.light_roots, "cli/main.py", "from kogniterm.runtime import turn\n"),
     (gates.no_cycles, "memory/__init__.py", "from kogniterm.memory import other\n"),
+    (gates.no_cycles, "memory/__init__.py", TYPES + "    from kogniterm.memory import other\n"),
+    (gates.full_folders, "runtime/m{}.py", ""),
+    (gates.full_classes, "runtime/x.py", "class Full:\n    'Doc.'\n" + METHODS),
+    (gates.small_modules, "runtime/x.py", "from kogniterm.runtime import turn\n"),
+    (gates.repeated_names, "runtime/fold.py", ""),
+    (gates.unused_names, "runtime/x.py", "def public():\n    'Do nothing.'\n"),
     (gates.environment_owner, "cli/x.py", "import os\nHOME = os.environ['HOME']\n"),
     (gates.environment_owner, "cli/x.py", "from os import getenv\n"),
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
@@ -75,9 +84,10 @@ def test_a_planted_violation_is_found(
 ) -> None:
     plant(tmp_path)
     assert gate(Tree(tmp_path)) == [], "the planted package starts clean"
-    target = tmp_path / "kogniterm" / file
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(HEADER + text, encoding="utf-8")
+    for name in [file.format(number) for number in range(gates.MAX_SIBLINGS)]:
+        target = tmp_path / "kogniterm" / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(HEADER + text, encoding="utf-8")
     assert gate(Tree(tmp_path)), f"{gate.__name__} did not see it"
 
 
@@ -108,6 +118,7 @@ def plant(root: Path) -> None:
         "settings.py": "import os\ndef environment():\n    '''Read.'''\n    return os.environ\n",
         # Reached by one of the planted imports: does what the agent must not.
         "prompts.py": "import subprocess\n",
+        "protocols.py": "from kogniterm import types\n",
         "models/__init__.py": "",
         "agent/__init__.py": "",
         "approval/__init__.py": "",
@@ -116,11 +127,11 @@ def plant(root: Path) -> None:
         "memory/__init__.py": "",
         "memory/other.py": "from kogniterm import memory\n",
         "runtime/__init__.py": "",
-        "runtime/turn.py": "import langchain_core\n",
+        "runtime/turn.py": "import langchain_core\nfrom kogniterm import settings\n",
         "ui/__init__.py": "",
         "ui/repl.py": "",
         "cli/__init__.py": "",
-        "cli/main.py": "",
+        "cli/main.py": "from kogniterm.settings import environment\nenviron = environment()\n",
     }
     for name, text in files.items():
         file = root / "kogniterm" / name

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from kogniterm.cli import verbs
+from kogniterm.cli import verb_table
 from kogniterm.settings.schema import Settings, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +31,7 @@ def generator() -> ModuleType:
         "docs/configuration.md",
         "docs/cli.md",
         "docs/commands.md",
+        "docs/keys.md",
         "docs/kogniterm.1",
         "docs/completion/kogniterm.bash",
         "docs/completion/_kogniterm",
@@ -86,18 +87,18 @@ def test_every_make_target_that_pages_name_exists() -> None:
 
 def test_every_module_of_a_verb_is_in_the_table() -> None:
     written = {
-        f"kogniterm.cli.{file.stem}"
-        for file in (ROOT / "kogniterm" / "cli").glob("*.py")
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for file in (ROOT / "kogniterm" / "cli").rglob("*.py")
         if re.search(r"^def add_parser\(", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
     }
-    assert written == {verb.module for verb in verbs.VERBS}
+    assert written == {verb.module for verb in verb_table.VERBS}
 
 
 def test_a_verb_is_described_once() -> None:
     """The table's line and the verb's own parser say the same."""
     from kogniterm.cli.main import build_parser
 
-    for verb in verbs.VERBS:
+    for verb in verb_table.VERBS:
         helps = {
             pseudo.dest: pseudo.help
             for action in build_parser(verb)._actions
@@ -109,7 +110,7 @@ def test_a_verb_is_described_once() -> None:
 def test_every_verb_offers_the_same_face() -> None:
     from kogniterm.cli.main import load_verb
 
-    for verb in verbs.VERBS:
+    for verb in verb_table.VERBS:
         module = load_verb(verb)
         assert callable(module.add_parser), verb.name
         assert callable(module.run), verb.name

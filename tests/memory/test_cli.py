@@ -13,14 +13,15 @@ from typing import Any
 import pexpect
 import pytest
 
-from kogniterm.cli import memory
 from kogniterm.cli.options import Parser
+from kogniterm.cli.verbs import memory
 from kogniterm.errors import KognitermError
 from kogniterm.memory import open_memory
-from kogniterm.runtime.person import person as user_name
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.runtime.os_user import person as user_name
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
 from tests.support.conversation import command_turn, write
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
@@ -153,7 +154,7 @@ def test_forgetting_reaches_the_journal_and_its_chain_still_holds(person: Person
     label = person.json("add", "The", "safe", "opens", "with", "tangerine")["fact"]["id"]
     outputs = person.data / "outputs"
     store = SessionStore(
-        SqliteBackend(person.data / "kogniterm.db"), version="1.0", outputs=outputs
+        Database(person.data / "kogniterm.db", SESSIONS), version="1.0", outputs=outputs
     )
     journal = store.create(folder=str(person.project), model="scripted:a")
     write(journal, command_turn(1, "THE SAFE opens with tangerine, remember it"))
@@ -174,7 +175,7 @@ def test_forgetting_reaches_the_journal_and_its_chain_still_holds(person: Person
     for file in person.data.rglob("*"):
         if file.is_file():
             assert b"tangerine" not in file.read_bytes().lower(), file
-    backend = SqliteBackend(person.data / "kogniterm.db")
+    backend = Database(person.data / "kogniterm.db", SESSIONS)
     assert verify(backend, session).intact
     assert verify(backend, session).forgotten
     backend.close()
@@ -205,7 +206,7 @@ def test_forgetting_words_here_everywhere_and_nothing(person: Person) -> None:
 
 def test_a_session_in_use_keeps_its_words_and_the_status_says_so(person: Person) -> None:
     person.run("add", "The", "safe", "opens", "with", "tangerine")
-    store = SessionStore(SqliteBackend(person.data / "kogniterm.db"), version="1.0")
+    store = SessionStore(Database(person.data / "kogniterm.db", SESSIONS), version="1.0")
     journal = store.create(folder=str(person.project), model="scripted:a")
     write(journal, command_turn(1, "the safe opens with tangerine"))
     told = person.run("forget", "m1", "--yes", code=1)

@@ -20,10 +20,10 @@ from langchain_core.messages import AIMessage
 
 from kogniterm.errors import ModelUnavailableError
 from kogniterm.memory import Memory, open_memory
-from kogniterm.memory.candidates import explicit_wish
-from kogniterm.memory.extract import Extraction, Extractor
-from kogniterm.memory.records import Message, Origin
-from kogniterm.memory.shortterm import EVERY, SessionNotes, due, window
+from kogniterm.memory.extraction.candidates import memory_request
+from kogniterm.memory.extraction.extract import Extraction, Extractor
+from kogniterm.memory.fact_records import Message, Origin
+from kogniterm.memory.short_term import EVERY, SessionNotes, due, window
 from kogniterm.memory.update import Candidate
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
 from tests.memory.conftest import HandClock, OpenMemory
@@ -32,7 +32,7 @@ SESSIONS = itertools.count()
 KILLED = """
 import asyncio, sys
 from kogniterm.memory import open_memory
-from kogniterm.memory.extract import Extractor
+from kogniterm.memory.extraction.extract import Extractor
 from tests.memory.test_extract import SayingModel, person, reply, stated
 
 memory = open_memory(sys.argv[1], user="ana", project="shop")
@@ -218,7 +218,7 @@ async def test_remember_works_without_a_model(memory: Memory) -> None:
     ],
 )
 def test_a_wish_is_told_from_talk_about_remembering(text: str, wish: str | None) -> None:
-    assert explicit_wish(text) == wish
+    assert memory_request(text) == wish
 
 
 async def test_an_inferred_constraint_waits_for_the_person(memory: Memory) -> None:
@@ -365,9 +365,9 @@ async def test_expired_sessions_lose_their_names_but_not_their_place(
     model = SayingModel(reply(entities=["vim"], intents=["edit"]), reply())
     extractor = Extractor(memory, model)
     await extractor.after_turn("s1", [person(1, "I like vim a lot")], ending=True)
-    assert memory.sessions.idle(clock.now()) == []
+    assert not memory.sessions.load("s1").is_expired(clock.now())
     clock.advance(seconds=3600)
-    assert [notes.session_id for notes in memory.sessions.idle(clock.now())] == ["s1"]
+    assert memory.sessions.load("s1").is_expired(clock.now())
     await extractor.after_turn("s1", [person(2, "hello again")])
     notes = memory.sessions.load("s1")
     assert notes.entities == ()

@@ -16,14 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.matching import Matcher
 from kogniterm.memory import Memory, Origin, open_memory
-from kogniterm.memory.files import FilePurge
-from kogniterm.memory.forget import BESIDE_FACTS, Purged
-from kogniterm.memory.proof import Marks, scan
-from kogniterm.memory.shortterm import SessionNotes
-from kogniterm.memory.wishes import forget_wish
-from kogniterm.types import Text
+from kogniterm.memory.forgetting.proof import Marks, scan
+from kogniterm.memory.forgetting.purge import BESIDE_FACTS, Purged, forget_request
+from kogniterm.memory.forgetting.text_files import FilePurge
+from kogniterm.memory.short_term import SessionNotes
+from kogniterm.text.matching import Matcher
+from kogniterm.types import Phrase
 from tests.memory.conftest import OpenMemory
 
 SECRETIVE = "Ana is fond of peanuts and ñandú eggs"
@@ -41,7 +40,7 @@ class ListStore:
         ]
         removed = len(self.lines) - len(kept)
         self.lines = kept
-        return Purged(Text("the list"), removed, (Text("a copy of the list"),))
+        return Purged(Phrase("the list"), removed, (Phrase("a copy of the list"),))
 
 
 def test_every_store_takes_part_and_the_receipt_says_so(tmp_path: Path) -> None:
@@ -52,7 +51,7 @@ def test_every_store_takes_part_and_the_receipt_says_so(tmp_path: Path) -> None:
     (outputs / "1.out").write_bytes(b"\x00\x01" + SECRETIVE.encode() + b"\xff")
     (data / "log").write_text(json.dumps({"text": SECRETIVE}) + "\n", encoding="utf-8")
     journal = ListStore("hello", f"I said: {SECRETIVE}")
-    stores = [journal, FilePurge(Text("files"), [data / "history", data / "log", outputs])]
+    stores = [journal, FilePurge(Phrase("files"), [data / "history", data / "log", outputs])]
     with open_memory(data, user="ana", project="shop", stores=stores, paths=[data]) as memory:
         fact = memory.add(SECRETIVE, origin=Origin("s1", 1, SECRETIVE))
         memory.learnings.record(SECRETIVE, "ls", ok=True)
@@ -149,7 +148,7 @@ def test_the_audit_trail_tells_what_was_done_but_not_what_it_said(memory: Memory
         ("forget", fact),
         ("add", fact),
     ]
-    columns = memory.sql.all("SELECT * FROM memory_audit") + memory.sql.all(
+    columns = memory.sql.execute("SELECT * FROM memory_audit") + memory.sql.execute(
         "SELECT * FROM tombstones"
     )
     assert "peanuts" not in repr(columns)
@@ -160,7 +159,7 @@ def test_a_sentence_of_a_fact_goes_without_the_others(memory: Memory, tmp_path: 
     log = tmp_path / "log"
     log.write_text("I note: the door code is TANGERINE nine!\nThen I wait.\nThen show me all.\n")
     fact = memory.add("the door code is tangerine nine. Then show me all. Thanks!")
-    forgetter = memory.forgetter.joined(FilePurge(Text("log"), [log]))
+    forgetter = memory.forgetter.joined(FilePurge(Phrase("log"), [log]))
     receipt = forgetter.forget([memory.get(fact)])
     assert receipt.proved
     left = log.read_text()
@@ -202,7 +201,7 @@ def test_every_project_is_forgotten_with_what_it_has_beside_facts(open_here: Ope
     ],
 )
 def test_a_sentence_that_asks_to_forget_names_what(said: str, what: str | None) -> None:
-    assert forget_wish(said) == what
+    assert forget_request(said) == what
 
 
 def test_a_sentence_finds_the_fact_it_is_about_and_no_other(memory: Memory) -> None:
@@ -237,7 +236,7 @@ def test_accents_hide_nothing_whatever_the_case(
     log = tmp_path / "log"
     decomposed = unicodedata.normalize("NFD", written)
     log.write_text(f"{written}\n{decomposed}\n{json.dumps(written)}\n", encoding="utf-8")
-    memory = open_here(stores=[FilePurge(Text("log"), [log])], paths=[log])
+    memory = open_here(stores=[FilePurge(Phrase("log"), [log])], paths=[log])
     memory.learnings.record(f"plant {written}", "ls", ok=True)
     memory.preferences.set("note", written)
     other = memory.add("Something else", origin=Origin("s1", 1, f"I like {written}"))
@@ -267,7 +266,7 @@ def test_a_purged_file_has_its_size_and_lost_the_term(
         return
     file = tmp_path_factory.mktemp("purge") / "file"
     file.write_bytes(before + written + after)
-    assert FilePurge(Text("file"), [file]).purge([term]).removed == 1
+    assert FilePurge(Phrase("file"), [file]).purge([term]).removed == 1
     content = file.read_bytes()
     assert len(content) == len(before + written + after)
     assert written not in content or written.isspace()
@@ -278,7 +277,7 @@ def test_a_file_somebody_has_open_keeps_working(tmp_path: Path) -> None:
     with file.open("a") as log:
         log.write("about peanuts\n")
         log.flush()
-        FilePurge(Text("log"), [file]).purge(["peanuts"])
+        FilePurge(Phrase("log"), [file]).purge(["peanuts"])
         log.write("the next line\n")
     assert file.read_text().splitlines() == ["about -------", "the next line"]
 
@@ -293,7 +292,7 @@ def test_pipes_and_links_are_left_alone(tmp_path: Path) -> None:
     done = threading.Event()
 
     def purge() -> None:
-        FilePurge(Text("files"), [inside]).purge(["peanuts"])
+        FilePurge(Phrase("files"), [inside]).purge(["peanuts"])
         assert scan([inside], Marks(Matcher(["peanuts"]))) == (0, 0, ())
         done.set()
 
@@ -315,7 +314,7 @@ def test_a_long_file_is_read_once_and_piece_by_piece(tmp_path: Path) -> None:
             if number % 300 == 0:
                 file.write(b"The blue \x1b[31mpea\x1b[0mnut butter\n")
     size = long.stat().st_size
-    forgets = FilePurge(Text("outputs"), [long.parent])
+    forgets = FilePurge(Phrase("outputs"), [long.parent])
     with open_memory(
         tmp_path / "kept", user="ana", stores=[forgets], paths=[long.parent]
     ) as memory:
@@ -372,7 +371,7 @@ def test_what_is_written_in_other_ways_is_purged(tmp_path: Path) -> None:
     wide.write_bytes(f"I like {term}.".encode("utf-16"))
     history = tmp_path / "history"
     history.write_text("# then\n+I like blue\n+peanut  butter\n+a lot\n")
-    FilePurge(Text("files"), [tmp_path]).purge([term])
+    FilePurge(Phrase("files"), [tmp_path]).purge([term])
     assert scan([tmp_path], Marks(Matcher([term])))[2] == ()
     assert wide.read_bytes().decode("utf-16") == f"I like {'-' * len(term)}."
     assert [line[0] for line in history.read_text().splitlines()] == ["#", "+", "+", "+"]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
 from tests.support.forge import Forge
 
 WORDS = "periwinkle gadget"
@@ -76,7 +77,7 @@ def test_no_byte_of_the_words_stays_anywhere(
         status=1,  # its plan stays open
     )  # fmt: skip
     assert f"The {WORDS} is done." in said
-    store = SessionStore(SqliteBackend(data / "kogniterm.db"), version="1.0")
+    store = SessionStore(Database(data / "kogniterm.db", SESSIONS), version="1.0")
     (session,) = store.sessions()
     store.save_draft(session.id, f"and the {WORDS.upper()}")
     store.close()
@@ -117,7 +118,7 @@ def test_no_byte_of_the_words_stays_anywhere(
     assert [file for file in exported if _holds(file)] == []
     assert not (config / "recipes" / "price.yaml").exists()
     for line in (f"{config}/commands/ask.md, line 2", f"{work}/KOGNITERM.md, line 3"):
-        assert f"  - {line}" in forgotten
+        assert f"You wrote this yourself, so it was not touched: {line}" in forgotten
     assert "damage tore apart" in forgotten
     # What the person changed since, and what they copied, is theirs.
     assert _holds(work / "talk.jsonl")

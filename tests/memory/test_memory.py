@@ -243,7 +243,7 @@ def test_row_security_holds_without_any_condition(
 ) -> None:
     import psycopg
 
-    from kogniterm.memory.schema import LEDGER, TABLES
+    from kogniterm.memory.memory_database import LEDGER, TABLES
 
     more: dict[str, Any] = {"project": "shop", "clock": clock, "key_file": tmp_path / "key"}
     with open_memory(postgres_url, user="ana", **more) as ana:
@@ -253,7 +253,7 @@ def test_row_security_holds_without_any_condition(
         ana.forget(ana.add("Ana likes gin"))
         with open_memory(postgres_url, user="ben", **more) as ben:
             for table in (*TABLES, LEDGER):
-                rows = ben.sql.all(f"SELECT user_id FROM {table}")
+                rows = ben.sql.execute(f"SELECT user_id FROM {table}")
                 # The ledger is begun when a memory is first opened, and counts as a write.
                 assert rows == ([("ben",)] if table in ("memory_clock", LEDGER) else []), table
             assert ben.sql.run("DELETE FROM facts") == 0
@@ -275,10 +275,10 @@ def test_a_connection_that_broke_while_idle_is_made_anew(
     key = tmp_path / "key"
     with open_memory(postgres_url, user="ana", clock=clock, key_file=key) as memory:
         for text in ("Ana likes tea", "Ana has a dog"):
-            ((pid,),) = memory.sql.all("SELECT pg_backend_pid()")
+            ((pid,),) = memory.sql.execute("SELECT pg_backend_pid()")
             hang_up(postgres_server, pid)
             memory.add(text)
-        ((pid,),) = memory.sql.all("SELECT pg_backend_pid()")
+        ((pid,),) = memory.sql.execute("SELECT pg_backend_pid()")
         hang_up(postgres_server, pid)
         assert len(memory.facts()) == 2
 

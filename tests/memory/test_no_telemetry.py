@@ -87,7 +87,11 @@ def test_search_by_meaning_reaches_nobody_and_writes_only_its_own(tmp_path: Path
     reached, files = watched(tmp_path, SEARCH, str(state))
     assert reached == []
     assert files == set()
-    assert {one.name for one in state.iterdir()} == {"kogniterm.db", "kogniterm.memory-key"}
+    assert {one.name for one in state.iterdir()} == {
+        "kogniterm.db",
+        "kogniterm.db.lock",
+        "kogniterm.memory-key",
+    }
 
 
 def test_the_program_reaches_nobody_and_writes_only_its_own(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.memory import Memory, statements
-from kogniterm.memory.extract import Extractor
-from kogniterm.memory.records import Message
-from kogniterm.memory.replacing import takes_the_place
+from kogniterm.memory import Memory
+from kogniterm.memory.extraction import statements
+from kogniterm.memory.extraction.extract import Extractor
+from kogniterm.memory.extraction.replacement import takes_the_place
+from kogniterm.memory.fact_records import Message
 from tests.memory.conftest import DATA, HandClock
 from tests.memory.test_extract import SayingModel, person, reply, stated
 
@@ -100,7 +101,7 @@ async def test_what_is_no_rule_for_later_is_not_learnt(memory: Memory, said: str
 
 
 def test_rules_that_nothing_was_tuned_on() -> None:
-    from kogniterm.memory.statements import rules
+    from kogniterm.memory.extraction.statements import rules
 
     found = [bool(rules(one)) for one in said_lines("r")]
     false = [one for one in said_lines("n") if rules(one.replace("\\n", "\n"))]
@@ -343,6 +344,6 @@ async def test_a_wish_in_pasted_text_is_no_reason_to_ask_a_model(memory: Memory)
 def test_a_huge_message_is_heard_at_its_ends(said: str) -> None:
     """Each took minutes when it was read whole, for the patterns go back and forth."""
     whole = f"Remember that tea is at four. {said}\nRemember that we meet on Mondays"
-    found = [one.text for one in statements.wishes(whole)]
+    found = [one.text for one in statements.memory_requests(whole)]
     assert (found[0], found[-1]) == ("tea is at four.", "we meet on Mondays")
     assert statements.worth_reading(whole)

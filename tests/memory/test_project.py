@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kogniterm.memory import Memory, ignores, project
-from kogniterm.memory.profiles import ProjectProfile
+from kogniterm.memory import Memory
+from kogniterm.memory.project import scan as project
+from kogniterm.memory.project.profiles import ProjectProfile
 from tests.memory.conftest import HandClock
 from tests.support.ordinary import ordinary
+from tests.support.programs import needs
 
 Write = Callable[[str, str], Path]
 
@@ -35,8 +38,8 @@ def write(folder: Path) -> Write:
     return write_one
 
 
-def scan(folder: Path, previous: ProjectProfile | None = None, **more: object) -> ProjectProfile:
-    return project.scan(folder, previous, HandClock(), **more)  # type: ignore[arg-type] # named options
+def scan(folder: Path, **more: object) -> ProjectProfile:
+    return project.scan(folder, HandClock(), **more)  # type: ignore[arg-type] # named options
 
 
 def test_a_python_and_node_project(folder: Path, write: Write) -> None:
@@ -98,7 +101,9 @@ def test_broken_manifests_say_nothing(folder: Path, write: Write, text: str) -> 
     assert "npm test" not in profile.test_commands
 
 
-def test_ignored_and_foreign_folders_are_not_seen(folder: Path, write: Write) -> None:
+@needs("git")
+def test_what_git_ignores_and_foreign_folders_are_not_seen(folder: Path, write: Write) -> None:
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
     write(".gitignore", "/generated/\n*.tmp.py\n!keep.tmp.py\n")
     write("generated/x.py")
     write("deep/generated/y.py")
@@ -109,7 +114,31 @@ def test_ignored_and_foreign_folders_are_not_seen(folder: Path, write: Write) ->
     write("local.py")
     write("node_modules/m/z.js")
     write(".venv/lib/q.py")
+    write("dist/built.py")
+    (folder / "linked.py").symlink_to(folder / "local.py")
     assert scan(folder).languages == {"Python": 3}
+
+
+def test_outside_of_a_repository_only_foreign_folders_are_passed_over(
+    folder: Path, write: Write
+) -> None:
+    write(".gitignore", "a.py\n")
+    write("a.py")
+    write("deep/b.py")
+    write("node_modules/m/z.js")
+    assert scan(folder).languages == {"Python": 2}
+
+
+@needs("git")
+def test_a_manifest_is_not_read_through_a_folder_that_became_a_link(
+    folder: Path, write: Write, tmp_path: Path
+) -> None:
+    write("web/package.json", '{"dependencies":{"ours":"1"}}')
+    for command in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", "-C", str(folder), *command], check=True)
+    (folder / "web").rename(tmp_path / "outside")
+    (folder / "web").symlink_to(tmp_path / "outside")
+    assert scan(folder).dependencies == ()
 
 
 def test_nothing_outside_is_seen_and_pipes_do_not_block(
@@ -152,35 +181,7 @@ def test_bounds_are_kept_and_told(folder: Path, write: Write) -> None:
     late = scan(folder, seconds=-1.0)
     assert late.truncated
     assert late.files == 0
-    assert scan(folder, late).files == 30
-
-
-def test_only_what_changed_is_looked_at_again(folder: Path, write: Write) -> None:
-    write("src/a.py")
-    write("docs/b.md")
-    requirements = write("requirements.txt", "flask\n")
-    first = scan(folder)
-    again = scan(folder, first)
-    assert again == first
-    assert again.folders["src"] is first.folders["src"]
-    assert again.manifests["requirements.txt"] is first.manifests["requirements.txt"]
-    write("src/c.py")
-    requirements.write_text("flask\ndjango\n")
-    third = scan(folder, again)
-    assert third.languages == {"Python": 2}
-    assert third.dependencies == ("flask", "django")
-    assert third.folders["docs"] is first.folders["docs"]
-
-
-def test_a_new_ignore_rule_reaches_folders_that_did_not_change(folder: Path, write: Write) -> None:
-    write("src/a.py")
-    write("src/b.py")
-    first = scan(folder)
-    ignoring = write(".gitignore", "b.py\n")
-    second = scan(folder, first)
-    assert second.languages == {"Python": 1}
-    ignoring.unlink()
-    assert scan(folder, second).languages == {"Python": 2}
+    assert scan(folder).files == 30
 
 
 def test_the_profile_is_stored_for_its_project_alone(
@@ -204,28 +205,6 @@ def test_the_project_is_named_by_its_repository(folder: Path, write: Write) -> N
     assert project.project_root(inner) == inner.resolve()
     (folder / ".git").mkdir()
     assert project.project_root(inner) == folder.resolve()
-
-
-@pytest.mark.parametrize(
-    ("rule", "path", "is_folder", "ignored"),
-    [
-        ("*.log", "a/b.log", False, True),
-        ("/a.log", "b/a.log", False, False),
-        ("build/", "build", False, False),
-        ("build/", "x/build", True, True),
-        ("a/**/z", "a/b/c/z", False, True),
-        ("a/**", "a/b/c", False, True),
-        ("**/x", "x", False, True),
-        ("[ab].py", "b.py", False, True),
-        ("[!ab].py", "b.py", False, False),
-        ("file?.txt", "file1.txt", False, True),
-        (r"\#x", "#x", False, True),
-        ("# note", "# note", False, False),
-        ("a*b", "a/b", False, False),
-    ],
-)
-def test_ignore_rules(rule: str, path: str, is_folder: bool, ignored: bool) -> None:
-    assert ignores.is_ignored(path, is_folder, ignores.parse([rule], "")) == ignored
 
 
 def test_a_project_below_folders_that_may_not_be_entered_is_itself(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,8 @@ from hypothesis import strategies as st
 from kogniterm.errors import ToolError
 from kogniterm.memory import Memory, Origin
 from kogniterm.memory.contexts import SessionContext
-from kogniterm.memory.profiles import ProjectProfile
+from kogniterm.memory.fact_records import Message
+from kogniterm.memory.project.profiles import ProjectProfile
 from kogniterm.memory.recall import (
     FEW,
     LESSON_TOKENS,
@@ -22,7 +21,6 @@ from kogniterm.memory.recall import (
     count_citations,
     recall,
 )
-from kogniterm.memory.records import Message
 from tests.memory.conftest import HandClock
 from tests.memory.test_extract import SayingModel, person, reply, stated
 
@@ -83,22 +81,22 @@ def test_preferences_and_the_project_are_part_of_it(memory: Memory) -> None:
 def test_a_session_is_not_told_the_same_twice(memory: Memory, clock: HandClock) -> None:
     tea = memory.add("Ana likes tea")
     session = SessionContext(memory, "s1")
-    assert "Ana likes tea" in session.begin_turn("hello").recalled.text
-    second = session.begin_turn("hello again").recalled
+    assert "Ana likes tea" in session.begin_turn("hello").text
+    second = session.begin_turn("hello again")
     assert second.text == ""
     assert [one.label for one in second.used] == [f"m{tea}"]
     cake = memory.add("Ana likes cake")
-    third = session.begin_turn("and now?").recalled
+    third = session.begin_turn("and now?")
     assert "cake" in third.text
     assert "tea" not in third.text
     assert {one.label for one in third.used} == {f"m{tea}", f"m{cake}"}
     session.history_was_shortened()
-    assert "Ana likes tea" in session.begin_turn("hello").recalled.text
+    assert "Ana likes tea" in session.begin_turn("hello").text
     memory.updater.edit(memory.get(tea), "Ana likes green tea")
-    corrected = session.begin_turn("hello").recalled.text
+    corrected = session.begin_turn("hello").text
     assert "green tea" in corrected
     assert f"[m{tea}] no longer holds" in corrected
-    assert session.begin_turn("hello").recalled.text == ""
+    assert session.begin_turn("hello").text == ""
 
 
 def test_faded_and_replaced_and_pending_facts_stay_out(memory: Memory, clock: HandClock) -> None:
@@ -166,9 +164,8 @@ async def test_a_session_recalls_learns_and_says_why(memory: Memory) -> None:
     fact = stated("Ana prefers short answers", "I prefer short answers")
     session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
     messages = [person(1, "I prefer short answers"), Message(2, "model", "Noted")]
-    turn = session.begin_turn("I prefer short answers", messages)
-    assert "Ana likes tea" in turn.recalled.text
-    assert turn.window == tuple(messages)
+    turn = session.begin_turn("I prefer short answers")
+    assert "Ana likes tea" in turn.text
     await session.end_turn(f"Tea it is [m{tea}]", messages, ending=True)
     assert memory.get(tea).relevance_count == 1
     assert [one.text for one in memory.facts()] == ["Ana likes tea", "Ana prefers short answers"]
@@ -185,25 +182,14 @@ async def test_the_switch_writes_nothing(memory: Memory, mode: str) -> None:
     model = SayingModel()
     session = SessionContext(memory, "s1", mode=mode, model=model)  # type: ignore[arg-type] # both are modes
     turn = session.begin_turn("tea?")
-    assert bool(turn.recalled.text) == (mode == "session")
+    assert bool(turn.text) == (mode == "session")
     messages = [person(1, "Remember that I like cake")]
     assert await session.end_turn(f"[m{tea}]", messages, ending=True) is None
-    session.record_outcome("make tea", "kettle on", ok=False)
-    session.set_variable("branch", "main")
+    assert session.learnings is None
     assert memory.repository.version() == before
     assert memory.learnings.all() == []
-    assert memory.sql.all("SELECT * FROM memory_sessions") == []
-    assert session.for_modules().short_term()["variables"] == {"branch": "main"}
+    assert memory.sql.execute("SELECT * FROM memory_sessions") == []
     assert model.asked == []
-
-
-def test_short_term_ends_after_an_idle_hour(memory: Memory, clock: HandClock) -> None:
-    session = SessionContext(memory, "s1")
-    session.set_variable("branch", "main")
-    clock.advance(seconds=3599)
-    assert session.for_modules().short_term()["variables"] == {"branch": "main"}
-    clock.advance(seconds=1)
-    assert session.for_modules().short_term()["variables"] == {}
 
 
 def test_tools_act_on_the_persons_words_only(memory: Memory) -> None:
@@ -238,7 +224,6 @@ async def test_after_an_idle_hour_facts_are_extracted_with_the_next_turn(
     fact = stated("Ana prefers short answers", "I prefer short answers")
     session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
     messages = [person(1, "I prefer short answers")]
-    session.set_variable("branch", "main")
     assert await session.end_turn("", messages) is None
     clock.advance(seconds=3600)
     extraction = await session.end_turn("", messages)
@@ -253,12 +238,5 @@ def test_the_facade_reads_and_cannot_be_written(memory: Memory) -> None:
     assert modules.preferences() == {"language": "es"}
     assert modules.project() is None
     assert [one.text for one in modules.facts("tea")] == ["Ana likes tea"]
-    for mapping in (modules.preferences(), modules.short_term()):
-        with pytest.raises(TypeError):
-            mapping["x"] = 1  # type: ignore[index] # what must not work
-
-
-def test_a_session_variable_is_redacted(memory: Memory) -> None:
-    session = SessionContext(memory, "s1")
-    session.set_variable("url", "postgresql://ana:tortuga@db/shop")
-    assert "tortuga" not in json.dumps(memory.sql.all("SELECT variables FROM memory_sessions"))
+    with pytest.raises(TypeError):
+        modules.preferences()["x"] = 1  # type: ignore[index] # what must not work

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from kogniterm.memory import Memory, open_memory
+from kogniterm.memory.admission import may_be_recalled
 from kogniterm.memory.recall import FEW, recall
-from kogniterm.memory.sensitive import may_be_recalled
 from tests.memory.test_quality import questions
 
 TALK = (

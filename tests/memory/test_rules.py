@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.errors import UsageError
-from kogniterm.memory import dates, decay, sensitive, stemming, words
-from kogniterm.memory.index import ADJACENT, Entry, WordIndex
-from kogniterm.memory.records import CATEGORIES, Fact, Source, fact_id
+from kogniterm.memory import admission, fact_records
+from kogniterm.memory.fact_records import CATEGORIES, Fact, Source, fact_id
+from kogniterm.memory.search import searcher
+from kogniterm.memory.search.word_index import ADJACENT, Entry, WordIndex
 from kogniterm.memory.update import Candidate, judge
+from kogniterm.text.stems import stems_of
 
 NOW = 1_700_000_000.0
 facts = st.builds(
@@ -30,20 +32,20 @@ facts = st.builds(
 @given(facts, st.floats(0, 4000), st.floats(0, 4000))
 def test_confidence_only_falls_and_stays_in_range(fact: Fact, one: float, two: float) -> None:
     early, late = sorted((one, two))
-    first = decay.effective_confidence(fact, fact.last_confirmed + early * decay.DAY)
-    second = decay.effective_confidence(fact, fact.last_confirmed + late * decay.DAY)
+    first = fact_records.effective_confidence(fact, fact.last_confirmed + early * fact_records.DAY)
+    second = fact_records.effective_confidence(fact, fact.last_confirmed + late * fact_records.DAY)
     assert 0 <= second <= first <= fact.confidence
-    if fact.pinned or decay.HALF_LIVES[fact.category] is None:
+    if fact.pinned or fact_records.HALF_LIVES[fact.category] is None:
         assert second == fact.confidence
 
 
 @given(facts)
 def test_confidence_halves_in_its_half_life_and_never_grows_before(fact: Fact) -> None:
-    half_life = decay.HALF_LIVES[fact.category]
-    assert decay.effective_confidence(fact, fact.last_confirmed - 1000) == fact.confidence
+    half_life = fact_records.HALF_LIVES[fact.category]
+    assert fact_records.effective_confidence(fact, fact.last_confirmed - 1000) == fact.confidence
     if half_life is not None and not fact.pinned:
-        later = fact.last_confirmed + half_life * decay.DAY
-        assert decay.effective_confidence(fact, later) == pytest.approx(fact.confidence / 2)
+        later = fact.last_confirmed + half_life * fact_records.DAY
+        assert fact_records.effective_confidence(fact, later) == pytest.approx(fact.confidence / 2)
 
 
 @given(facts, st.sampled_from(get_args(Source)), st.floats(0, 1))
@@ -55,7 +57,7 @@ def test_only_the_person_overrules_the_person(old: Fact, source: Any, confidence
     elif old.source == "explicit" or old.pinned:
         assert action == "pend"
     else:
-        strong = confidence >= decay.effective_confidence(old, NOW)
+        strong = confidence >= fact_records.effective_confidence(old, NOW)
         assert action == ("supersede" if strong else "pend")
     assert judge("same", new, old, NOW) == "confirm"
     assert judge("detail", new, old, NOW) == judge("other", new, old, NOW) == "add"
@@ -63,7 +65,7 @@ def test_only_the_person_overrules_the_person(old: Fact, source: Any, confidence
 
 @given(st.text(max_size=60))
 def test_any_text_can_be_split_and_indexed(text: str) -> None:
-    terms = words.terms(text)
+    terms = stems_of(text)
     assert all(term == term.strip() and term for term in terms)
     assert not any(" " in term or "|" in term for term in terms)
     index = WordIndex()
@@ -118,40 +120,6 @@ def test_taking_the_short_way_finds_the_same_best(
 
 
 @pytest.mark.parametrize(
-    ("one", "two"),
-    [
-        ("painted", "painting"),
-        ("allergies", "allergy"),
-        ("quickly", "quick"),
-        ("running", "run"),
-        ("relational", "relate"),
-        ("hopping", "hop"),
-        ("nationally", "national"),
-        ("generously", "generous"),
-    ],
-)
-def test_english_forms_of_a_word_meet(one: str, two: str) -> None:
-    assert stemming.english(one) == stemming.english(two)
-
-
-@pytest.mark.parametrize(
-    ("one", "two"),
-    [("casas", "casa"), ("trabajando", "trabajo"), ("luces", "luz"), ("amigas", "amigo")],
-)
-def test_spanish_forms_of_a_word_meet(one: str, two: str) -> None:
-    assert stemming.spanish(one) == stemming.spanish(two)
-
-
-def test_words_are_compared_without_accents_possessives_and_case() -> None:
-    assert words.raw_words("Tom's CAFÉ costs 4,000") == ("tom", "cafe", "costs", "4000")
-    assert words.language("¿Dónde está el servidor?") == "es"
-    assert words.language("Where is the server?") == "en"
-    assert words.terms("Tom's son drives the van") == ["tom", "son", "drive", "van"]
-    assert words.terms("Las casas son de Ana") == ["cas", "ana"]
-    assert words.terms("日本語") == ["日本", "本語"]
-
-
-@pytest.mark.parametrize(
     ("question", "days"),
     [
         ("What happened on 3 May 2023?", 1),
@@ -164,14 +132,14 @@ def test_words_are_compared_without_accents_possessives_and_case() -> None:
     ],
 )
 def test_a_named_day_or_month_is_understood(question: str, days: int) -> None:
-    period = dates.named_period(question)
+    period = searcher.named_period(question)
     assert period is not None
     assert period[1] - period[0] == days * 86_400
 
 
 @pytest.mark.parametrize("question", ["may I deploy?", "31 February 2023", "in 2023", ""])
 def test_what_names_no_day_is_none(question: str) -> None:
-    assert dates.named_period(question) is None
+    assert searcher.named_period(question) is None
 
 
 @pytest.mark.parametrize("value", [7, "7", "m7", "[m7]", " M7 "])
@@ -197,13 +165,13 @@ def test_what_is_no_id_is_refused(value: str) -> None:
     ],
 )
 def test_secrets_are_seen(text: str) -> None:
-    assert sensitive.why_not_kept(text) is not None
-    assert not sensitive.may_be_recalled(text)
+    assert admission.why_not_kept(text) is not None
+    assert not admission.may_be_recalled(text)
 
 
 @pytest.mark.parametrize(
     "text", ["Ana changes the password every month", "the API key lives in the vault", "m7"]
 )
 def test_talk_about_secrets_is_none(text: str) -> None:
-    assert sensitive.why_not_kept(text) is None
-    assert sensitive.may_be_recalled(text)
+    assert admission.why_not_kept(text) is None
+    assert admission.may_be_recalled(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.memory import Memory, open_memory, words
+from kogniterm.memory import Memory, open_memory
+from kogniterm.text.stems import stem, translated_stems
 from tests.memory.conftest import OpenMemory
 
 FACTS = (
@@ -67,12 +68,12 @@ def test_a_name_is_not_taken_for_a_word_of_the_other_language(open_here: OpenMem
 
 @pytest.mark.parametrize("forms", ["pongo pone puso", "quiero quiere quiso", "prefiero prefiere"])
 def test_irregular_spanish_verbs_meet(forms: str) -> None:
-    assert len({words.stem(form, "es") for form in forms.split()}) == 1
+    assert len({stem(form, "es") for form in forms.split()}) == 1
 
 
 def test_translations_are_looked_up_in_one_direction(open_here: OpenMemory) -> None:
-    assert "take" in words.translated_stems("es")[words.stem("tomar", "es")]
-    assert words.stem("tomar", "es") not in words.translated_stems("en")
+    assert "take" in translated_stems("es")[stem("tomar", "es")]
+    assert stem("tomar", "es") not in translated_stems("en")
 
 
 def test_a_spanish_question_is_not_drawn_to_spanish_facts_by_the_english_model(
@@ -83,3 +84,13 @@ def test_a_spanish_question_is_not_drawn_to_spanish_facts_by_the_english_model(
     folder = tmp_path_factory.mktemp("vectors")
     with open_memory(folder, user="ana", project="shop", vectors=True) as memory:
         assert first(memory, "¿cómo se llama mi gato?") == FACTS[0]
+
+
+def test_facts_with_stems_of_an_older_version_are_found(open_here: OpenMemory) -> None:
+    with open_here() as memory:
+        memory.add("Ana studies at the university in the evening.")
+        memory.sql.run("UPDATE facts SET terms = 'ana studi univers even'")
+    again = open_here()
+    assert (
+        first(again, "evenings at universities") == "Ana studies at the university in the evening."
+    )

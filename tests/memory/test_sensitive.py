@@ -6,8 +6,8 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.memory.contexts import SessionContext
+from kogniterm.memory.memory_export import export_lines, import_lines
 from kogniterm.memory.recall import recall
-from kogniterm.memory.transfer import export_lines, import_lines
 from kogniterm.memory.update import Candidate
 from tests.memory.conftest import OpenMemory
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kogniterm.models.gemini import GeminiModel
-from kogniterm.models.options import ModelOptions
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.types import ModelInfo
 from tests.support.asking import OpenGemini, Pauses
 from tests.support.fake_gemini import FakeGemini

@@ -17,9 +17,9 @@ from kogniterm.errors import (
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller
-from kogniterm.models.failures import adjusted
-from kogniterm.models.options import ModelOptions
-from kogniterm.types import ModelEvent, Reply, RetryNotice, TextDelta
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.providers.failures import adjusted
+from kogniterm.types import AnswerDelta, ModelEvent, ModelRetried, Reply
 from tests.support.asking import Pauses
 
 DONE = Reply(AIMessage("done"))
@@ -49,21 +49,21 @@ def unavailable(after: float | None = None) -> ModelError:
 
 async def test_events_pass_and_the_reply_is_the_last(pauses: Pauses) -> None:
     caller = pauses.caller("m", ModelOptions())
-    after = [TextDelta("a"), DONE, TextDelta("behind the reply")]
-    assert await collect(caller, after) == [TextDelta("a"), DONE]
+    after = [AnswerDelta("a"), DONE, AnswerDelta("behind the reply")]
+    assert await collect(caller, after) == [AnswerDelta("a"), DONE]
 
 
 async def test_an_attempt_without_a_reply_is_an_error(pauses: Pauses) -> None:
     with pytest.raises(ModelReplyError, match="without a reply"):
-        await collect(pauses.caller("m", ModelOptions()), [TextDelta("a")])
+        await collect(pauses.caller("m", ModelOptions()), [AnswerDelta("a")])
 
 
 async def test_the_notice_comes_before_the_pause_and_says_why(pauses: Pauses) -> None:
     caller = pauses.caller("m", ModelOptions())
-    events = caller.call(attempts([TextDelta("half"), unavailable(3.0)], [DONE]))
-    assert await anext(events) == TextDelta("half")
+    events = caller.call(attempts([AnswerDelta("half"), unavailable(3.0)], [DONE]))
+    assert await anext(events) == AnswerDelta("half")
     notice = await anext(events)
-    assert isinstance(notice, RetryNotice)
+    assert isinstance(notice, ModelRetried)
     assert (notice.attempt, notice.of, notice.wait, str(notice.reason)) == (1, 4, 3.0, "it is away")
     assert pauses.taken == []
     assert await anext(events) == DONE
@@ -118,8 +118,8 @@ async def test_a_pause_that_passes_the_deadline_is_not_made(pauses: Pauses) -> N
 async def test_the_deadline_does_not_cancel_whoever_listens() -> None:
     """The listener is busy beyond the deadline; it gets an error, not a cancellation."""
     caller = Caller("m", ModelOptions(deadline=0.05))
-    events = caller.call(attempts([TextDelta("a"), TextDelta("b"), DONE]))
-    assert await anext(events) == TextDelta("a")
+    events = caller.call(attempts([AnswerDelta("a"), AnswerDelta("b"), DONE]))
+    assert await anext(events) == AnswerDelta("a")
     loop = asyncio.get_running_loop()
     beyond = loop.create_future()
     loop.call_later(0.1, beyond.set_result, None)
@@ -155,7 +155,7 @@ async def test_leaving_a_call_closes_its_attempt(pauses: Pauses) -> None:
 
     async def attempt() -> AsyncGenerator[ModelEvent, None]:
         try:
-            yield TextDelta("a")
+            yield AnswerDelta("a")
             yield DONE
         finally:
             closed.append(True)

@@ -10,7 +10,7 @@ import pytest
 from kogniterm.models import script_file
 from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW
 from kogniterm.models.script_file import read_script
-from kogniterm.models.textcalls import parse
+from kogniterm.models.text_tool_calls import parse
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -20,22 +20,25 @@ def words(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "keys",
+    "part",
     [
-        "FILE_KEYS",
-        "MODEL_KEYS",
-        "REPLY_KEYS",
-        "CONDITION_KEYS",
-        "CALL_KEYS",
-        "PLAN_KEYS",
-        "STEP_KEYS",
-        "CHECK_KEYS",
-        "USAGE_KEYS",
-        "ERRORS",
+        script_file.Script,
+        script_file.ScriptedInfo,
+        script_file.ScriptedReply,
+        script_file.ReplyCondition,
+        script_file.ScriptedCall,
+        script_file.ScriptedPlan,
+        script_file.Step,
+        script_file.StepCheck,
+        script_file.TokenCounts,
     ],
 )
-def test_every_key_of_a_script_is_documented(keys: str) -> None:
-    assert set(getattr(script_file, keys)) <= words("scripted.md")
+def test_every_key_of_a_script_is_documented(part: type[script_file.Part]) -> None:
+    assert set(part.model_fields) <= words("scripted.md")
+
+
+def test_every_failure_of_a_script_is_documented() -> None:
+    assert set(script_file.ERRORS) <= words("scripted.md")
 
 
 def test_the_examples_of_scripts_can_be_read(tmp_path: Path) -> None:

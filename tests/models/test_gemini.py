@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from kogniterm.models.gemini import GeminiModel
-from kogniterm.models.options import ModelOptions
-from kogniterm.types import ModelInfo, TextDelta, Usage
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.providers.gemini import GeminiModel
+from kogniterm.types import AnswerDelta, ModelInfo, Usage
 from tests.support.asking import TOOLS, OpenGemini, ask, request
 from tests.support.fake_gemini import FakeGemini
 
@@ -19,7 +19,7 @@ async def test_text_streams_in_pieces_and_ends_with_one_reply(
 ) -> None:
     fake_gemini.say("Hel", "lo, ", "world")
     heard = await ask(open_gemini())
-    assert [e.text for e in heard.events if isinstance(e, TextDelta)] == ["Hel", "lo, ", "world"]
+    assert [e.text for e in heard.events if isinstance(e, AnswerDelta)] == ["Hel", "lo, ", "world"]
     assert heard.message.text == "Hello, world"
     assert heard.message.tool_calls == []
 

@@ -8,7 +8,7 @@ from email.utils import formatdate
 
 import pytest
 
-from kogniterm.agent.history import is_unusable
+from kogniterm.agent.replies import is_unusable
 from kogniterm.errors import (
     ContextOverflowError,
     ModelAuthError,
@@ -20,9 +20,9 @@ from kogniterm.errors import (
     ModelUnavailableError,
     SettingsError,
 )
-from kogniterm.models.gemini import GeminiModel
-from kogniterm.models.options import ModelOptions
-from kogniterm.types import ModelEvent, ModelInfo, RetryNotice, TextDelta
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.providers.gemini import GeminiModel
+from kogniterm.types import AnswerDelta, ModelEvent, ModelInfo, ModelRetried
 from tests.support.asking import TOOLS, OpenGemini, Pauses, ask, hear, request
 from tests.support.fake_gemini import FakeGemini, candidate, event, text_answer
 
@@ -256,7 +256,7 @@ async def test_a_stream_cut_anywhere_is_marked_and_asked_again(
     fake_gemini.say(*TEXTS)
     heard = await ask(open_gemini())
     kinds = [type(one) for one in heard.events]
-    assert kinds[: pieces + 1] == [TextDelta] * pieces + [RetryNotice]
+    assert kinds[: pieces + 1] == [AnswerDelta] * pieces + [ModelRetried]
     assert heard.message.text == "one two three four"
 
 
@@ -281,7 +281,7 @@ async def test_a_stream_that_is_always_cut_gives_up(
     with pytest.raises(ModelUnavailableError, match="was cut"):
         await hear(open_gemini(), request("go"), heard)
     assert len(fake_gemini.requests) == 4
-    assert sum(isinstance(one, RetryNotice) for one in heard) == 3
+    assert sum(isinstance(one, ModelRetried) for one in heard) == 3
 
 
 @pytest.mark.parametrize("pieces", [0, 2])

@@ -19,8 +19,8 @@ from langchain_core.messages import (
 from langchain_google_genai import ChatGoogleGenerativeAI
 from pydantic import SecretStr
 
-from kogniterm.models.gemini_wire import Wire
-from kogniterm.models.schemas import tool_form
+from kogniterm.models.providers.chunks import tool_form
+from kogniterm.models.providers.gemini_wire import Wire
 from tests.support.asking import TOOLS, OpenGemini, ask, request
 from tests.support.fake_gemini import FakeGemini, text_answer
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from kogniterm.agent.images import human_content, image_block
+from kogniterm.agent.image_blocks import human_content, image_block
 from kogniterm.models.catalog import images_of
-from kogniterm.models.langchain import LangChainModel
-from kogniterm.models.options import ModelOptions
-from kogniterm.models.registry import open_model
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.model_registry import open_model
+from kogniterm.models.providers.langchain import LangChainModel
 from kogniterm.types import Image, ModelInfo
 from tests.support.asking import OpenGemini, Pauses, ask
 from tests.support.fake_gemini import FakeGemini

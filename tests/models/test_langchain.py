@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
-from kogniterm.agent.history import is_unusable
+from kogniterm.agent.replies import is_unusable
 from kogniterm.errors import (
     ContextOverflowError,
     ModelAuthError,
@@ -22,9 +22,9 @@ from kogniterm.errors import (
     ModelUnavailableError,
     SettingsError,
 )
-from kogniterm.models.langchain import LangChainModel
-from kogniterm.models.options import ModelOptions
-from kogniterm.types import ModelInfo, RetryNotice, TextDelta, Usage
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.providers.langchain import LangChainModel
+from kogniterm.types import AnswerDelta, ModelInfo, ModelRetried, Usage
 from tests.support.asking import TOOLS, Heard, Pauses, ask, hear, request
 from tests.support.fake_gemini import Answer, FakeGemini
 from tests.support.provider_streams import (
@@ -91,7 +91,7 @@ async def test_text_streams_and_is_counted(
 ) -> None:
     fake_gemini.raw(*spoken(provider, "Hel", "lo"))
     heard = await ask(open_one(provider), SystemMessage("Be brief."), "hi")
-    assert [e.text for e in heard.events if isinstance(e, TextDelta)] == ["Hel", "lo"]
+    assert [e.text for e in heard.events if isinstance(e, AnswerDelta)] == ["Hel", "lo"]
     assert heard.message.text == "Hello"
     cached = 0 if provider == "ollama" else 8
     assert heard.reply.usage == Usage(12, 3, cached, 1)
@@ -321,7 +321,7 @@ async def test_an_overload_inside_a_stream_is_asked_again(
     fake_gemini.raw(*spoken("anthropic", "ok"))
     heard: Heard = await hear(open_one("anthropic"), request("x"), [])
     assert "Overloaded" in str(heard.retries[0].reason)
-    assert [type(one) for one in heard.events[:2]] == [TextDelta, RetryNotice]
+    assert [type(one) for one in heard.events[:2]] == [AnswerDelta, ModelRetried]
 
 
 async def test_what_each_provider_is_told(open_one: Opener, fake_gemini: FakeGemini) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.models.prices import FREE, PRICES, PRICES_DATE, price_of
+from kogniterm.models.catalog import FREE, PRICES, PRICES_DATE, price_of
 from kogniterm.types import Usage
 
 

@@ -21,7 +21,7 @@ from kogniterm.models import (
     preload,
 )
 from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW, WINDOWS, window_of
-from kogniterm.models.registry import OPENERS
+from kogniterm.models.model_registry import OPENERS
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest
 from tests.support.asking import ask
 from tests.support.fake_gemini import FakeGemini

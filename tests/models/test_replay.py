@@ -10,10 +10,10 @@ from langchain_core.messages import HumanMessage, ToolMessage
 
 from kogniterm.errors import ModelError, ModelQuotaError, UsageError
 from kogniterm.models import ModelOptions, open_model
-from kogniterm.models.replay import Divergence, RecordingModel, open_replay
+from kogniterm.models.model_recording import CallDivergence, RecordingModel, open_replay
 from kogniterm.models.script_file import read_script
-from kogniterm.models.scripted import ScriptedModel
-from kogniterm.types import Reply, RetryNotice, Usage
+from kogniterm.models.scripted_model import ScriptedModel
+from kogniterm.types import ModelRetried, Reply, Usage
 from tests.support.asking import TOOLS, ask, request
 
 SCRIPT = """
@@ -61,7 +61,7 @@ async def test_a_recorded_session_plays_again_without_its_model(
 
     def plain(events: list[object]) -> list[object]:
         return [
-            (event.attempt, str(event.reason)) if isinstance(event, RetryNotice) else event
+            (event.attempt, str(event.reason)) if isinstance(event, ModelRetried) else event
             for event in events
         ]
 
@@ -111,9 +111,9 @@ async def test_the_first_difference_is_named(recorded: tuple[RecordingModel, Pat
     first = await ask(model, "go", tools=TOOLS)
     await ask(model, HumanMessage("go"), first.message, "more", tools=TOOLS)
     cases = [
-        (("went",), TOOLS, Divergence(1, "messages", 1)),
-        (("go", "on"), TOOLS, Divergence(1, "messages", 2)),
-        (("go",), TOOLS[:1], Divergence(1, "tools")),
+        (("went",), TOOLS, CallDivergence(1, "messages", 1)),
+        (("go", "on"), TOOLS, CallDivergence(1, "messages", 2)),
+        (("go",), TOOLS[:1], CallDivergence(1, "tools")),
     ]
     for messages, tools, expected in cases:
         replayed = open_replay(path)
@@ -125,10 +125,10 @@ async def test_the_first_difference_is_named(recorded: tuple[RecordingModel, Pat
     replayed = open_replay(path)
     await ask(replayed, "go", tools=TOOLS)
     await ask(replayed, HumanMessage("go"), first.message, "less", tools=TOOLS)
-    assert replayed.divergence == Divergence(2, "messages", 3)
+    assert replayed.divergence == CallDivergence(2, "messages", 3)
     other = open_replay(path)
     await ask(other, "go", tools=TOOLS, purpose="create_plan")
-    assert other.divergence == Divergence(1, "purpose")
+    assert other.divergence == CallDivergence(1, "purpose")
 
 
 async def test_a_strict_replay_stops_where_it_differs(

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from kogniterm.errors import ModelBlockedError, ModelError, ModelQuotaError, UsageError
 from kogniterm.models import ModelOptions, open_model
 from kogniterm.models.script_file import ERRORS, read_script
-from kogniterm.models.scripted import ScriptedModel
-from kogniterm.types import TextDelta, Usage
+from kogniterm.models.scripted_model import ScriptedModel
+from kogniterm.types import AnswerDelta, Usage
 from tests.support.asking import TOOLS, Pauses, ask
 
 
@@ -35,7 +35,7 @@ def after_command(output: str) -> list[HumanMessage | AIMessage | ToolMessage]:
 async def test_replies_come_in_order_and_stream_word_by_word(tmp_path: Path) -> None:
     model = script(tmp_path, "replies:\n- text: one two\n- three\n")
     first = await ask(model)
-    assert [e.text for e in first.events if isinstance(e, TextDelta)] == ["one", " two"]
+    assert [e.text for e in first.events if isinstance(e, AnswerDelta)] == ["one", " two"]
     assert first.message.text == "one two"
     assert (await ask(model)).message.text == "three"
 
@@ -260,7 +260,7 @@ async def test_thoughts_and_chunk_sizes(tmp_path: Path) -> None:
     model = script(tmp_path, "chunk: 3\nreplies:\n- thoughts: hmm well\n  text: abcdefg\n")
     heard = await ask(model)
     assert heard.thoughts == "hmm well"
-    assert [e.text for e in heard.events if isinstance(e, TextDelta)] == ["abc", "def", "g"]
+    assert [e.text for e in heard.events if isinstance(e, AnswerDelta)] == ["abc", "def", "g"]
 
 
 def test_the_script_describes_its_model(tmp_path: Path) -> None:

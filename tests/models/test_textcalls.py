@@ -11,21 +11,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from kogniterm.models.script_file import Script, ScriptedReply
-from kogniterm.models.scripted import ScriptedModel
-from kogniterm.models.textcalls import CLOSE, OPEN, Call, TextCallModel, parse
-from kogniterm.types import ModelRequest, TextDelta, Usage
+from kogniterm.models.script_file import Script, ScriptedInfo, ScriptedReply, TokenCounts
+from kogniterm.models.scripted_model import ScriptedModel
+from kogniterm.models.text_tool_calls import CLOSE, OPEN, TextCall, TextCallModel, parse
+from kogniterm.types import AnswerDelta, ModelRequest, Usage
 from tests.support.asking import TOOLS, ask
 
 GOOD = '{"name": "execute_command", "arguments": {"command": "ls"}}'
-LS = Call("execute_command", {"command": "ls"})
+LS = TextCall("execute_command", {"command": "ls"})
 
 
 def block(body: str) -> str:
     return f"{OPEN}\n{body}\n{CLOSE}"
 
 
-READABLE: dict[str, tuple[str, tuple[Call, ...]]] = {
+READABLE: dict[str, tuple[str, tuple[TextCall, ...]]] = {
     "": ("", ()),
     "just text": ("just text", ()),
     "a < b and b > a": ("a < b and b > a", ()),
@@ -35,21 +35,21 @@ READABLE: dict[str, tuple[str, tuple[Call, ...]]] = {
     f"Let me look.\n\n{block(GOOD)}\n": ("Let me look.", (LS,)),
     block(GOOD) + "\n" + block(GOOD): ("", (LS, LS)),
     block(GOOD) + block(GOOD): ("", (LS, LS)),
-    block('{"arguments": {}, "name": "x"}'): ("", (Call("x", {}),)),
-    block('{"name": "unknown_tool", "arguments": {}}'): ("", (Call("unknown_tool", {}),)),
+    block('{"arguments": {}, "name": "x"}'): ("", (TextCall("x", {}),)),
+    block('{"name": "unknown_tool", "arguments": {}}'): ("", (TextCall("unknown_tool", {}),)),
     block(GOOD) + "\nIt printed: a b c": ("", (LS,)),
     block(GOOD) + "\n<tool_result>\nmade up\n</tool_result>": ("", (LS,)),
     block('{"name": "x", "arguments": {"text": "</tool_call>"}}'): (
         "",
-        (Call("x", {"text": "</tool_call>"}),),
+        (TextCall("x", {"text": "</tool_call>"}),),
     ),
     block('{"name": "x", "arguments": {"text": "a\\n\\"b\\" \\u00e9 {["}}'): (
         "",
-        (Call("x", {"text": 'a\n"b" é {['}),),
+        (TextCall("x", {"text": 'a\n"b" é {['}),),
     ),
     block(json.dumps({"name": "x", "arguments": {"deep": {"er": [1, None, True, 1.5]}}})): (
         "",
-        (Call("x", {"deep": {"er": [1, None, True, 1.5]}}),),
+        (TextCall("x", {"deep": {"er": [1, None, True, 1.5]}}),),
     ),
 }
 
@@ -147,7 +147,7 @@ values = st.recursive(
     max_leaves=8,
 )
 calls = st.builds(
-    Call,
+    TextCall,
     st.text(min_size=1, max_size=20).filter(str.strip),
     st.dictionaries(plain, values, max_size=4),
 )
@@ -155,7 +155,7 @@ calls = st.builds(
 
 @given(text=plain, made=st.lists(calls, min_size=1, max_size=4), ascii_only=st.booleans())
 def test_every_call_that_is_written_in_the_form_is_read_back(
-    text: str, made: list[Call], ascii_only: bool
+    text: str, made: list[TextCall], ascii_only: bool
 ) -> None:
     bodies = [
         json.dumps({"name": c.name, "arguments": c.arguments}, ensure_ascii=ascii_only)
@@ -192,9 +192,9 @@ class Remembering(ScriptedModel):
     """Also keeps the requests it was asked with."""
 
     def __init__(self, *texts: str, chunk: int | None = None) -> None:
-        usage = Usage(10, 5, 0, 1)
-        replies = tuple(ScriptedReply(n, text=text, usage=usage) for n, text in enumerate(texts, 1))
-        script = Script("inline", replies, chunk=chunk, model={"calls_tools": False})
+        usage = TokenCounts(input=10, output=5)
+        replies = [ScriptedReply(text=text, usage=usage) for text in texts]
+        script = Script(replies=replies, chunk=chunk, model=ScriptedInfo(calls_tools=False))
         super().__init__(script)
         self.asked: list[ModelRequest] = []
 
@@ -283,7 +283,7 @@ async def test_a_repair_may_turn_out_to_be_an_answer() -> None:
     heard = await ask(TextCallModel(inner), tools=TOOLS)
     assert heard.message.text == "The answer is 4."
     assert heard.message.tool_calls == []
-    assert TextDelta("The answer is 4.") in heard.events
+    assert AnswerDelta("The answer is 4.") in heard.events
 
 
 async def test_what_stays_malformed_is_kept_for_the_agent_to_answer() -> None:

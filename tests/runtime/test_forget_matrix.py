@@ -18,20 +18,19 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage
 
-from kogniterm import database
 from kogniterm.agent.messages import human_message
-from kogniterm.execution.preimages import PreimageStore
+from kogniterm.execution.undo.preimages import PreimageStore
 from kogniterm.memory import Memory, Origin, open_memory
-from kogniterm.memory.shortterm import SessionNotes
-from kogniterm.memory.store import KognitermStore
+from kogniterm.memory.short_term import SessionNotes
 from kogniterm.paths import Paths
-from kogniterm.runtime.forgetting import forgettables
-from kogniterm.runtime.written import WrittenFiles
-from kogniterm.sessions.audit import verify
+from kogniterm.runtime.forgetting.participants import forgettables
+from kogniterm.runtime.services.exported_files import WrittenFiles
+from kogniterm.sessions.audit.chain_audit import verify
 from kogniterm.sessions.fold import Note
-from kogniterm.sessions.journal import Journal
+from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage import drivers
 from kogniterm.types import ActionRequest, NodeUpdate, UserInput
 from tests.support.conversation import command_turn, write
 from tests.support.databases import (
@@ -150,7 +149,6 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
         SessionNotes("s1", entities=("a", text), variables={"x": text})
     ),
     "preference": lambda kept, text: kept.memory.preferences.set("wish", text),
-    "store item": lambda kept, text: KognitermStore(kept.memory).put(("a",), "k", {"v": text}),
     "quote": lambda kept, text: kept.memory.add(
         "The sky is blue", origin=Origin("s1", 1, f"hm {text}")
     ),
@@ -190,7 +188,7 @@ def rows(location: Path | str) -> Iterator[bytes]:
                 yield " ".join(map(str, row)).encode("utf-8", "replace")
         connection.close()
         return
-    server = database.open_postgres(location, user=USER)
+    server = drivers.open_postgres(location, user=USER)
     names = server.execute(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
     ).fetchall()

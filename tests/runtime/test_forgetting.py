@@ -7,13 +7,13 @@ import json
 import os
 from pathlib import Path
 
-from kogniterm.execution.preimages import PreimageStore
-from kogniterm.matching import Matcher
-from kogniterm.memory.forget import Mention
-from kogniterm.memory.proof import Marks, scan
-from kogniterm.runtime.forgetting import DamagedPurge, LeftoverPurge, UndoPurge
-from kogniterm.runtime.person_files import PersonFiles
-from kogniterm.runtime.written import WrittenFiles
+from kogniterm.execution.undo.preimages import PreimageStore
+from kogniterm.memory.forgetting.proof import Marks, scan
+from kogniterm.memory.forgetting.purge import Mention
+from kogniterm.runtime.forgetting.participants import DamagedPurge, LeftoverPurge, UndoPurge
+from kogniterm.runtime.forgetting.user_files import PersonFiles
+from kogniterm.runtime.services.exported_files import WrittenFiles
+from kogniterm.text.matching import Matcher
 
 TERM = "periwinkle gadget"
 NO_PROCESS = 5_000_000

@@ -9,10 +9,9 @@ import pytest
 
 from kogniterm import settings
 from kogniterm.errors import ModelError
-from kogniterm.models import registry
+from kogniterm.models import model_registry
 from kogniterm.paths import resolve
-from kogniterm.runtime.build import open_session
-from kogniterm.runtime.keys import keys_not_read
+from kogniterm.runtime.build import keys_not_read, open_session
 
 
 def told(tmp_path: Path, content: str | None, **given: str) -> str:
@@ -52,7 +51,7 @@ def test_a_pipe_of_that_name_is_left_alone(tmp_path: Path) -> None:
 def test_without_any_model_the_error_says_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "installed", lambda provider: False)
+    monkeypatch.setattr(model_registry, "installed", lambda provider: False)
     environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     (tmp_path / ".env").write_text("GOOGLE_API_KEY=x\n")
     with pytest.raises(ModelError, match=r"No model is configured: .*\.env names GOOGLE_API"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from kogniterm.runtime.run_command import CommandStop, until_done
+from kogniterm.runtime.runner import CommandStop, until_done
 from kogniterm.types import CommandResult
 
 ENDED = CommandResult("sleep 9", "stopped", None, "", 0.1, "/")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,26 +11,23 @@ import pytest
 from kogniterm.approval import classify
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox import Sandbox, SandboxKind
-from kogniterm.runtime.sandbox_service import Aftermath, SandboxService
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.runtime.services.sandbox_service import Aftermath, SandboxService
 from kogniterm.types import Decision
-from tests.support.executing import PATIENCE
+from tests.support.executing import KINDS, PATIENCE, outside_tmp, sandbox_round
 from tests.support.programs import require_sandbox
 
 
 @pytest.fixture
 def work() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
-    (place / "work").mkdir()
-    yield place / "work"
-    shutil.rmtree(place)
+    with outside_tmp() as place:
+        (place / "work").mkdir()
+        yield place / "work"
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
+@pytest.fixture(params=KINDS)
 def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
-    kind: SandboxKind = request.param
-    found = require_sandbox(kind)
-    return Sandbox(kind, str(work), str(work.parent / "home"), program=found.program)
+    return sandbox_round(request.param, work, work.parent / "home")
 
 
 def run(service: SandboxService, executor: CommandExecutor, command: str) -> Aftermath:

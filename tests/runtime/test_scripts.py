@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.approval import classify
-from kogniterm.runtime import scripts
-from kogniterm.runtime.scripts import changed_file, file_states
+from kogniterm.runtime.trust import script_hashes
+from kogniterm.runtime.trust.script_hashes import changed_file, file_states
 from tests.support.ordinary import ordinary
 
 
@@ -53,7 +53,7 @@ def test_a_link_that_leads_elsewhere_is_a_change(tmp_path: Path) -> None:
 def test_a_large_file_is_known_by_size_inode_and_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scripts, "MAX_HASHED", 8)
+    monkeypatch.setattr(script_hashes, "MAX_HASHED", 8)
     file = tmp_path / "tool"
     file.write_text("x" * 100)
     before = states(tmp_path, "./tool")

@@ -6,10 +6,10 @@ import hashlib
 
 import pytest
 
-from kogniterm.sessions.audit import trail, verify
+from kogniterm.sessions.audit.chain_audit import trail, verify
 from kogniterm.sessions.records import Decided, Judged, NodeRan, Outcome, Requested
 from kogniterm.sessions.store import SessionStore
-from kogniterm.types import Decision, RiskReport, Text, Verdict
+from kogniterm.types import Decision, Phrase, RiskReport, Verdict
 from tests.support.conversation import agent_turn, command_turn, write
 
 
@@ -55,7 +55,7 @@ def test_replacing_content_under_its_old_hash_needs_a_record_that_says_so(
     store: SessionStore, session: str
 ) -> None:
     """The way content is forgotten, used by somebody who only wants to change it."""
-    from kogniterm.sessions.codec import payload_digest
+    from kogniterm.sessions.journal.codec import payload_digest
 
     ((salt, payload),) = store.backend.execute("SELECT salt, payload FROM records WHERE seq = 7")
     store.backend.execute(
@@ -96,7 +96,7 @@ def test_the_trail_of_a_rejection(store: SessionStore) -> None:
             requested,
             Judged(
                 "r1",
-                RiskReport("rm -r /", "dangerous", (Text("deletes {x}", {"x": "/"}),)),
+                RiskReport("rm -r /", "dangerous", (Phrase("deletes {x}", {"x": "/"}),)),
                 Verdict("ask"),
             ),
             Decided("r1", Decision("reject", "rm -r /", "ana", "are you mad")),

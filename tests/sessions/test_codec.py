@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.sessions.codec import KINDS, decode, encode, kind_of, payload_digest, record_hash
+from kogniterm.sessions.journal.codec import (
+    KINDS,
+    decode,
+    encode,
+    kind_of,
+    payload_digest,
+    record_hash,
+)
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -37,11 +44,11 @@ from kogniterm.types import (
     Evidence,
     Job,
     NodeUpdate,
+    Phrase,
     Plan,
     PlanStep,
     RiskReport,
     RuleTrace,
-    Text,
     Usage,
     UserInput,
     Verdict,
@@ -73,7 +80,7 @@ BODIES: list[RecordBody] = [
     SessionOpened("s", "/home/me", "0.1.0", "scripted:a", "parent", 7),
     InputReceived(1, UserInput("do it", "piped\n", "run", ("a.png",)), HumanMessage("do it")),
     NodeRan(NodeUpdate("decide_action", (AI,), PLAN, (REQUEST,), None, Usage(5, 2, 1, 1))),
-    NodeRan(NodeUpdate("create_plan", failure=Text("No {thing}", {"thing": "luck"}))),
+    NodeRan(NodeUpdate("create_plan", failure=Phrase("No {thing}", {"thing": "luck"}))),
     NodeRan(NodeUpdate("delegate", (HumanMessage("look"),), agent="c1")),
     NodeRan(NodeUpdate("execute_tool", pending=(replace(REQUEST, agent="c1", agent_task="look"),))),
     Outcome("r9", "refused", ToolMessage("no", tool_call_id="c9"), agent="c1"),
@@ -81,10 +88,10 @@ BODIES: list[RecordBody] = [
     Judged(
         "r1",
         RiskReport(
-            "ls", "safe_readonly", (Text("reads"),), (Effect("read", "."),), (("ls", "-l"),)
+            "ls", "safe_readonly", (Phrase("reads"),), (Effect("read", "."),), (("ls", "-l"),)
         ),
         Verdict(
-            "ask", (Text("why {x}", {"x": 1}),), (RuleTrace("a", "ask", True, Text("b")),), "l"
+            "ask", (Phrase("why {x}", {"x": 1}),), (RuleTrace("a", "ask", True, Phrase("b")),), "l"
         ),
     ),
     Decided("r1", Decision("reject", "ls", "person", "not now")),
@@ -109,13 +116,15 @@ BODIES: list[RecordBody] = [
     Compacted(
         (AI,),
         None,
-        agents={"c1": AgentState((HumanMessage("look"), AI), Usage(9, 1, 0, 1), Text("Gone."))},
+        agents={"c1": AgentState((HumanMessage("look"), AI), Usage(9, 1, 0, 1), Phrase("Gone."))},
         summary="It counted.",
         usage=Usage(5, 2, 1, 1),
         window=12_000,
     ),
     TurnEnded(1, "done", 0, "answer"),
-    Noted("lease", {"text": Text("a {b}", {"b": "c"}), "bytes": b"\x01", "list": [1, {"a": None}]}),
+    Noted(
+        "lease", {"text": Phrase("a {b}", {"b": "c"}), "bytes": b"\x01", "list": [1, {"a": None}]}
+    ),
 ]
 
 

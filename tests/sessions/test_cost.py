@@ -9,12 +9,13 @@ from typing import cast
 
 import pytest
 
-from kogniterm.sessions.backend import Backend, Row, SqliteBackend
+from kogniterm.sessions.journal.rows import insert, new_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.search import add_missing
+from kogniterm.sessions.session_search import add_missing
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.stored import insert, new_row
-from kogniterm.sessions.transfer import refresh_row
+from kogniterm.sessions.transfer.json_lines import refresh_row
+from kogniterm.storage.database import Database, Row
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
 MEASURED = 50
@@ -39,14 +40,14 @@ def store_with(written_once: Path, tmp_path: Path) -> StoreWith:
 
     def open_one(turns: int) -> SessionStore:
         copy = shutil.copy(written_once / f"{turns}.db", tmp_path)
-        return SessionStore(SqliteBackend(Path(copy)), version="1.0")
+        return SessionStore(Database(Path(copy), SESSIONS), version="1.0")
 
     return open_one
 
 
 def write_store(path: Path, turns: int) -> None:
     """Make a store with one session of so many turns, written at once."""
-    store = SessionStore(SqliteBackend(path), version="1.0")
+    store = SessionStore(Database(path, SESSIONS), version="1.0")
     store.add_row("s", folder="/", model="m")
     seq, last = 0, ""
     with store.backend.transaction():
@@ -90,7 +91,7 @@ def test_bytes_written_per_turn_do_not_grow(store_with: StoreWith) -> None:
 class Counting:
     """A database that counts the rows it gave away."""
 
-    def __init__(self, inner: Backend) -> None:
+    def __init__(self, inner: Database) -> None:
         self._inner = inner
         self.rows = 0
 
@@ -110,7 +111,7 @@ def rows_read_after_a_crash(store: SessionStore, turns: int) -> int:
     write(journal, command_turn(turns + 2)[:4])
     backend = Counting(store.backend)
     store.backend.execute("DELETE FROM leases")
-    again = SessionStore(cast("Backend", backend), version="1.0").open("s")
+    again = SessionStore(cast("Database", backend), version="1.0").open("s")
     assert again.state.turn == turns + 2
     assert len(again.state.pending) == 1
     store.close()

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.backend import SqliteBackend
-from kogniterm.sessions.journal import load_state
-from kogniterm.sessions.opening import open_store
-from kogniterm.sessions.recovery import Recovery
+from kogniterm.sessions.journal.journal import load_state
+from kogniterm.sessions.opening import Recovery, open_store
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
-SESSIONS, TURNS = 2, 6
-RECORDS = SESSIONS * (TURNS * RECORDS_PER_TURN + 1)
+COUNT, TURNS = 2, 6
+RECORDS = COUNT * (TURNS * RECORDS_PER_TURN + 1)
 PAGE, HEADER = 4096, 100
 
 
@@ -28,8 +28,8 @@ PAGE, HEADER = 4096, 100
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database file with sessions, and nothing beside it."""
     path = tmp_path_factory.mktemp("sound") / "kogniterm.db"
-    store = SessionStore(SqliteBackend(path), version="1.0")
-    for number in range(SESSIONS):
+    store = SessionStore(Database(path, SESSIONS), version="1.0")
+    for number in range(COUNT):
         journal = store.create(folder="/home/ana", model="m", session_id=f"session{number}")
         for turn in range(1, TURNS + 1):
             write(journal, command_turn(turn, f"Task {turn} of session {number}"))
@@ -141,7 +141,7 @@ def test_a_damaged_write_ahead_log_costs_its_end_at_most(
         state, lost = load_state(store.backend, "session0")
         assert lost == ()
         assert TURNS <= state.turn <= TURNS + 1
-        assert len(store.sessions()) == SESSIONS
+        assert len(store.sessions()) == COUNT
         store.close()
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from kogniterm.errors import SettingsError, StorageError, StorageFullError, StorageLockedError
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.backend import Backend
-from kogniterm.sessions.faults import armed
+from kogniterm.sessions.audit.chain_audit import verify
 from kogniterm.sessions.fold import fold
-from kogniterm.sessions.journal import DURABLE
+from kogniterm.sessions.journal.fault_points import armed
+from kogniterm.sessions.journal.journal import DURABLE
 from kogniterm.sessions.records import Intent, Outcome, TurnEnded
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
 from tests.support.conversation import command_turn, write
 
 
@@ -39,7 +39,7 @@ def test_a_spec_that_says_nothing_useful(spec: str) -> None:
     ],
 )
 def test_a_record_that_could_not_be_written_was_never_there(
-    backend: Backend, spec: str, kind: type[StorageError]
+    backend: Database, spec: str, kind: type[StorageError]
 ) -> None:
     store = SessionStore(backend, version="1.0", fault=armed(spec))
     journal = store.create(folder="/", model="m")
@@ -58,7 +58,7 @@ def test_a_record_that_could_not_be_written_was_never_there(
     assert verify(backend, journal.state.session_id).intact
 
 
-def test_a_command_whose_intent_cannot_be_written_does_not_start(backend: Backend) -> None:
+def test_a_command_whose_intent_cannot_be_written_does_not_start(backend: Database) -> None:
     """`append` is what stands between the approval and the run: it raises, nothing is started."""
     store = SessionStore(backend, version="1.0", fault=armed("full:written-intent"))
     journal = store.create(folder="/", model="m")
@@ -88,7 +88,7 @@ class Jumping:
 
 
 def test_order_is_by_number_whatever_the_clock_does(
-    backend: Backend, open_backend: Callable[[], Backend]
+    backend: Database, open_backend: Callable[[], Database]
 ) -> None:
     steady = SessionStore(backend, version="1.0")
     jumping = SessionStore(open_backend(), version="1.0", now=Jumping())
@@ -103,7 +103,7 @@ def test_order_is_by_number_whatever_the_clock_does(
 
 
 def test_two_sessions_of_one_project_do_not_disturb_each_other(
-    store: SessionStore, open_backend: Callable[[], Backend]
+    store: SessionStore, open_backend: Callable[[], Database]
 ) -> None:
     other = SessionStore(open_backend(), version="1.0")
     first = store.create(folder="/project", model="m")

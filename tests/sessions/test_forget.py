@@ -11,14 +11,14 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from kogniterm.errors import StorageFullError, UsageError
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.faults import armed
-from kogniterm.sessions.forget import forget
-from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.forget_words import forget
+from kogniterm.sessions.journal.fault_points import armed
+from kogniterm.sessions.journal.journal import load_state
+from kogniterm.sessions.journal.rows import insert, new_row, stored_records
 from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.stored import insert, new_row, stored_records
-from kogniterm.sessions.transfer import export_lines, import_lines
+from kogniterm.sessions.transfer.json_lines import export_lines, import_lines
 from kogniterm.types import NodeUpdate
 from tests.sessions.test_codec import BODIES
 from tests.support.conversation import command_turn, write

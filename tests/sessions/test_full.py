@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.memory import open_memory
-from kogniterm.sessions.audit import verify
+from kogniterm.sessions.audit.chain_audit import verify
 from kogniterm.sessions.opening import open_store
 
 WORKING = """

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import StorageError, StorageFullError
-from kogniterm.heads import FOLD_AT, HeadFile, Note, beside
 from kogniterm.memory import open_memory
 from kogniterm.memory.ledger import verify as verify_facts
-from kogniterm.sessions.audit import verify, verify_all
-from kogniterm.sessions.backend import Backend, SqliteBackend
-from kogniterm.sessions.faults import armed
-from kogniterm.sessions.postgres import PostgresBackend
+from kogniterm.sessions.audit.chain_audit import verify, verify_all
+from kogniterm.sessions.journal.fault_points import armed
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
+from kogniterm.storage.head_file import FOLD_AT, HeadFile, Note, beside
 from tests.support.conversation import command_turn, write
 
 KILLED = """
 import sys
 from pathlib import Path
-from kogniterm.sessions.faults import armed
+from kogniterm.sessions.journal.fault_points import armed
 from kogniterm.sessions.opening import open_store
 from tests.support.conversation import command_turn, write
 store, _ = open_store(Path(sys.argv[1]), user="ana", version="1.0", fault=armed(sys.argv[2]))
@@ -53,7 +53,7 @@ def started(code: str, *words: str) -> int:
 
 
 def store_at(path: Path) -> SessionStore:
-    return SessionStore(SqliteBackend(path), version="1.0")
+    return SessionStore(Database(path, SESSIONS), version="1.0")
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_on_a_server_each_machine_vouches_for_what_it_wrote(
     postgres_url: str, tmp_path: Path
 ) -> None:
     def machine(name: str) -> SessionStore:
-        heads = HeadFile(tmp_path / name / "server.heads")
-        return SessionStore(PostgresBackend(postgres_url, user="ana", heads=heads), version="1.0")
+        database = Database(postgres_url, SESSIONS, user="ana", heads=tmp_path / name)
+        return SessionStore(database, version="1.0")
 
     def sound(store: SessionStore) -> bool:
         return verify_all(store.backend).intact
@@ -214,7 +214,7 @@ def test_on_a_server_each_machine_vouches_for_what_it_wrote(
         elsewhere.close()
         assert sound(here)
         assert sound(there)
-        execute: Backend = there.backend
+        execute: Database = there.backend
         execute.execute("DELETE FROM records WHERE seq > 11")
         execute.execute(
             "UPDATE sessions SET snapshot = NULL, turns = 1, "

@@ -8,11 +8,10 @@ import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 
 from kogniterm.errors import StorageLockedError
-from kogniterm.sessions.backend import Backend
-from kogniterm.sessions.codec import GENESIS
 from kogniterm.sessions.fold import Note, fold
-from kogniterm.sessions.journal import load_state
-from kogniterm.sessions.lease import SessionBusyError
+from kogniterm.sessions.journal.codec import GENESIS
+from kogniterm.sessions.journal.journal import load_state
+from kogniterm.sessions.journal.ownership import SessionBusyError
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
@@ -22,6 +21,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate, Usage, UserInput
 from tests.support.conversation import RECORDS_PER_TURN, agent_turn, command_turn, write
 
@@ -67,7 +67,7 @@ def test_a_resumed_session_is_where_it_was_left(store: SessionStore) -> None:
 
 
 def test_without_its_snapshot_a_session_opens_all_the_same(
-    store: SessionStore, backend: Backend
+    store: SessionStore, backend: Database
 ) -> None:
     journal = store.create(folder="/home/ana", model="scripted:a")
     write(journal, command_turn(1) + command_turn(2))

@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import StorageLockedError
-from kogniterm.sessions.lease import Holder, SessionBusyError, is_gone, start_of, this_process
+from kogniterm.sessions.journal.ownership import (
+    Holder,
+    SessionBusyError,
+    is_gone,
+    start_of,
+    this_process,
+)
+from kogniterm.sessions.journal.rows import stored_records
 from kogniterm.sessions.records import Intent
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.stored import stored_records
 from tests.support.conversation import command_turn, write
 
 ME = Holder("here", "boot1/pid:[1]", os.getpid(), start_of(os.getpid()) or "")

@@ -18,12 +18,12 @@ import psycopg
 import pytest
 
 from kogniterm.errors import StorageError, StorageLockedError, StorageLostError, UsageError
-from kogniterm.sessions.backend import DuplicateError, SqliteBackend
-from kogniterm.sessions.postgres import PostgresBackend
 from kogniterm.sessions.records import Outcome
-from kogniterm.sessions.schema import POSTGRES
+from kogniterm.sessions.session_tables import POSTGRES, SESSIONS
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer import copy_all, differences, export_lines, import_lines
+from kogniterm.sessions.transfer.json_lines import copy_all, differences, export_lines, import_lines
+from kogniterm.storage.database import Database
+from kogniterm.storage.drivers import DuplicateError
 from tests.support.conversation import command_turn, write
 from tests.support.forge import Forge
 from tests.support.postgres import address, hang_up
@@ -34,7 +34,7 @@ TABLES = ("sessions", "records", "turn_texts", "leases", "heads", "removals")
 
 
 def store_for(url: str, user: str) -> SessionStore:
-    return SessionStore(PostgresBackend(url, user=user), version="1.0")
+    return SessionStore(Database(url, SESSIONS, user=user), version="1.0")
 
 
 def with_a_session(store: SessionStore, task: str) -> str:
@@ -104,12 +104,12 @@ def test_a_connection_without_a_person_reaches_nothing(postgres_url: str) -> Non
 
 def test_a_role_that_sees_everything_is_refused(postgres_server: Path) -> None:
     with pytest.raises(StorageError, match="without SUPERUSER"):
-        PostgresBackend(address(postgres_server, role="postgres"), user="ana")
+        Database(address(postgres_server, role="postgres"), SESSIONS, user="ana")
 
 
 def test_an_unreachable_server_is_one_clear_error_without_the_password() -> None:
     with pytest.raises(StorageError) as raised:
-        PostgresBackend("postgresql://ana:hunter2@127.0.0.1:1/none", user="ana")
+        Database("postgresql://ana:hunter2@127.0.0.1:1/none", SESSIONS, user="ana")
     assert "hunter2" not in str(raised.value)
 
 
@@ -161,7 +161,9 @@ def test_a_record_is_written_once_though_the_connection_breaks_before_its_commit
             broken.append(point)
             hang_up(postgres_server, backend_pid(store))
 
-    store = SessionStore(PostgresBackend(postgres_url, user="ana"), version="1.0", fault=break_once)
+    store = SessionStore(
+        Database(postgres_url, SESSIONS, user="ana"), version="1.0", fault=break_once
+    )
     key = with_a_session(store, "count")
     assert broken
     assert kinds(store, key).count("outcome") == 1
@@ -284,9 +286,9 @@ def test_the_same_key_twice_is_told_apart(postgres_url: str) -> None:
 
 
 def test_there_and_back_again_without_loss(postgres_url: str, tmp_path: Path) -> None:
-    here = SessionStore(SqliteBackend(tmp_path / "here.db"), version="1.0")
+    here = SessionStore(Database(tmp_path / "here.db", SESSIONS), version="1.0")
     there = store_for(postgres_url, "ana")
-    back = SessionStore(SqliteBackend(tmp_path / "back.db"), version="1.0")
+    back = SessionStore(Database(tmp_path / "back.db", SESSIONS), version="1.0")
     ids = [with_a_session(here, f"Task {number} ñ\x00") for number in range(3)]
     here.save_draft(ids[0], "half a ")
     assert len(copy_all(here, there).copied) == 3
@@ -303,7 +305,7 @@ def test_moving_to_a_server_and_working_there_from_the_command_line(
     postgres_url: str, forge: Forge, tmp_path: Path
 ) -> None:
     """As a person does it: copy, compare, then go on with the address configured."""
-    here = SessionStore(SqliteBackend(tmp_path / "data" / "kogniterm.db"), version="1.0")
+    here = SessionStore(Database(tmp_path / "data" / "kogniterm.db", SESSIONS), version="1.0")
     session = with_a_session(here, "Count the carrots")
     here.close()
     environ = {

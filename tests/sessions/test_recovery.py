@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.database import Migration, migrate, open_sqlite, transaction
 from kogniterm.errors import StorageLockedError
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.backend import SqliteBackend
-from kogniterm.sessions.journal import load_state
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
+from kogniterm.storage.drivers import Migration, migrate, open_sqlite, transaction
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
-SESSIONS, TURNS = 3, 8
+COUNT, TURNS = 3, 8
 PAGE = 4096
 
 
@@ -25,8 +26,8 @@ PAGE = 4096
 def path(tmp_path: Path) -> Path:
     """A database with sessions, and a table of another room beside them."""
     path = tmp_path / "kogniterm.db"
-    store = SessionStore(SqliteBackend(path), version="1.0")
-    for number in range(SESSIONS):
+    store = SessionStore(Database(path, SESSIONS), version="1.0")
+    for number in range(COUNT):
         journal = store.create(folder="/home/ana", model="m", session_id=f"session{number}")
         for turn in range(1, TURNS + 1):
             write(journal, command_turn(turn, f"Task {turn} of session {number}"))
@@ -63,7 +64,7 @@ def page_of(path: Path, needle: bytes) -> int:
 def test_a_sound_file_is_left_alone(path: Path) -> None:
     store, recovery = open_store(path, user="ana", version="1.0")
     assert recovery is None
-    assert len(store.sessions()) == SESSIONS
+    assert len(store.sessions()) == COUNT
     store.close()
     assert sorted(file.name for file in path.parent.iterdir()) == [
         "kogniterm.db",
@@ -80,8 +81,8 @@ def test_a_broken_header_costs_nothing(path: Path) -> None:
     assert recovery is not None
     assert recovery.moved_to.name == "kogniterm.db.damaged-20270115-080000"
     assert recovery.moved_to.read_bytes() == damaged
-    assert recovery.sessions == SESSIONS
-    assert recovery.records == SESSIONS * (TURNS * RECORDS_PER_TURN + 1)
+    assert recovery.sessions == COUNT
+    assert recovery.records == COUNT * (TURNS * RECORDS_PER_TURN + 1)
     assert recovery.lost == 0
     assert all(verify(store.backend, info.id).intact for info in store.sessions())
     assert len(store.search("task")) == 20
@@ -97,7 +98,7 @@ def test_a_broken_page_costs_what_was_on_it(path: Path) -> None:
     store, recovery = open_store(path, user="ana", version="1.0")
     assert recovery is not None
     assert 0 < recovery.lost < 20
-    assert recovery.records + recovery.lost == SESSIONS * (TURNS * RECORDS_PER_TURN + 1)
+    assert recovery.records + recovery.lost == COUNT * (TURNS * RECORDS_PER_TURN + 1)
     assert f"at least {recovery.lost} records were lost" in str(recovery.text)
     assert verify(store.backend, "session0").intact
     assert not verify(store.backend, "session1").intact
@@ -143,7 +144,7 @@ def test_random_damage_never_costs_a_traceback_or_the_file(path: Path) -> None:
             assert state.turn <= TURNS
             assert len(state.messages) <= 4 * TURNS
         if recovery is not None:
-            assert recovery.records <= SESSIONS * (TURNS * RECORDS_PER_TURN + 1)
+            assert recovery.records <= COUNT * (TURNS * RECORDS_PER_TURN + 1)
             assert recovery.moved_to.read_bytes() == content
         store.close()
 

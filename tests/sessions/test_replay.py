@@ -9,13 +9,14 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.backend import SqliteBackend
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.recording import first_divergence
 from kogniterm.sessions.records import NodeRan, Outcome, Record, RecordBody
-from kogniterm.sessions.replay import first_divergence, recorded_turns
-from kogniterm.sessions.report import read_report, report_lines
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer import import_lines
+from kogniterm.sessions.transfer.bug_report import read_report, report_lines
+from kogniterm.sessions.transfer.json_lines import import_lines
+from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate
 from tests.support.conversation import command_turn, write
 
@@ -23,7 +24,7 @@ from tests.support.conversation import command_turn, write
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
     """One database is enough here; what is compared and reported is the same on both."""
-    return SessionStore(SqliteBackend(tmp_path / "a.db"), version="1.0")
+    return SessionStore(Database(tmp_path / "a.db", SESSIONS), version="1.0")
 
 
 def recorded(store: SessionStore, bodies: list[RecordBody]) -> list[Record]:
@@ -81,14 +82,6 @@ def test_a_run_that_stops_early_diverges_where_it_stops(store: SessionStore) -> 
     store.close()
 
 
-def test_a_turn_to_play_again(store: SessionStore) -> None:
-    (turn,) = recorded_turns(recorded(store, command_turn(1)))
-    assert turn.input.text == "How many files are here?"
-    assert [decision.kind for decision in turn.decisions] == ["approve"]
-    assert [result.text for result in turn.results] == ["7\n"]
-    store.close()
-
-
 def test_a_report_holds_all_but_the_secrets_and_can_be_imported(
     store: SessionStore, tmp_path: Path
 ) -> None:
@@ -108,7 +101,7 @@ def test_a_report_holds_all_but_the_secrets_and_can_be_imported(
     report = read_report(line + "\n" for line in lines)
     assert report.about == {"kogniterm": "1.0"}
     assert report.attachments == {"recording": ('{"reply":"[secret:1]"}', "{}")}
-    other = SessionStore(SqliteBackend(tmp_path / "b.db"), version="1.0")
+    other = SessionStore(Database(tmp_path / "b.db", SESSIONS), version="1.0")
     info = import_lines(other, report.session)
     assert info.title == "log in with [secret:1]"
     assert verify(other.backend, info.id).intact

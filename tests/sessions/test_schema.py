@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kogniterm.database import Migration, migrate, open_postgres, open_sqlite, transaction
 from kogniterm.errors import StorageError
-from kogniterm.sessions.audit import verify
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.journal.rows import new_row
 from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.schema import POSTGRES, ROOM, SQLITE
-from kogniterm.sessions.stored import new_row
+from kogniterm.sessions.session_tables import POSTGRES, ROOM, SQLITE
+from kogniterm.storage.drivers import Migration, migrate, open_postgres, open_sqlite, transaction
 from tests.support.conversation import command_turn
 
 

@@ -9,10 +9,10 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from kogniterm.errors import StorageError
-from kogniterm.memory.files import FilePurge
+from kogniterm.memory.forgetting.text_files import FilePurge
+from kogniterm.sessions.journal.outcome_spool import MOST, ROOM, Spool
 from kogniterm.sessions.records import Outcome
-from kogniterm.sessions.spool import MOST, ROOM, Spool
-from kogniterm.types import CommandResult, Text
+from kogniterm.types import CommandResult, Phrase
 
 
 def outcome(number: int, text: str = "7\n") -> Outcome:
@@ -77,7 +77,7 @@ def test_forgotten_words_leave_an_outcome_that_can_be_read(tmp_path: Path, word:
     spool = Spool(tmp_path / "spool", "s")
     spool.make_room()
     spool.keep(outcome(1, f"a {word}\n"))
-    assert FilePurge(Text("outcomes"), [tmp_path / "spool"]).purge([word]).removed == 1
+    assert FilePurge(Phrase("outcomes"), [tmp_path / "spool"]).purge([word]).removed == 1
     (left,) = spool.read()
     assert word not in str(left)
     assert (left.request_id, left.status) == ("r1", "finished")

@@ -8,8 +8,8 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions.fold import TITLE_LENGTH, title_of
-from kogniterm.sessions.journal import SessionJournal
-from kogniterm.sessions.lease import SessionBusyError
+from kogniterm.sessions.journal.journal import SessionJournal
+from kogniterm.sessions.journal.ownership import SessionBusyError
 from kogniterm.sessions.store import SessionStore
 from tests.support.conversation import command_turn, write
 

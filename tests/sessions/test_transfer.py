@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.backend import SqliteBackend
-from kogniterm.sessions.journal import load_state
-from kogniterm.sessions.markdown import markdown
+from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.journal.journal import load_state
+from kogniterm.sessions.journal.rows import insert, new_row
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.stored import insert, new_row
-from kogniterm.sessions.transfer import copy_all, differences, export_lines, fork, import_lines
+from kogniterm.sessions.transfer.json_lines import (
+    copy_all,
+    differences,
+    export_lines,
+    fork,
+    import_lines,
+)
+from kogniterm.sessions.transfer.readable_export import markdown
+from kogniterm.storage.database import Database
 from tests.sessions.test_codec import BODIES
 from tests.support.conversation import agent_turn, command_turn, write
 
@@ -33,7 +40,7 @@ def session(store: SessionStore) -> str:
 @pytest.fixture
 def other(tmp_path: Path) -> SessionStore:
     """Another, empty database."""
-    return SessionStore(SqliteBackend(tmp_path / "other.db"), version="1.0")
+    return SessionStore(Database(tmp_path / "other.db", SESSIONS), version="1.0")
 
 
 def test_an_imported_session_exports_to_the_same_bytes(
@@ -196,7 +203,7 @@ def test_copying_back_gives_the_same_bytes(
     store: SessionStore, other: SessionStore, session: str, tmp_path: Path
 ) -> None:
     copy_all(store, other)
-    third = SessionStore(SqliteBackend(tmp_path / "third.db"), version="1.0")
+    third = SessionStore(Database(tmp_path / "third.db", SESSIONS), version="1.0")
     copy_all(other, third)
     assert list(export_lines(third, session)) == list(export_lines(store, session))
     third.close()

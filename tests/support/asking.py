@@ -10,15 +10,15 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from kogniterm.models.calling import Caller
-from kogniterm.models.gemini import GeminiModel
-from kogniterm.models.options import ModelOptions
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.protocols import Model
 from kogniterm.types import (
+    AnswerDelta,
     ModelEvent,
     ModelRequest,
+    ModelRetried,
     Reply,
-    RetryNotice,
-    TextDelta,
     ThoughtDelta,
     ToolSpec,
 )
@@ -85,15 +85,15 @@ class Heard:
 
     @property
     def text(self) -> str:
-        return "".join(e.text for e in self.events if isinstance(e, TextDelta))
+        return "".join(e.text for e in self.events if isinstance(e, AnswerDelta))
 
     @property
     def thoughts(self) -> str:
         return "".join(e.text for e in self.events if isinstance(e, ThoughtDelta))
 
     @property
-    def retries(self) -> list[RetryNotice]:
-        return [event for event in self.events if isinstance(event, RetryNotice)]
+    def retries(self) -> list[ModelRetried]:
+        return [event for event in self.events if isinstance(event, ModelRetried)]
 
 
 def request(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from kogniterm.sessions.journal import Journal
+from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,

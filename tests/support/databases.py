@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.heads import of_server
-from kogniterm.sessions.backend import Backend, SqliteBackend
+from kogniterm.sessions.session_tables import SESSIONS
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
 from tests.support.postgres import fresh_schema, shared_server
 
 ME = "ana"
@@ -42,7 +42,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return str(request.getfixturevalue("postgres_url"))
 
 
-OpenBackend = Callable[..., Backend]
+OpenBackend = Callable[..., Database]
 
 
 @pytest.fixture
@@ -50,16 +50,9 @@ def open_backend(location: Path | str, tmp_path: Path) -> Iterator[OpenBackend]:
     """Opens the database at `location`, as often as a test wants; all are closed in the end."""
     with ExitStack() as stack:
 
-        def open_one(user: str = ME) -> Backend:
-            backend: Backend
-            if isinstance(location, Path):
-                backend = SqliteBackend(location)
-            else:
-                from kogniterm.sessions.postgres import PostgresBackend
-
-                backend = PostgresBackend(
-                    location, user=user, heads=of_server(tmp_path / f"machine-{user}", location)
-                )
+        def open_one(user: str = ME) -> Database:
+            folder = tmp_path / f"machine-{user}"
+            backend = Database(location, SESSIONS, user=user, heads=folder)
             stack.callback(backend.close)
             return backend
 
@@ -67,13 +60,13 @@ def open_backend(location: Path | str, tmp_path: Path) -> Iterator[OpenBackend]:
 
 
 @pytest.fixture
-def backend(open_backend: OpenBackend) -> Backend:
+def backend(open_backend: OpenBackend) -> Database:
     """An open, empty database."""
     return open_backend()
 
 
 @pytest.fixture
-def store(backend: Backend, tmp_path: Path) -> SessionStore:
+def store(backend: Database, tmp_path: Path) -> SessionStore:
     """The sessions in it."""
     return SessionStore(backend, version="1.0", outputs=tmp_path / "outputs", now=Ticking())
 

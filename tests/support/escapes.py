@@ -27,10 +27,11 @@ from pathlib import Path
 
 from kogniterm.approval import classify
 from kogniterm.execution import open_executor
-from kogniterm.execution.effects import preview
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.repository import GitRun, hooks_that_run, settings_that_run
-from kogniterm.execution.sandbox import Sandbox, probe
+from kogniterm.execution.sandbox.confinement import Sandbox, probe
+from kogniterm.execution.undo.effect_preview import preview
+from kogniterm.execution.undo.repository_programs import GitRun, hooks_that_run, settings_that_run
+from tests.support.executing import private_folder_of
 
 LAYOUTS = ("project", "home", "temporary")
 """The workspace is a folder of the home, the home itself, or a folder below /tmp."""
@@ -189,7 +190,7 @@ def world(place: Path, layout: str) -> Iterator[World]:
 def attempts(found: World, executor: CommandExecutor, chance: random.Random) -> Iterator[str]:
     """Hostile commands without end."""
     outside = ("victim.txt", "../home/.bashrc", "../home/.ssh/authorized_keys")
-    private = Path(executor.state_folder)
+    private = private_folder_of(executor)
     while True:
         number = chance.randrange(1, 60)
         names = (

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.types import CommandResult
+from kogniterm.execution.process.processes import process_state
+from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
+from kogniterm.types import CommandResult, Waiting
+from tests.support.programs import require_sandbox
 
 PATIENCE = 60.0
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
@@ -25,6 +32,59 @@ def run_each(folder: Path, steps: Iterable[tuple[str, str]]) -> list[CommandResu
             assert result.text.strip() == text, command
             results.append(result)
     return results
+
+
+class Sink:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.waits: list[Waiting | None] = []
+        self.changed = threading.Condition()
+
+    def output(self, data: bytes) -> None:
+        with self.changed:
+            self.data += data
+            self.changed.notify_all()
+
+    def waiting(self, waiting: Waiting | None) -> None:
+        with self.changed:
+            self.waits.append(waiting)
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, PATIENCE)
+
+
+KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+
+
+@contextmanager
+def outside_tmp() -> Iterator[Path]:
+    """A folder outside of /tmp, where sandboxes have their own."""
+    place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+def sandbox_round(kind: SandboxKind, workspace: Path, home: Path) -> Sandbox:
+    """A sandbox of this kind; where none works the test is skipped."""
+    program = require_sandbox(kind).program
+    return Sandbox(kind, str(workspace), str(home), program=program)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended may still wait to be collected."""
+    state = process_state(pid)
+    return state is not None and state.state not in "ZX"
+
+
+def private_folder_of(executor: CommandExecutor) -> Path:
+    """The folder with what the executor's shells read and write."""
+    return Path(executor.temporary_folder).parent
 
 
 def timed_out(

@@ -21,8 +21,8 @@ from typing import Literal
 
 import pytest
 
-from kogniterm.execution.sandbox import Probe, SandboxKind, probe
-from kogniterm.system_programs import find_program
+from kogniterm.execution.sandbox.confinement import Probe, SandboxKind, probe
+from kogniterm.host.programs import find_program
 
 needs = pytest.mark.needs
 """The mark of a test that is skipped where one of the named programs is missing."""

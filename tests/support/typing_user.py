@@ -12,7 +12,7 @@ from pathlib import Path
 from random import randrange
 from typing import Any
 
-from kogniterm.ui.paint import SPINNER
+from kogniterm.ui.screen.paint import SPINNER
 from tests.support.real_terminal import RealTerminal
 
 ARMED_SECONDS = 1.0

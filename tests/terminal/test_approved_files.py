@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.system_programs import find_program
+from kogniterm.host.programs import find_program
 from tests.support.real_terminal import User
 from tests.terminal.conftest import OpenTerminal
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.tools.image_header import ImageHeader, read_header
+from kogniterm.types.images import ImageHeader, read_header
 from tests.support.images import gif, jpeg, png, webp
 
 

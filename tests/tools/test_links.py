@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from kogniterm.approval.places import is_secret
+from kogniterm.approval.analysis.path_kinds import is_secret
 from kogniterm.errors import PathChangedError, ToolError
 from kogniterm.protocols import Tool
-from kogniterm.tools.edit import FileVersions, edit_file, write_file
-from kogniterm.tools.files import read_file
-from kogniterm.tools.search import TextArguments, find_files, own_search, search_text
+from kogniterm.tools.edit_file import FileVersions, edit_file, write_file
+from kogniterm.tools.read_file import read_file
+from kogniterm.tools.search_files import TextArguments, find_files, own_search, search_text
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nkey\n"
 

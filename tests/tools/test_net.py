@@ -12,9 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kogniterm.errors import ToolError
-from kogniterm.tools.addresses import is_public
 from kogniterm.tools.github import github
-from kogniterm.tools.net import MAX_BYTES, NetClient
+from kogniterm.tools.net import MAX_BYTES, NetClient, is_public
 from kogniterm.tools.web import web_fetch, web_search
 
 HTML = """<html><head><title>t</title><script>evil()</script></head><body><h1>Title</h1>

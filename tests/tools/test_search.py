@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.approval.places import is_secret
+from kogniterm.approval.analysis.path_kinds import is_secret
 from kogniterm.errors import ToolError
-from kogniterm.tools.search import (
+from kogniterm.tools.search_files import (
     MAX_RESULTS,
     TextArguments,
     find_files,
@@ -63,7 +63,7 @@ async def test_a_pattern_that_never_ends_is_given_up(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (work / "long.txt").write_text("a" * 80 + "!\n")
-    monkeypatch.setattr("kogniterm.system_programs.SYSTEM_FOLDERS", ())  # ripgrep would not mind
+    monkeypatch.setattr("kogniterm.host.programs.SYSTEM_FOLDERS", ())  # ripgrep would not mind
     with pytest.raises(ToolError, match="takes too long"):
         await text(work, pattern="(a|aa)+$")
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kogniterm.runtime.session import LiveSession
-from kogniterm.types import Text, UserInput
-from kogniterm.ui.choice import Option
-from kogniterm.ui.commands.basic import basic_registry
-from kogniterm.ui.commands.own import session_commands
+from kogniterm.types import Phrase, UserInput
+from kogniterm.ui.commands.command_table import basic_registry
+from kogniterm.ui.commands.custom import session_commands
 from kogniterm.ui.commands.registry import Registry, split_line
+from kogniterm.ui.display import Display
 from kogniterm.ui.locale import translate
-from kogniterm.ui.look import Look
-from kogniterm.ui.paint import Painter
-from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.questions.choice import Option
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen_preferences import Preferences
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Commanded:
 
     @property
     def painter(self) -> Painter:
-        return Look(self.preferences).painter()
+        return Display(self.preferences).painter
 
     async def type(self, line: str) -> str:
         """Run a command; what it said, one sentence a line."""
@@ -54,7 +54,7 @@ class Commanded:
     def write(self, renderable: Any) -> None:
         self.said.append(self.painter.paint(renderable, 200).rstrip())
 
-    def say(self, text: Text, level: str = "info") -> None:
+    def say(self, text: Phrase, level: str = "info") -> None:
         self.said.append(translate(text))
 
     def ask_model(self, user_input: UserInput) -> None:

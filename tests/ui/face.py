@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kogniterm.runtime import events as ev
-from kogniterm.runtime.steering import Steering
+from kogniterm.runtime.turn_journal import Steering
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -21,14 +20,15 @@ from kogniterm.types import (
     Job,
     LeftRunning,
     ModelInfo,
+    Phrase,
     Plan,
     RiskReport,
-    Text,
     ToolSpec,
     Usage,
     UserInput,
     Verdict,
 )
+from kogniterm.types import events as ev
 
 Play = Callable[["PlayedSession", UserInput | None, Any, Any], Awaitable[None]]
 
@@ -49,6 +49,50 @@ class PlayedState:
     open_turn: bool = False
     unknown: tuple[object, ...] = ()
     draft: str = ""
+    title: str = "a title"
+    usage: Usage = field(default_factory=Usage)
+    plan: Plan | None = None
+
+
+@dataclass
+class PlayedModes:
+    approval: str = "manual"
+    planning: str = "auto"
+
+
+@dataclass
+class PlayedStop:
+    wished: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wish(self) -> None:
+        self.wished.set()
+
+
+@dataclass
+class PlayedRunner:
+    stopping: PlayedStop = field(default_factory=PlayedStop)
+
+
+@dataclass
+class PlayedJournal:
+    steering: Steering = field(default_factory=Steering)
+
+    def redact(self, text: str) -> str:
+        return text
+
+
+@dataclass
+class PlayedContext:
+    used_tokens: int = 0
+
+    def offered_tools(self) -> tuple[ToolSpec, ...]:
+        return (ToolSpec("read_file", "Read a file.", {}),)
+
+
+@dataclass
+class PlayedBudget:
+    def price(self, usage: Usage) -> float | None:
+        return 0.0123
 
 
 @dataclass
@@ -58,11 +102,6 @@ class PlayedSession:
     play: Play
     id: str = "20260101-abcdef"
     folder: str = "/work/project"
-    title: str = "a title"
-    mode: str = "manual"
-    plan_mode: str = "auto"
-    usage: Usage = field(default_factory=Usage)
-    plan: Plan | None = None
     model: ModelInfo = field(
         default_factory=lambda: ModelInfo("scripted:demo.yaml", "scripted", 32_000, 4_000)
     )
@@ -71,16 +110,19 @@ class PlayedSession:
     inputs: list[UserInput | None] = field(default_factory=list)
     shells: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    command_stopped: asyncio.Event = field(default_factory=asyncio.Event)
     stopped: int = 0
     closed: bool = False
     undo: Any = None
-    context_tokens: int = 0
-    steering: Steering = field(default_factory=Steering)
+    archive: Any = None
+    modes: PlayedModes = field(default_factory=PlayedModes)
+    runner: PlayedRunner = field(default_factory=PlayedRunner)
+    journal: PlayedJournal = field(default_factory=PlayedJournal)
+    context: PlayedContext = field(default_factory=PlayedContext)
+    budget: PlayedBudget = field(default_factory=PlayedBudget)
 
     @property
-    def cwd(self) -> str:
-        return self.executor.cwd
+    def command_stopped(self) -> asyncio.Event:
+        return self.runner.stopping.wished
 
     async def run(
         self, user_input: UserInput | None, *, approver: Any, sink: Any, **_: Any
@@ -92,7 +134,7 @@ class PlayedSession:
             answer = Answer("", usage=Usage(1200, 340, 800, 2))
         except asyncio.CancelledError:
             self.stopped += 1
-            answer = Answer("", "interrupted", 130, Text("The turn was stopped."))
+            answer = Answer("", "interrupted", 130, Phrase("The turn was stopped."))
         sink(ev.TurnEnded(answer))
         return answer
 
@@ -104,10 +146,7 @@ class PlayedSession:
         self.state.draft = text
 
     def steer(self, text: str) -> None:
-        self.steering.add(text)
-
-    def stop_command(self) -> None:
-        self.command_stopped.set()
+        self.journal.steering.add(text)
 
     def end_jobs(self) -> tuple[LeftRunning, ...]:
         return ()
@@ -116,16 +155,10 @@ class PlayedSession:
         self.model = ModelInfo(name, name.partition(":")[0], 32_000, 4_000)
 
     def use_mode(self, mode: str) -> None:
-        self.mode = mode
+        self.modes.approval = mode
 
     def use_plan_mode(self, mode: str) -> None:
-        self.plan_mode = mode
-
-    def offered_tools(self) -> tuple[ToolSpec, ...]:
-        return (ToolSpec("read_file", "Read a file.", {}),)
-
-    def price(self, usage: Usage) -> float | None:
-        return 0.0123
+        self.modes.planning = mode
 
     async def finish(self) -> None:
         pass
@@ -146,13 +179,13 @@ def report(command: str, label: str = "needs_approval") -> RiskReport:
     return RiskReport(
         command,
         label,  # type: ignore[arg-type]
-        (Text("{program} deletes files", {"program": "rm"}),),
+        (Phrase("{program} deletes files", {"program": "rm"}),),
         (Effect("delete", "build", False),),
         (("rm", "-r", "build"),),
     )
 
 
-ASK = Verdict("ask", (Text("manual mode asks before every command"),))
+ASK = Verdict("ask", (Phrase("manual mode asks before every command"),))
 
 
 async def ask(
@@ -162,7 +195,7 @@ async def ask(
     asked = request(command)
     while True:
         judged = report(asked.command, label)
-        sink(ev.ActionProposed(asked, judged, ASK, session.cwd))
+        sink(ev.ActionProposed(asked, judged, ASK, session.executor.cwd))
         decision: Decision = await approver.decide(asked, judged, ASK)
         session.decisions.append(decision)
         if decision.kind != "edit":

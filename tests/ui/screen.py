@@ -8,16 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.base import PipeInput
 
-from kogniterm.ui.preferences import Preferences
-from kogniterm.ui.prompt_front import TerminalFront
+from kogniterm.ui.app import build_repl
+from kogniterm.ui.controls import Controls
+from kogniterm.ui.prompt.prompt import Prompt
+from kogniterm.ui.prompt.terminal_front import TerminalFront
+from kogniterm.ui.prompt.terminal_io import HeldOutput
 from kogniterm.ui.repl import Opened, Repl, Wiring
-from kogniterm.ui.terminal_io import HeldOutput
+from kogniterm.ui.screen_preferences import Preferences
 from tests.support.picture import Picture
 from tests.ui.face import Play, PlayedSession
 
@@ -96,10 +98,16 @@ class Live:
         check = (lambda: test in self.terminal.text) if isinstance(test, str) else test
         await until(check, lambda: f"{what or test}\n" + "\n".join(self.terminal.shown), self.task)
 
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt of the front."""
+        assert isinstance(self.repl.front, TerminalFront)
+        return self.repl.front.prompt
+
     async def ready(self) -> None:
         """Wait until a key would answer the open question."""
-        front: Any = self.repl.front
-        await self.until(lambda: front.keys.ready and not front.buffer.text, "a key answers")
+        prompt = self.prompt
+        await self.until(lambda: prompt.keys.ready and not prompt.line.buffer.text, "a key answers")
 
     async def leave(self) -> int:
         """Leave with Ctrl-D and wait for the end."""
@@ -133,12 +141,12 @@ def live_repl(
     async def open_session(_id: str | None) -> Opened:
         return opened(session) if opened else Opened(session)  # type: ignore[arg-type]  # its face
 
-    def front(repl: Repl) -> TerminalFront:
+    def front(controls: Controls) -> TerminalFront:
         output = HeldOutput(
             terminal, lambda: Size(terminal.rows, terminal.columns), term=given.term,
             enable_cpr=False,
         )  # fmt: skip
-        return TerminalFront(repl, io.StringIO(), terminal, input_=keys, output=output)
+        return TerminalFront(controls, io.StringIO(), terminal, input_=keys, output=output)
 
-    repl = Repl(open_session, given, "/work/project", wiring=wiring, front=front)
+    repl = build_repl(open_session, given, "/work/project", wiring=wiring, front=front)
     return Live(repl, keys, terminal), session

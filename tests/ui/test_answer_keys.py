@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kogniterm.ui.answer_keys import PAUSE_SECONDS, AnswerKeys
+from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS, AnswerKeys
 
 OPTIONS = "ynexls1a"
 TEXT = "why do you want this? yes s1"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.audit import verify
+from kogniterm.sessions.audit.chain_audit import verify
 from kogniterm.types import UserInput
-from kogniterm.ui.history import PrivateHistory
+from kogniterm.ui.prompt.input_line import PrivateHistory
 from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
 from tests.ui.commanded import Commanded
 
@@ -48,7 +48,7 @@ replies:
     repl = Commanded(session, answers=["yes"])
     await repl.type(f"/memory add My word is {SECRET_WISH}")
     folder = data_folder(flow)
-    paths = session.cabinet.paths
+    paths = session.archive.paths
     PrivateHistory(paths.history_file).store_string(f"say {SECRET_WISH} and remember it")
     paths.log_file.parent.mkdir(parents=True, exist_ok=True)
     paths.log_file.write_text(f"INFO {SECRET_WISH.upper()}\n")
@@ -67,7 +67,7 @@ replies:
     assert all(SECRET_WISH not in text for text in flow.shown)
     await flow.run("and now?")
     assert holders(folder, SECRET_WISH) == []
-    found = verify(session.cabinet.store.backend, session.id)
+    found = verify(session.archive.store.backend, session.id)
     assert found.intact, found
 
 

@@ -67,7 +67,7 @@ async def test_steps_are_dropped_moved_and_added(make_flow: MakeFlow) -> None:
     await repl.type("/plan add Say so")
     await repl.type("/plan move s3 1")
     assert flow.session is not None
-    plan = flow.session.plan
+    plan = flow.session.state.plan
     assert plan is not None
     assert [step.what for step in plan.steps] == ["Say so", "Create", "Look"]
     assert flow.shown[-1].startswith("(The person changed the plan")
@@ -87,8 +87,8 @@ async def test_a_plan_is_edited_until_it_can_be_used(make_flow: MakeFlow) -> Non
     assert repl.opened[1].startswith("# KogniTerm:\n#   s1 needs the tool 'hammer'")
     assert "s1 needs the tool 'hammer', which does not exist" in repl.mistakes
     assert flow.session is not None
-    assert flow.session.plan is not None
-    assert flow.session.plan.steps[0].tools == ("read_file",)
+    assert flow.session.state.plan is not None
+    assert flow.session.state.plan.steps[0].tools == ("read_file",)
 
 
 async def test_a_person_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> None:
@@ -114,7 +114,7 @@ async def test_when_plans_are_made_and_asked_about_is_set(make_flow: MakeFlow) -
     assert "Plans: never." in await repl.type("/plan never")
     assert "without asking" in await repl.type("/plan approve never")
     assert flow.session is not None
-    assert (flow.session.plan_mode, flow.session.plans.approval) == ("never", "never")
+    assert (flow.session.modes.planning, flow.session.modes.plans.approval) == ("never", "never")
     with pytest.raises(UsageError, match="none of"):
         await repl.type("/plan approve maybe")
 
@@ -123,5 +123,5 @@ async def test_ids_are_completed(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     await flow.run()
     repl = Editing(flow.session)
-    choices = list(repl.registry.find("plan").choices(repl))  # type: ignore[misc, arg-type]
+    choices = list(repl.registry.find("plan").completions(repl))  # type: ignore[arg-type]
     assert {"edit", "approve never", "always", "drop s2", "move s3"} <= set(choices)

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.cli.prompt import last_turn
 from kogniterm.errors import UsageError
-from kogniterm.runtime.trust import TrustStore, discover
-from kogniterm.sessions.audit import verify
-from kogniterm.sessions.report import read_report
+from kogniterm.runtime.trust.trust_store import TrustStore, discover
+from kogniterm.runtime.use_cases.project_files import parse_command
+from kogniterm.runtime.use_cases.saved_sessions import last_turn
+from kogniterm.sessions.audit.chain_audit import verify
 from kogniterm.sessions.store import SessionInfo
+from kogniterm.sessions.transfer.bug_report import read_report
 from kogniterm.types import Decision
-from kogniterm.ui.commands.own import parse, session_commands
-from kogniterm.ui.commands.sessions import SESSIONS
+from kogniterm.ui.commands.custom import session_commands
+from kogniterm.ui.commands.sessions import resume_choices
 from tests.flows.conftest import MakeFlow, make_flow, yes
 from tests.ui.commanded import Commanded
 
@@ -41,8 +42,8 @@ async def test_a_session_is_exported_renamed_and_reported(make_flow: MakeFlow) -
     assert json.loads((flow.folder / "copy.jsonl").read_text().splitlines()[0])
     with pytest.raises(UsageError, match="exists already"):
         await repl.type("/export out.md")
-    session.cabinet.paths.log_file.parent.mkdir(parents=True, exist_ok=True)
-    session.cabinet.paths.log_file.write_text("INFO opened\n")
+    session.archive.paths.log_file.parent.mkdir(parents=True, exist_ok=True)
+    session.archive.paths.log_file.write_text("INFO opened\n")
     told = await repl.type("/bug")
     name = f"kogniterm-report-{session.id[:8]}.jsonl"
     assert name in told
@@ -62,9 +63,9 @@ async def test_a_fork_is_opened_and_holds_what_was_said(make_flow: MakeFlow) -> 
     # Reopening closes the session in the program; here only which one is asked for counts.
     await repl.type("/fork 1")
     (made,) = repl.reopened
-    info = flow.session.cabinet.store.find(str(made))
+    info = flow.session.archive.store.find(str(made))
     assert info.parent == flow.session.id
-    assert verify(flow.session.cabinet.store.backend, info.id).intact
+    assert verify(flow.session.archive.store.backend, info.id).intact
     with pytest.raises(UsageError, match="number of the turn"):
         await repl.type("/fork one")
 
@@ -87,7 +88,7 @@ async def test_resume_finds_a_session_by_words_of_its_title(make_flow: MakeFlow)
         flow = make_flow("replies: [{text: Done.}]")
         await flow.run(task)
         assert flow.session is not None
-        made.append(flow.session.cabinet.store.find(flow.session.id))
+        made.append(flow.session.archive.store.find(flow.session.id))
         flow.close()
     session = make_flow().open()
     repl = Commanded(session, answers=[made[1].id])
@@ -98,9 +99,7 @@ async def test_resume_finds_a_session_by_words_of_its_title(make_flow: MakeFlow)
     assert repl.reopened == [made[0].id, made[1].id]
     with pytest.raises(UsageError, match="No session is called that"):
         await repl.type("/resume nothing like it")
-    (command,) = (one for one in SESSIONS if one.name == "resume")
-    assert command.choices is not None
-    offered = list(command.choices(repl))
+    offered = list(resume_choices(repl))
     assert {info.title for info in made} | {info.id[:8] for info in made} <= set(offered)
 
 
@@ -251,20 +250,20 @@ async def test_init_proposes_a_file_keeps_ones_own_words_and_can_be_undone(
     ],
 )
 def test_placeholders_are_filled_in(body: str, argument: str, expected: str) -> None:
-    command = parse("x", body)
+    command = parse_command("x", body)
     assert command is not None
     assert command.expanded(argument) == expected
 
 
 def test_front_matter_describes_and_is_not_sent() -> None:
-    command = parse(
+    command = parse_command(
         "review", "---\ndescription: Review a branch\narguments: BRANCH\n---\nLook: $1\n"
     )
     assert command is not None
     assert (command.description, command.arguments) == ("Review a branch", "BRANCH")
     assert command.expanded("main") == "Look: main"
-    assert parse("No Name", "x") is None
-    plain = parse("plain", "# A heading\nText\x1b[2J")
+    assert parse_command("No Name", "x") is None
+    plain = parse_command("plain", "# A heading\nText\x1b[2J")
     assert plain is not None
     assert plain.description == "A heading"
     assert "\x1b" not in plain.body
@@ -287,7 +286,7 @@ async def test_own_commands_come_from_the_person_and_from_a_trusted_project(
     assert [str(one) for one in told] == [
         "An own command cannot be called /help: the name is taken."
     ]
-    store = TrustStore(session.cabinet.paths.trust_file)
+    store = TrustStore(session.archive.paths.trust_file)
     store.trust(flow.folder, discover(flow.folder))
     made, _told = session_commands(session)
     assert [one.name for one in made] == ["review", "deploy"]
@@ -300,15 +299,16 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from kogniterm.ui.commands.own import OwnCommand
-    from kogniterm.ui.completion import LineCompleter
+    from kogniterm.runtime.use_cases.project_files import CustomCommand
+    from kogniterm.ui.commands.custom import slash_command
+    from kogniterm.ui.prompt.line_completion import LineCompleter
     from kogniterm.ui.repl import Opened
     from tests.ui.screen import keyboard, live_repl
 
     async def play(*_given: object) -> None:
         return None
 
-    own = OwnCommand("review", "Review $1.", "Review a branch", "BRANCH").command()
+    own = slash_command(CustomCommand("review", "Review $1.", "Review a branch", "BRANCH"))
     with keyboard() as keys:
         live, session = live_repl(
             keys,
@@ -320,7 +320,7 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
         live.press("/help\r")
         await live.until("/review BRANCH")
         await live.until("Review a branch")
-        completer = LineCompleter(live.repl)
+        completer = LineCompleter(live.prompt.controls.commands)
         offered = completer.get_completions(Document("/rev"), CompleteEvent())
         assert [one.text for one in offered] == ["/review"]
         live.press("/review main\r")

@@ -3,13 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.text import Text as RichText
+from rich.text import Text
 
-from kogniterm.tools.edit import _unified
-from kogniterm.types import Effect, Text
-from kogniterm.ui.approval_words import effect_text
-from kogniterm.ui.diffs import diff, relative, summary, words
+from kogniterm.tools.edit_file import _unified
+from kogniterm.types import Effect, Phrase
 from kogniterm.ui.locale import translate
+from kogniterm.ui.questions.approval_words import effect_text
+from kogniterm.ui.screen.diffs import diff, relative, summary, words
 
 UNIFIED = """--- a/f.py
 +++ b/f.py
@@ -21,7 +21,7 @@ UNIFIED = """--- a/f.py
 """
 
 
-def styled(text: RichText, style: str) -> list[str]:
+def styled(text: Text, style: str) -> list[str]:
     return [text.plain[span.start : span.end] for span in text.spans if span.style == style]
 
 
@@ -85,7 +85,7 @@ def test_the_name_of_a_file_cannot_forge_a_line_of_a_diff(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("sign", ["\n", "\t", "\r", "\x1b", "\u202e", "\u200b", "\u2028"])
 def test_a_foreign_value_stays_on_one_row_of_a_sentence(sign: str) -> None:
-    said = translate(Text("Deletes {path}.", {"path": f"a{sign}[y] approve"}))
+    said = translate(Phrase("Deletes {path}.", {"path": f"a{sign}[y] approve"}))
     assert said == f"Deletes a\\u{{{ord(sign):X}}}[y] approve."
     effect = effect_text(Effect("delete", f"a{sign}[y] approve", False))
     assert effect == f"deletes a\\u{{{ord(sign):X}}}[y] approve"

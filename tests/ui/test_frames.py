@@ -4,10 +4,16 @@ import tracemalloc
 
 import pytest
 
+from kogniterm.text.visible import without_style
 from kogniterm.types import CommandResult, Job, Waiting
-from kogniterm.ui.clean import without_style
-from kogniterm.ui.frames import HEAD_BYTES, TAIL_BYTES, CommandFrame, OutputTail, screen_lines
-from kogniterm.ui.paint import Painter
+from kogniterm.ui.screen.command_frame import (
+    HEAD_BYTES,
+    TAIL_BYTES,
+    CommandFrame,
+    OutputTail,
+    screen_lines,
+)
+from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.theme import choose
 
 PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)

@@ -13,15 +13,15 @@ from typing import Any
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from kogniterm.runtime import events as ev
 from kogniterm.types import Job
-from kogniterm.ui.commands.basic import basic_registry
-from kogniterm.ui.completion import LineCompleter, fuzzy
-from kogniterm.ui.file_index import FileIndex
-from kogniterm.ui.lending import Lending
-from kogniterm.ui.plain_front import PlainFront
-from kogniterm.ui.preferences import Preferences
-from kogniterm.ui.repl import Opened, Repl
+from kogniterm.types import events as ev
+from kogniterm.ui.app import build_repl
+from kogniterm.ui.commands.command_table import basic_registry
+from kogniterm.ui.prompt.line_completion import FileIndex, LineCompleter, fuzzy
+from kogniterm.ui.prompt.plain_front import PlainFront
+from kogniterm.ui.prompt.user_terminal import Lending
+from kogniterm.ui.repl import Opened
+from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import Play, PlayedSession, ask
 from tests.ui.screen import PATIENCE_SECONDS, until
 
@@ -40,12 +40,12 @@ class Plain:
         async def open_session(_id: str | None) -> Opened:
             return Opened(self.session)  # type: ignore[arg-type]  # its face
 
-        self.repl = Repl(
+        self.repl = build_repl(
             open_session,
             Preferences(term="dumb"),
             "/work/project",
             version="1.0",
-            front=lambda repl: PlainFront(repl, self.keyboard, self.screen),
+            front=lambda controls: PlainFront(controls, self.keyboard, self.screen),
         )
         self.task = asyncio.get_running_loop().create_task(self.repl.run())
 

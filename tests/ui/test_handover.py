@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.pty import set_size
-from kogniterm.ui.handover import PersonTerminal
-from kogniterm.ui.preferences import Preferences
-from kogniterm.ui.prompt_front import TerminalFront
-from kogniterm.ui.repl import Opened, Repl
-from kogniterm.ui.terminal_io import FilteredInput
+from kogniterm.execution.process.pty import set_size
+from kogniterm.ui.app import build_repl
+from kogniterm.ui.prompt.terminal_front import TerminalFront
+from kogniterm.ui.prompt.terminal_io import FilteredInput
+from kogniterm.ui.prompt.user_terminal import PersonTerminal
+from kogniterm.ui.repl import Opened
+from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import PlayedSession
 from tests.ui.screen import until
 
@@ -117,12 +118,12 @@ async def test_a_command_gets_a_keyboard_that_echoed_nothing(
     set_size(terminal, 24, 80)
     keyboard = os.fdopen(os.dup(terminal), encoding="utf-8")
     screen = os.fdopen(os.dup(terminal), "w", encoding="utf-8")
-    repl = Repl(
+    repl = build_repl(
         open_session,
         Preferences(notify="off"),
         "/work/project",
         version="1.0",
-        front=lambda repl: TerminalFront(repl, keyboard, screen),
+        front=lambda controls: TerminalFront(controls, keyboard, screen),
     )
     running = asyncio.get_running_loop().create_task(repl.run())
     front = repl.front

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.audit import verify
+from kogniterm.sessions.audit.chain_audit import verify
 from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import Intent, Outcome, TurnEnded
 from tests.support.forge import until

@@ -11,9 +11,8 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime import events as ev
-from kogniterm.ui.clipboard import ClipboardImages
-from kogniterm.ui.paste import image_mentions
+from kogniterm.types import events as ev
+from kogniterm.ui.prompt.paste import ClipboardImages, image_mentions
 from tests.support.images import png
 from tests.ui.face import PlayedSession
 from tests.ui.screen import Live, keyboard, live_repl
@@ -95,7 +94,7 @@ async def test_the_image_on_the_clipboard_is_added_with_a_key(
 ) -> None:
     helper(tmp_path, "wl-paste", b"", kind="nothing")
     helper(tmp_path, "xclip", png())
-    monkeypatch.setattr("kogniterm.system_programs.SYSTEM_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr("kogniterm.host.programs.SYSTEM_FOLDERS", (str(tmp_path),))
     live, session = live_repl(keys, look)
     await live.until(lambda: live.repl.opened)
     live.press("compare\x16")
@@ -116,7 +115,7 @@ async def test_the_image_on_the_clipboard_is_added_with_a_key(
 
 async def test_an_empty_clipboard_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     helper(tmp_path, "clip", b"words")
-    monkeypatch.setattr("kogniterm.system_programs.SYSTEM_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr("kogniterm.host.programs.SYSTEM_FOLDERS", (str(tmp_path),))
     images = ClipboardImages([["clip"]])
     with pytest.raises(UsageError, match="no image on the clipboard"):
         await images.take()

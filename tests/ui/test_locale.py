@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kogniterm.types import Text
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, catalogue, language, plural, translate, use_language
 from kogniterm.ui.locale.po import read_po
-from tests.ui.messages import Message, dynamic, messages
+from tests.ui.messages import PACKAGE, TEMPLATES, Message, dynamic, messages
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +52,7 @@ def test_the_search_for_sentences_finds_the_kinds_it_must() -> None:
     assert "list the commands, or explain one" in found  # Text in a table
     assert "There is no command /{name}; /help lists them." in found  # an error
     assert "{count} job" in found  # plural()
+    assert [module for module in TEMPLATES if not (PACKAGE / module).is_file()] == []
 
 
 def test_no_sentence_is_put_together_where_it_cannot_be_translated() -> None:
@@ -91,10 +92,10 @@ def test_a_language_is_used_at_once_and_others_read_as_english() -> None:
 
 def test_a_text_is_translated_with_its_values_and_the_texts_among_them() -> None:
     use_language("es")
-    text = Text("Model: {name}. {why}", {"name": "local", "why": Text("Thinking")})
+    text = Phrase("Model: {name}. {why}", {"name": "local", "why": Phrase("Thinking")})
     assert translate(text) == "Modelo: local. Pensando"
-    assert translate(Text("Not in any catalogue {x}", {"x": 1})) == "Not in any catalogue 1"
-    assert translate(Text("Braces {stay} without values")) == "Braces {stay} without values"
+    assert translate(Phrase("Not in any catalogue {x}", {"x": 1})) == "Not in any catalogue 1"
+    assert translate(Phrase("Braces {stay} without values")) == "Braces {stay} without values"
 
 
 def test_a_catalogue_is_read_as_gettext_writes_it() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.ui.markdown_stream import MarkdownStream
+from kogniterm.ui.screen.markdown import MarkdownStream
 
 DOCUMENT = """# Title
 Some text

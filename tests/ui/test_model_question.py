@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from prompt_toolkit.input.base import PipeInput
 
-from kogniterm.ui.model_question import ModelQuestion, ask_in_lines
-from kogniterm.ui.paint import Painter
+from kogniterm.ui.questions.lines import LineQuestions
+from kogniterm.ui.questions.model_question import ModelQuestion
+from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.theme import choose
 from tests.ui.face import PlayedSession
 from tests.ui.screen import Live, keyboard, live_repl
@@ -140,9 +141,33 @@ async def test_a_question_longer_than_the_screen_can_be_read(keys: PipeInput) ->
 
 def test_what_the_model_wrote_cannot_move_the_cursor() -> None:
     question = ModelQuestion("Which\x1b[2J\u202eone?", ("le\x1b]0;x\x07ft", "a\nb"))
-    lines = question.lines(PLAIN, 60)
+    lines = question.text(PLAIN, 60).lines
     assert not any(set("\x1b\x07\u202e") & set(line) for line in lines)
     assert lines[-1] == "  2 a b"
+
+
+class Typist:
+    """Types the given lines at `LineQuestions`."""
+
+    painter = PLAIN
+
+    def __init__(self, typed: list[str | None]) -> None:
+        self.typed = typed
+        self.shown: list[str] = []
+
+    def size(self) -> tuple[int, int]:
+        return 24, 60
+
+    def commit(self, text: str) -> None:
+        self.shown.append(text)
+
+    async def read_line(self, prompt: str, start: str = "", *, free: bool = False) -> str | None:
+        assert free
+        self.shown.append(prompt)
+        return self.typed.pop(0)
+
+    async def pause(self) -> None:
+        assert len(self.shown) == 2
 
 
 @pytest.mark.parametrize(
@@ -157,23 +182,9 @@ def test_what_the_model_wrote_cannot_move_the_cursor() -> None:
     ],
 )  # fmt: skip
 async def test_line_by_line(typed: list[str | None], answer: str | None) -> None:
-    shown: list[str] = []
-
-    async def read_line(prompt: str, prefill: str) -> str | None:
-        shown.append(prompt)
-        return typed.pop(0)
-
-    async def pause() -> None:
-        assert len(shown) == 2
-
-    reply = await ask_in_lines(
-        ModelQuestion("Which?", ANSWERS),
-        read_line=read_line,
-        pause=pause,
-        write=shown.append,
-        painter=PLAIN,
-        columns=60,
-    )
+    user = Typist(typed)
+    reply = await LineQuestions(user).ask(ModelQuestion("Which?", ANSWERS))
+    shown = user.shown
     assert reply == answer
     assert shown[0] == "The model asks:\nWhich?\n  1 left\n  2 right\n"
     assert ("No answer." in "".join(shown)) == (answer is None)

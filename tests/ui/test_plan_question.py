@@ -12,16 +12,17 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import TurnInterruptedError
-from kogniterm.runtime import events as ev
-from kogniterm.runtime.plans import plan_from_text
+from kogniterm.runtime.plans.plan_text import plan_from_text
 from kogniterm.types import Answer, Evidence, Plan, PlanReview, PlanStep
-from kogniterm.ui import plan_panel
-from kogniterm.ui.ask import LineAsker
+from kogniterm.types import events as ev
 from kogniterm.ui.locale import use_language
-from kogniterm.ui.paint import Painter
-from kogniterm.ui.preferences import Preferences
+from kogniterm.ui.questions.approver import AskingApprover
+from kogniterm.ui.questions.lines import LineQuestions
+from kogniterm.ui.screen import plan_panel
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.turn_summary import findings
+from kogniterm.ui.screen_preferences import Preferences
 from kogniterm.ui.theme import choose
-from kogniterm.ui.turn_end import findings
 from tests.ui.face import PlayedSession
 from tests.ui.screen import Live, keyboard, live_repl
 
@@ -220,7 +221,9 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
 
 
 class Person:
-    """Answers the prompts of a `LineAsker` from a list."""
+    """Answers the prompts of `LineQuestions` from a list."""
+
+    painter = PLAIN
 
     def __init__(self, *answers: str | None, saved: str | None = None) -> None:
         self.answers = list(answers)
@@ -228,11 +231,14 @@ class Person:
         self.saved = saved
         self.left: list[Plan] = []
 
-    async def read(self, prompt: str, prefill: str) -> str | None:
+    def size(self) -> tuple[int, int]:
+        return 24, 70
+
+    async def read_line(self, prompt: str, start: str = "", *, free: bool = False) -> str | None:
         self.shown += prompt
         return self.answers.pop(0)
 
-    def write(self, text: str) -> None:
+    def commit(self, text: str) -> None:
         self.shown += text
 
     async def pause(self) -> None:
@@ -243,15 +249,10 @@ class Person:
         return self.saved
 
     async def review(self) -> PlanReview:
-        asker = LineAsker(
-            read_line=self.read,
-            write=self.write,
-            size=lambda: (24, 70),
-            pause=self.pause,
-            painter=PLAIN,
+        asker = AskingApprover(
+            LineQuestions(self, edit_text=self.edit),
             folder=lambda _request: "/w",
             tools=lambda: ["read_file"],
-            edit_text=self.edit,
             plan_shown=self.left.append,
         )
         return await asker.review_plan(PLAN, None)

@@ -8,15 +8,15 @@ import sys
 
 import pexpect
 
-from kogniterm.types import Text
-from kogniterm.ui.progress import transfer
+from kogniterm.types import Phrase
+from kogniterm.ui.screen.progress import transfer
 
 BAR = """
-from kogniterm.types import Text
-from kogniterm.ui.progress import transfer
+from kogniterm.types import Phrase
+from kogniterm.ui.screen.progress import transfer
 with transfer("weights") as display:
     for done in range(0, 101, 10):
-        display.update(done * 10**6, 100 * 10**6, Text("from {host}", {"host": "example.org"}))
+        display.update(done * 10**6, 100 * 10**6, Phrase("from {host}", {"host": "example.org"}))
 """
 
 
@@ -39,7 +39,7 @@ def test_lines_tell_each_tenth_once() -> None:
     stream = io.StringIO()
     with transfer("weights", stream) as display:
         for done in range(101):
-            display.update(done * 1_000_000, 100_000_000, Text("from a file"))
+            display.update(done * 1_000_000, 100_000_000, Phrase("from a file"))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 11
     assert lines[0] == "weights: 0 of 100 MB from a file"
@@ -49,8 +49,8 @@ def test_lines_tell_each_tenth_once() -> None:
 def test_lines_tell_a_new_source_at_once() -> None:
     stream = io.StringIO()
     with transfer("weights", stream) as display:
-        display.update(1_000_000, 100_000_000, Text("from a"))
-        display.update(1_000_000, 100_000_000, Text("from b"))
+        display.update(1_000_000, 100_000_000, Phrase("from a"))
+        display.update(1_000_000, 100_000_000, Phrase("from b"))
     assert [line.rsplit(" ", 1)[1] for line in stream.getvalue().splitlines()] == ["a", "b"]
 
 
@@ -65,6 +65,6 @@ def test_dumb_terminal_gets_lines() -> None:
 
 
 def test_rich_is_imported_only_for_a_bar() -> None:
-    code = "import sys, kogniterm.ui.progress; print('rich' in sys.modules)"
+    code = "import sys, kogniterm.ui.screen.progress; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "False\n"

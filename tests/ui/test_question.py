@@ -10,12 +10,14 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import TurnInterruptedError
-from kogniterm.types import ActionRequest, Decision, RiskReport, RuleTrace, Text, Verdict
-from kogniterm.ui.ask import LineAsker
+from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, RuleTrace, Verdict
 from kogniterm.ui.locale import use_language
-from kogniterm.ui.paint import Painter
-from kogniterm.ui.question import AskHooks, Offer, Question
+from kogniterm.ui.questions.approval import ApprovalQuestion, AskHooks, Offer, Subject
+from kogniterm.ui.questions.approver import AskingApprover
+from kogniterm.ui.questions.lines import LineQuestions
+from kogniterm.ui.questions.question import Answered, Document
 from kogniterm.ui.repl import Opened
+from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.theme import choose
 from tests.ui.face import ASK, PlayedSession, ask, report, request
 from tests.ui.screen import AT_ONCE, Live, keyboard, live_repl
@@ -23,16 +25,22 @@ from tests.ui.screen import AT_ONCE, Live, keyboard, live_repl
 PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
 
 
-def question(command: str, **changes: Any) -> Question:
+def question(command: str, explained: bool = False, **changes: Any) -> ApprovalQuestion:
     given: dict[str, Any] = {"verdict": ASK, "cwd": "/work/project"} | changes
-    return Question(request(command), report(command), **given)
+    subject = Subject(request(command), report(command), **given)
+    return ApprovalQuestion(subject, explained=explained)
+
+
+def drawn(asked: ApprovalQuestion, columns: int = 80) -> Document:
+    """What the panel shows of a question that has all the room it wants."""
+    return asked.document(PLAIN, columns, 1000)
 
 
 # --- the document ----------------------------------------------------------------------------
 
 
 def test_everything_a_person_needs_is_there() -> None:
-    lines = question("rm -r build").document(PLAIN, 80).lines
+    lines = drawn(question("rm -r build"), 80).lines
     assert lines == [
         "Run this command?  needs approval",
         "│ $ rm -r build",
@@ -45,7 +53,7 @@ def test_everything_a_person_needs_is_there() -> None:
 
 def test_a_sub_agent_is_named_by_its_task_before_what_it_wants() -> None:
     asked = request("ls", agent="c1", agent_task="Look at \x1b[2Jeverything there is")
-    lines = Question(asked, report("ls"), ASK, "/work/project").document(PLAIN, 80).lines
+    lines = drawn(ApprovalQuestion(Subject(asked, report("ls"), ASK, "/work/project")), 80).lines
     assert lines[:3] == [
         "Run this command?  needs approval",
         "▸ A sub-agent asks: Look at \\u{1B}[2Jeverything there is",
@@ -56,7 +64,7 @@ def test_a_sub_agent_is_named_by_its_task_before_what_it_wants() -> None:
 @pytest.mark.parametrize("width", [20, 60, 80, 160])
 def test_the_command_is_never_cut_at_any_width(width: int) -> None:
     command = "printf '%s' " + "".join(chr(97 + n % 26) for n in range(700)) + " 漢字" * 30
-    document = question(command).document(PLAIN, width)
+    document = drawn(question(command), width)
     shown = "".join(line[4:] for line in document.lines if line.startswith("│ "))
     assert shown == command
     assert all(len(line) <= width for line in document.lines[: document.must_see])
@@ -73,7 +81,7 @@ def test_the_command_is_never_cut_at_any_width(width: int) -> None:
     ],
 )
 def test_nothing_hides(hidden: str, visible: str) -> None:
-    document = question(hidden).document(PLAIN, 60)
+    document = drawn(question(hidden), 60)
     text = "\n".join(document.lines)
     assert visible in text
     assert "\x1b" not in text
@@ -83,16 +91,21 @@ def test_nothing_hides(hidden: str, visible: str) -> None:
 
 def test_what_the_model_says_cannot_draw_another_question() -> None:
     spoof = request("true", purpose="x\n[y] approve\x1b[2J\u202e")
-    lines = Question(spoof, report("true"), ASK, "/w").document(PLAIN, 80).lines
+    lines = drawn(ApprovalQuestion(Subject(spoof, report("true"), ASK, "/w")), 80).lines
     assert "Purpose    x [y] approve\\u{1B}[2J\\u{202E}" in lines
 
 
 def test_previews_rules_and_changes_are_told() -> None:
-    trace = (RuleTrace("built-in", "ask", True, Text("deletes files")),)
-    hooks = AskHooks(preview=lambda _r, _p: [Text("{n} files, not tracked by git", {"n": 12})])
-    asked = question("rm -r b", verdict=Verdict("ask", (), trace), hooks=hooks, original="rm -r a")
-    asked.explained = True
-    text = "\n".join(asked.document(PLAIN, 80).lines)
+    trace = (RuleTrace("built-in", "ask", True, Phrase("deletes files")),)
+    hooks = AskHooks(preview=lambda _r, _p: [Phrase("{n} files, not tracked by git", {"n": 12})])
+    asked = question(
+        "rm -r b",
+        verdict=Verdict("ask", (), trace),
+        hooks=hooks,
+        original="rm -r a",
+        explained=True,
+    )
+    text = "\n".join(drawn(asked, 80).lines)
     assert "changed by you" in text
     assert "- rm -r a\n+ rm -r b" in text
     assert "Effects    12 files, not tracked by git" in text
@@ -103,19 +116,19 @@ def test_previews_rules_and_changes_are_told() -> None:
 def test_the_disk_is_looked_at_once_however_often_the_question_is_drawn() -> None:
     looks = []
     hooks = AskHooks(
-        preview=lambda _r, _p: [Text("look {n}", {"n": looks.append(1) or len(looks)})],
+        preview=lambda _r, _p: [Phrase("look {n}", {"n": looks.append(1) or len(looks)})],
         diff=lambda _r: looks.append(2),
     )
     asked = question("rm -r build", hooks=hooks)
-    first = asked.document(PLAIN, 80)
-    assert asked.document(PLAIN, 80) == first
+    first = drawn(asked, 80)
+    assert drawn(asked, 80) == first
     assert sorted(looks) == [1, 2]
 
 
 def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     change = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
     edit = ActionRequest("1", "c", "edit_file", "edit x", "fix", effect="edit", detail=change)
-    document = Question(edit, report("edit x"), ASK, "/w").document(PLAIN, 80)
+    document = drawn(ApprovalQuestion(Subject(edit, report("edit x"), ASK, "/w")), 80)
     text = "\n".join(document.lines)
     assert "Make this change?" in text
     assert "-old\n+new" in text
@@ -123,20 +136,57 @@ def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     assert "Change     +1 −1 lines" in text
 
 
+# --- the model -------------------------------------------------------------------------------
+
+
+def test_no_key_approves_what_was_not_seen_and_no_word_approves_at_all() -> None:
+    asked = question("make")
+    unseen = asked.press("y", seen=False)
+    assert isinstance(unseen, ApprovalQuestion)
+    assert unseen.note.startswith("Not yet")
+    for words in ("y", "yes", "approve", ""):
+        step = asked.words(words)
+        assert isinstance(step, Answered)
+        assert step.value.decision.kind == "reject"
+    assert asked.ended().decision.kind == "reject"
+
+
+@pytest.mark.parametrize("words", ["", "y", "yes please", "yyes", "ok"])
+def test_what_is_dangerous_takes_the_whole_word_alone(words: str) -> None:
+    asked = ApprovalQuestion(
+        Subject(request("rm -rf /"), report("rm -rf /", "dangerous"), ASK, "/")
+    )
+    confirming = asked.press("y")
+    assert isinstance(confirming, ApprovalQuestion)
+    assert confirming.entry is not None
+    assert confirming.entry.word
+    assert not isinstance(confirming.entered(words), Answered)
+    step = confirming.entered(" Yes ")
+    assert isinstance(step, Answered)
+    assert step.value.decision.kind == "approve"
+    assert asked.page == "choose"  # a question is a value: acting on it changes nothing
+
+
 # --- plain lines -----------------------------------------------------------------------------
 
 
 class Person:
-    """Answers the prompts of a `LineAsker` from a list."""
+    """Answers the prompts of `LineQuestions` from a list."""
+
+    painter = PLAIN
 
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
         self.shown = ""
         self.pauses = 0
+        self.rows = 24
         self.offered: tuple[Offer, ...] = ()
 
-    async def read(self, prompt: str, prefill: str) -> str | None:
-        self.shown += f"{prompt}<{prefill}>\n"
+    def size(self) -> tuple[int, int]:
+        return self.rows, 60
+
+    async def read_line(self, prompt: str, start: str = "", *, free: bool = False) -> str | None:
+        self.shown += f"{prompt}<{start}>\n"
         return self.answers.pop(0)
 
     async def pause(self) -> None:
@@ -144,16 +194,13 @@ class Person:
         assert self.pauses or "Your decision" not in self.shown
         self.pauses += 1
 
-    def show(self, text: str) -> None:
+    def commit(self, text: str) -> None:
         self.shown += text
 
     async def decide(self, command: str, label: str = "needs_approval", rows: int = 24) -> Decision:
-        asker = LineAsker(
-            read_line=self.read,
-            write=self.show,
-            size=lambda: (rows, 60),
-            pause=self.pause,
-            painter=PLAIN,
+        self.rows = rows
+        asker = AskingApprover(
+            LineQuestions(self),
             folder=lambda _request: "/w",
             hooks=lambda: AskHooks(offers=lambda _q, _r: self.offered),
         )
@@ -229,7 +276,7 @@ async def test_lines_an_edit_starts_from_what_is_shown_and_is_proposed() -> None
 async def test_lines_a_lease_is_granted_with_the_approval() -> None:
     granted: list[str] = []
     person = Person("l", "9", "l", "1")
-    person.offered = (Offer(Text("this command, today"), lambda: granted.append("x")),)
+    person.offered = (Offer(Phrase("this command, today"), lambda: granted.append("x")),)
     assert (await person.decide("make")).kind == "approve"
     assert granted == ["x"]
     assert "1. this command, today" in person.shown
@@ -282,7 +329,7 @@ async def test_a_dangerous_command_takes_the_word_yes(keys: PipeInput) -> None:
     await live.until("[y] approve")
     live.press("y")
     await live.until("Type yes and press Enter")
-    assert live.repl.front.entry.text == ""  # type: ignore[attr-defined]  # of the terminal's front
+    assert live.prompt.entry.text == ""
     live.press("yyes\r")
     await live.until("Not run. To run it, press y again and type yes.")
     await live.until(on_screen(live, "[y] approve"))
@@ -317,7 +364,7 @@ async def test_nothing_is_approved_before_its_end_was_shown(keys: PipeInput) -> 
 
 async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput) -> None:
     granted: list[int] = []
-    offer = Offer(Text("for this session"), lambda: granted.append(1))
+    offer = Offer(Phrase("for this session"), lambda: granted.append(1))
 
     def opened(session: PlayedSession) -> Opened:
         hooks = AskHooks(offers=lambda _q, _r: (offer,))
@@ -428,7 +475,6 @@ async def test_what_is_being_typed_when_a_question_appears_does_not_answer_it(
         await ask(session, approver, sink, "make")
 
     live, session = live_repl(keys, play)
-    front: Any = live.repl.front
     live.press("go\r")
     await live.until(lambda: len(session.inputs) == 1)
     live.press("why do yo")
@@ -444,7 +490,9 @@ async def test_what_is_being_typed_when_a_question_appears_does_not_answer_it(
     live.press("y")
     await live.until(lambda: bool(session.decisions))
     assert session.decisions[0].kind == "approve"
-    await live.until(lambda: front.buffer.text == "why do you say y", "the words are back")
+    await live.until(
+        lambda: live.prompt.line.buffer.text == "why do you say y", "the words are back"
+    )
     live.press("\x03\x03")
     await live.leave()
 
@@ -524,9 +572,8 @@ async def test_a_key_held_down_answers_one_question_of_several(keys: PipeInput) 
 
 async def test_the_key_that_was_pressed_is_marked_at_once(keys: PipeInput) -> None:
     live, session = asking(keys, "make", answer_pause=600)
-    front: Any = live.repl.front
     await live.until("Run this command?")
-    front.keys.armed = front.keys.ready = True
+    live.prompt.keys.armed = live.prompt.keys.ready = True
     live.press("y")
     await live.until(lambda: "\x1b[0;1;7m[y] approve" in live.terminal.raw)
     live.press("es")
@@ -539,10 +586,10 @@ async def test_the_key_that_was_pressed_is_marked_at_once(keys: PipeInput) -> No
 
 
 async def test_a_report_of_nothing_is_still_a_question(keys: PipeInput) -> None:
-    bare = Question(
+    bare = Subject(
         request("true", purpose=""), RiskReport("true", "safe_readonly"), Verdict("ask"), "/"
     )
-    assert bare.document(PLAIN, 40).lines == [
+    assert drawn(ApprovalQuestion(bare), 40).lines == [
         "Run this command?  only reads",
         "│ $ true",
         "Folder  /",

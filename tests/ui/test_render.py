@@ -9,25 +9,25 @@ from typing import Any
 
 import pytest
 
-from kogniterm.runtime import events as ev
+from kogniterm.text.visible import without_style
 from kogniterm.types import (
     Answer,
     CommandResult,
     Decision,
     Evidence,
+    Phrase,
     Plan,
     PlanStep,
     RiskReport,
-    Text,
     Usage,
     Verdict,
 )
-from kogniterm.ui.attention import Attention
-from kogniterm.ui.clean import without_style
-from kogniterm.ui.paint import Painter
-from kogniterm.ui.preferences import Preferences
-from kogniterm.ui.render import ScreenOptions, ScreenSink
-from kogniterm.ui.surface import LineSurface, LiveSurface
+from kogniterm.types import events as ev
+from kogniterm.ui.screen.attention import Attention
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
+from kogniterm.ui.screen.surface import LineSurface, LiveSurface
+from kogniterm.ui.screen_preferences import Preferences
 from kogniterm.ui.theme import choose
 from tests.ui.face import ASK, report, request, show_command
 from tests.ui.screen import Terminal, until
@@ -152,8 +152,8 @@ def test_no_line_is_wider_than_the_screen(columns: int) -> None:
     sink(ev.AnswerDelta("| a | b |\n|--|--|\n| " + "cell " * 30 + "| c |\n\n"))
     sink(ev.AnswerDelta("```\n" + "y" * 300 + "\n```\n"))
     show_command(sink, "echo " + "z" * 300, b"o" * 500 + b"\n")
-    sink(ev.Notice(Text("n" * 10 + " " + "words " * 40)))
-    sink(ev.TurnEnded(Answer("", "budget", 4, Text("reason " * 40))))
+    sink(ev.Notice(Phrase("n" * 10 + " " + "words " * 40)))
+    sink(ev.TurnEnded(Answer("", "budget", 4, Phrase("reason " * 40))))
     for line in without_style(stream.getvalue()).split("\n"):
         assert len(line) <= columns
 
@@ -191,9 +191,9 @@ def test_an_early_end_says_why(stop: Any, words: str) -> None:
 def test_refusals_retries_and_failures_are_told() -> None:
     sink, stream, _clock = lines(80)
     begin(sink)
-    sink(ev.ModelRetried(2, 5, 3.0, Text("Busy.")))
+    sink(ev.ModelRetried(2, 5, 3.0, Phrase("Busy.")))
     report = RiskReport("rm -rf /", "dangerous")
-    verdict = Verdict("deny", (Text("It deletes everything."),))
+    verdict = Verdict("deny", (Phrase("It deletes everything."),))
     asked = request("rm -rf /\u200b")
     sink(ev.ActionProposed(asked, report, verdict, "/w"))
     sink(ev.ActionDecided(asked, Decision("reject", asked.command, "policy", "no")))
@@ -318,7 +318,7 @@ async def test_hidden_the_region_rests_and_lines_still_come() -> None:
     begin(sink)
     await drawn(terminal, lambda: "Understanding" in "\n".join(terminal.shown))
     surface.hide()
-    sink.notice(Text("words"))
+    sink.notice(Phrase("words"))
     assert "Understanding" not in "\n".join(terminal.shown)
     assert "words" in terminal.text
     surface.show()
@@ -343,8 +343,8 @@ def test_a_reason_to_try_again_is_given_once() -> None:
     sink, stream, _clock = lines(100)
     begin(sink)
     for attempt in (1, 2, 3):
-        sink(ev.ModelRetried(attempt, 4, float(2**attempt), Text("Cannot reach Gemini.")))
-    sink(ev.ModelRetried(1, 3, 0.0, Text("Its reply was empty.")))
+        sink(ev.ModelRetried(attempt, 4, float(2**attempt), Phrase("Cannot reach Gemini.")))
+    sink(ev.ModelRetried(1, 3, 0.0, Phrase("Its reply was empty.")))
     sink(ev.TurnEnded(Answer("")))
     text = stream.getvalue()
     assert text.count("Cannot reach Gemini.") == 1
@@ -353,7 +353,7 @@ def test_a_reason_to_try_again_is_given_once() -> None:
 
 
 def test_what_ended_a_turn_is_not_said_twice() -> None:
-    why = Text("An action was refused: {why}", {"why": "not now"})
+    why = Phrase("An action was refused: {why}", {"why": "not now"})
     sink, stream, _clock = lines(120)
     begin(sink)
     sink(ev.TurnEnded(Answer("Then not.", "refused", 3, why, refused_by="person")))
@@ -364,7 +364,7 @@ def test_what_ended_a_turn_is_not_said_twice() -> None:
     assert "✗ An action was refused.\n" in stream.getvalue()
     sink, stream, _clock = lines(120)
     begin(sink)
-    left = Text("Plan steps are open: {steps}", {"steps": "s1"})
+    left = Phrase("Plan steps are open: {steps}", {"steps": "s1"})
     sink(ev.TurnEnded(Answer("", "not_done", 1, left, not_verified=("s1 Do it [active]",))))
     assert stream.getvalue().count("s1") == 1
     assert "✗ The task is not done." in stream.getvalue()

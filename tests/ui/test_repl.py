@@ -6,15 +6,16 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prompt_toolkit.input.base import PipeInput
 
-from kogniterm.runtime import events as ev
-from kogniterm.types import LeftRunning, Plan, PlanStep, Text, UserInput
-from kogniterm.ui.preferences import Preferences
+from kogniterm.types import LeftRunning, Phrase, Plan, PlanStep, UserInput
+from kogniterm.types import events as ev
 from kogniterm.ui.repl import Opened
+from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import PlayedSession, ask, show_command
 from tests.ui.screen import AT_ONCE, PATIENCE_SECONDS, keyboard, live_repl
 
@@ -96,8 +97,8 @@ async def test_what_is_typed_can_steer_the_running_turn(keys: PipeInput) -> None
     live.press("only the tests\x13")
     await live.until("The running turn has it with its next step.")
     assert "› only the tests" in live.terminal.text
-    assert session.steering.take() == ("only the tests",)
-    session.steering.journaled()
+    assert session.journal.steering.take() == ("only the tests",)
+    session.journal.steering.journaled()
     live.press("queued\r")
     await live.until("queued: queued")
     live.press("\x13")
@@ -120,7 +121,7 @@ async def test_steering_that_was_not_heard_comes_back_when_the_turn_is_stopped(
     await live.until("The running turn has it")
     live.press("\x03")
     await live.until(lambda: session.stopped == 1)
-    await live.until(lambda: "wait" in live.repl.front.buffer.text)
+    await live.until(lambda: "wait" in live.prompt.line.buffer.text)
     live.press("\x03")
     await live.leave()
 
@@ -135,9 +136,9 @@ async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeIn
     live.press("\x1b")
     await live.until(lambda: session.stopped == 1)
     await live.until("The turn was stopped.")
-    await live.until(lambda: live.repl.front.buffer.text == "a long task")
+    await live.until(lambda: live.prompt.line.buffer.text == "a long task")
     live.press("\x03")
-    await live.until(lambda: live.repl.front.buffer.text == "")
+    await live.until(lambda: live.prompt.line.buffer.text == "")
     assert await live.leave() == 0
 
 
@@ -151,7 +152,7 @@ async def test_stopping_gives_the_queue_back_before_the_draft(keys: PipeInput) -
     await live.until("Esc again")
     live.press("\x1b")
     await live.until(lambda: session.stopped == 1)
-    await live.until(lambda: live.repl.front.buffer.text == "second\ndraft")
+    await live.until(lambda: live.prompt.line.buffer.text == "second\ndraft")
     assert len(session.inputs) == 1
     live.press("\x03")
     await live.leave()
@@ -170,7 +171,7 @@ async def test_ctrl_c_clears_the_line_then_stops_the_command_then_the_turn(
     live.press("draft")
     await live.until("› draft")
     live.press("\x03")
-    await live.until(lambda: live.repl.front.buffer.text == "")
+    await live.until(lambda: live.prompt.line.buffer.text == "")
     assert not session.command_stopped.is_set()
     live.press("\x03")
     await live.until(session.command_stopped.is_set)
@@ -214,8 +215,8 @@ async def test_a_queued_message_can_be_taken_back(keys: PipeInput) -> None:
     live.press("second\r")
     await live.until("queued: second")
     live.press("\x1b\x1b[A")
-    await live.until(lambda: live.repl.front.buffer.text == "second")
-    assert live.repl.queued() == []
+    await live.until(lambda: live.prompt.line.buffer.text == "second")
+    assert live.repl.turns.waiting == []
     live.press("\x03\x04\x04")
     await asyncio.wait_for(live.task, PATIENCE_SECONDS)
 
@@ -250,7 +251,7 @@ async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
     live.press("/mode auto\r")
     await live.until("What policy does not deny")
-    assert session.mode == "auto"
+    assert session.modes.approval == "auto"
     live.press("/nothing\r")
     await live.until("There is no command /nothing")
     live.press("/mode sometimes\r")
@@ -269,7 +270,7 @@ async def test_shift_tab_switches_the_mode(keys: PipeInput) -> None:
     await live.until("· manual ·")
     live.press("\x1b[Z")
     await live.until("auto-approve")
-    assert session.mode == "auto"
+    assert session.modes.approval == "auto"
     await live.leave()
 
 
@@ -282,13 +283,13 @@ async def test_tab_completes_commands_and_arguments(keys: PipeInput) -> None:
     live.press("e a\t")
     await live.until("› /mode auto")
     live.press("\r")
-    await live.until(lambda: session.mode == "auto")
+    await live.until(lambda: session.modes.approval == "auto")
     await live.leave()
 
 
 async def test_the_first_run_explains_itself_in_a_few_lines(keys: PipeInput) -> None:
     def opened(session: PlayedSession) -> Opened:
-        reason = Text("No key is set, so the embedded model answers.")
+        reason = Phrase("No key is set, so the embedded model answers.")
         return Opened(session, reason, first_run=True)  # type: ignore[arg-type]  # its face
 
     live, _session = live_repl(keys, say_hello, opened=opened, columns=60)
@@ -401,15 +402,13 @@ async def test_approving_runs_what_was_shown(keys: PipeInput) -> None:
 
 async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> None:
     from kogniterm.sessions.store import SessionInfo
-    from kogniterm.ui.commands.sessions import session_commands
-    from kogniterm.ui.repl import Wiring
 
     infos = [
         SessionInfo("20260101-abcdef", "/work/project", "this one", "m", 0.0, 10.0, 1),
         SessionInfo("99aa0000-bbbbbb", "/work/other", "the other one", "m", 0.0, 5.0, 3),
     ]
-    wiring = Wiring(commands=session_commands(lambda: infos))
-    live, session = live_repl(keys, say_hello, wiring=wiring)
+    live, session = live_repl(keys, say_hello)
+    session.archive = SimpleNamespace(store=SimpleNamespace(sessions=lambda: infos))
     await live.until("· manual ·")
     asked: list[str | None] = []
     opening = live.repl._open_session
@@ -433,14 +432,14 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
 
 
 async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Path) -> None:
-    from kogniterm.execution.preimages import PreimageStore
-    from kogniterm.runtime.undo import UndoDesk
+    from kogniterm.execution.undo.preimages import PreimageStore
+    from kogniterm.runtime.services.undo_service import UndoService
 
     file = tmp_path / "w" / "a.txt"
     file.parent.mkdir()
     file.write_text("old words\n")
     store = PreimageStore(tmp_path / "kept")
-    desk = UndoDesk(store, "s", file.parent, lambda: str(file.parent))
+    desk = UndoService(store, "s", file.parent, lambda: str(file.parent))
     store.keep("s", "1", "sed -i s/old/new/ a.txt", [file])
     file.write_text("new words\n")
     live, session = live_repl(keys, say_hello)

@@ -12,9 +12,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from kogniterm.settings.tolerant import quick
-from kogniterm.ui.preferences import Narrowing
-from kogniterm.ui.resizing import ResizableApplication
+from kogniterm.settings.quick_settings import quick
+from kogniterm.ui.prompt.application import ResizableApplication
+from kogniterm.ui.screen_preferences import Narrowing
 
 ROWS = ["x" * 39, "y" * 25, "z" * 5, "> "]
 

@@ -11,20 +11,19 @@ import pytest
 from prompt_toolkit.utils import get_cwidth
 
 from kogniterm.settings import quick
-from kogniterm.ui.attention import Attention
-from kogniterm.ui.banner import banner
-from kogniterm.ui.choice import Option
-from kogniterm.ui.choice_panel import ChoicePanel
-from kogniterm.ui.clean import clean, one_line, without_style
-from kogniterm.ui.explained import Explained
-from kogniterm.ui.format import duration, size, tokens
-from kogniterm.ui.history import KEPT, PrivateHistory
+from kogniterm.text.visible import clean, one_line, without_style
+from kogniterm.ui.commands.columns import Explained
 from kogniterm.ui.locale import use_language
-from kogniterm.ui.paint import Painter
-from kogniterm.ui.paste import Pastes
-from kogniterm.ui.preferences import Preferences, from_quick
-from kogniterm.ui.question_keys import READY, Line, key_row
-from kogniterm.ui.sent import CHARACTERS, LINES, sent
+from kogniterm.ui.prompt.input_line import KEPT, PrivateHistory
+from kogniterm.ui.prompt.paste import Pastes
+from kogniterm.ui.prompt.toolbar import Facts, short_folder, toolbar
+from kogniterm.ui.questions.choice import ChoiceQuestion, Option
+from kogniterm.ui.questions.panel import Line, QuestionPanel, key_row
+from kogniterm.ui.screen.attention import Attention
+from kogniterm.ui.screen.banner import banner
+from kogniterm.ui.screen.number_format import duration, size, tokens
+from kogniterm.ui.screen.paint import CHARACTERS, LINES, Painter, sent
+from kogniterm.ui.screen_preferences import Preferences, from_quick
 from kogniterm.ui.theme import (
     ROLES,
     background_from_colorfgbg,
@@ -32,7 +31,6 @@ from kogniterm.ui.theme import (
     prompt_style,
     split_osc11,
 )
-from kogniterm.ui.toolbar import Facts, short_folder, toolbar
 
 FACTS = Facts(
     model="google_genai:gemini-2.5-flash",
@@ -45,6 +43,9 @@ FACTS = Facts(
     context=13,
     dollars=0.0123,
 )
+
+
+READY = Line(armed=True, ready=True)
 
 
 @pytest.mark.parametrize("columns", range(10, 160, 7))
@@ -211,16 +212,39 @@ def test_signals_follow_the_preferences() -> None:
     assert sent == []
 
 
-async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
+class Place:
+    """A prompt with nothing around the panel."""
+
     painter = Painter(choose("plain", color=False, background=None), attributes=False)
-    panel = ChoicePanel(
+
+    def refresh(self) -> None:
+        pass
+
+    def question_opened(self) -> None:
+        pass
+
+    def question_closed(self, transcript: str) -> None:
+        pass
+
+    def question_entry_opened(self, text: str) -> None:
+        raise AssertionError("a choice takes no words")
+
+    async def edit_text(self, text: str) -> str | None:
+        raise AssertionError("a choice needs no editor")
+
+    def stop_turn(self) -> None:
+        raise AssertionError("a choice stops nothing")
+
+
+async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
+    panel = QuestionPanel(Place())
+    question = ChoiceQuestion(
         "Bring it back?",
         ["$ rm a"],
         [Option("yes", "bring it back", "yes"), Option("no", "leave it", "no")],
-        painter=lambda: painter,
-        changed=lambda: None,
     )
-    answer = asyncio.ensure_future(panel.answer())
+    answer = asyncio.ensure_future(panel.ask(question))
+    await asyncio.sleep(0)
     assert panel.lines(80, 10, Line())[-1] == " y  bring it back   n  leave it"
     assert panel.lines(80, 10, READY)[-1] == "[y] bring it back  [n] leave it"
     assert panel.lines(80, 10, Line(words="words"))[-1].startswith("You are typing")

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from kogniterm.runtime import events as ev
-from kogniterm.ui.tool_words import tool_words
+from kogniterm.types import events as ev
+from kogniterm.ui.screen.tool_lines import tool_words
 from tests.support.language import in_spanish
 from tests.ui.test_render import begin, lines
 

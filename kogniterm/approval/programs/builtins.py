@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from kogniterm.approval.calculation import calculated_names
-from kogniterm.approval.call import Call
-from kogniterm.approval.naming import names
-from kogniterm.approval.options import Rules
-from kogniterm.approval.places import HOLE, is_secret_variable
-from kogniterm.approval.prints import prints_number
-from kogniterm.approval.programs.plain import set_by_data
-from kogniterm.approval.programs.wrappers import shows_environment
-from kogniterm.approval.scope import Argument, Scope, variable
-from kogniterm.approval.variables import hides_tracks, injects, steers
-from kogniterm.approval.wordparts import Substitution
+from kogniterm.approval.analysis.environment_variables import hides_tracks, injects, steers
+from kogniterm.approval.analysis.expansion import Argument, Scope, prints_number, variable
+from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.path_kinds import HOLE, is_secret_variable
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.parser.lexer import calculated_names
+from kogniterm.approval.parser.tree import Substitution
+from kogniterm.approval.programs.basic_rules import set_by_data, shows_environment
 
 
 def sets(call: Call, name: str) -> None:
@@ -59,7 +56,7 @@ def assigns(call: Call, name: str, value: Argument) -> None:
     call.scope.variables[name] = value
 
 
-def declare(call: Call, rules: Rules) -> None:
+def declare(call: Call) -> None:
     """export, declare…: assignments were judged already; what is left are options and names."""
     words = [arg.value for arg in call.args]
     flags = "".join(word[1:] for word in words if word.startswith("-"))
@@ -76,10 +73,9 @@ def declare(call: Call, rules: Rules) -> None:
             call.ask("{program} sets a variable of an unusual name.")
         elif "p" in flags and is_secret_variable(name):
             call.ask("It shows the variable {name}, which may hold a secret.", name=name)
-    del rules
 
 
-def read_variable(call: Call, rules: Rules) -> None:
+def read_variable(call: Call) -> None:
     """read, mapfile: variables filled with data."""
     words = list(call.args)
     valued = "dnNptui" if call.name == "read" else "dnOsuCc"
@@ -95,57 +91,39 @@ def read_variable(call: Call, rules: Rules) -> None:
             if call.stdin is not None:
                 call.read_later([Argument(call.stdin.strip())])
     call.scope.variables["REPLY"] = Argument(HOLE, split=True, tainted=True)
-    del rules
 
 
-def cd(call: Call, rules: Rules) -> None:
+def cd(call: Call) -> None:
     """cd, pushd, popd: where relative paths lead from now on."""
     words = [arg for arg in call.args if not re.fullmatch(r"-[LPe@n]+|--", arg.value)]
     if call.name == "popd" or (call.name == "pushd" and not words):
         call.scope.cwd = None
     elif not words:
-        call.scope.cwd = call.scope.ground.home
-    elif (
-        words[0].value == "-"
-        or HOLE in words[0].value
-        or words[0].glob
-        or words[0].value.startswith("+")
-    ):
+        call.scope.cwd = call.scope.roots.home
+    elif not words[0].known or words[0].value == "-" or words[0].value.startswith("+"):
         call.scope.cwd = None
     else:
-        call.scope.cwd = call.place(words[0]).path
-    del rules
+        call.scope.cwd = call.resolve(words[0]).path
 
 
-_SAFE_SHOPT = frozenset(
-    names(
-        """
-    nullglob globstar failglob nocasematch lastpipe inherit_errexit checkwinsize
-    """
-    )
-)
+_SAFE_SHOPT = names("nullglob globstar failglob nocasematch lastpipe inherit_errexit checkwinsize")
 
 
-def shopt(call: Call, rules: Rules) -> None:
+def shopt(call: Call) -> None:
     """shopt: options that change how text is read ask."""
     names = [arg.value for arg in call.args if not arg.value.startswith("-")]
     changing = any(re.match(r"-[a-z]*[su]", arg.value) for arg in call.args)
     if changing and not _SAFE_SHOPT.issuperset(names):
         call.ask("{program} changes how the shell reads commands.")
-    del rules
 
 
-_SAFE_SET = frozenset(
-    names(
-        """
+_SAFE_SET = names("""
     errexit nounset pipefail xtrace verbose noclobber noglob nolog notify ignoreeof allexport
     errtrace functrace
-    """
-    )
-)
+    """)
 
 
-def set_(call: Call, rules: Rules) -> None:
+def set_(call: Call) -> None:
     """set: shell options and positional parameters; alone it shows every variable."""
     words = [arg.value for arg in call.args]
     if not words:
@@ -165,20 +143,16 @@ def set_(call: Call, rules: Rules) -> None:
         given = rest[1:] if rest[0].value in {"-", "--"} else rest
         call.scope.set_arguments(given)
         call.read_later(given)
-    del rules
 
 
-def shift(call: Call, rules: Rules) -> None:
+def shift(call: Call) -> None:
     """shift: which argument has which number is no longer known."""
     call.scope.forget_arguments()
-    del call, rules
 
 
-def unset(call: Call, rules: Rules) -> None:
+def unset(call: Call) -> None:
     """unset: subscripts can run commands, some names matter."""
-    for arg in call.args:
-        if arg.value.startswith("-"):
-            continue
+    for arg in call.bare:
         if not re.fullmatch(r"[A-Za-z_]\w*", arg.value):
             call.ask("{program} is given something that is not a plain name.")
         elif hides_tracks(arg.value):
@@ -187,7 +161,6 @@ def unset(call: Call, rules: Rules) -> None:
             call.ask("It removes {name}, which changes what programs do.", name=arg.value)
         else:
             call.scope.variables.pop(arg.value, None)
-    del rules
 
 
 def _reach_data(names: Iterable[str], scope: Scope) -> bool:
@@ -219,63 +192,37 @@ def calculates_printed(call: Call, printed: Substitution) -> None:
         call.ask("A calculation with data it reads may run commands.")
 
 
-def let(call: Call, rules: Rules) -> None:
+def let(call: Call) -> None:
     """let: arithmetic on plain names."""
     for arg in call.args:
         if not re.fullmatch(r"[\w\s+\-*/%<>=!&|^~?:(),]*", arg.value):
             call.ask("{program} calculates with something that may run commands.")
         used, targets = calculated_names(arg.value)
         calculates(call, used, targets)
-    del rules
 
 
-def history(call: Call, rules: Rules) -> None:
+def history(call: Call) -> None:
     """history: shown it may hold secrets, cleared it hides tracks."""
     if any(re.match(r"-[a-z]*[cdw]", arg.value) for arg in call.args):
         call.danger("It tampers with the shell's history.")
     else:
-        for arg in call.args:
-            if not arg.value.startswith("-") and not arg.value.isdigit():
-                call.writes(arg, append=True)
+        for arg in call.bare:
+            if not arg.value.isdigit():
+                call.writes(arg, "write")
         call.findings.effect("secret", "history")
         call.ask("It shows earlier commands, which may hold secrets.")
-    del rules
 
 
-def alias(call: Call, rules: Rules) -> None:
+def alias(call: Call) -> None:
     """alias: listing is harmless, defining is not."""
     if any("=" in arg.value or HOLE in arg.value for arg in call.args):
         call.ask("{program} changes what later commands mean.")
     for arg in call.args:
         if "=" in arg.value:
             call.starts(arg.value.partition("=")[2])
-    del rules
 
 
-def printenv(call: Call, rules: Rules) -> None:
-    """printenv: everything, or the named variables."""
-    names = [arg for arg in call.args if not arg.value.startswith("-")]
-    if not names:
-        shows_environment(call)
-    for arg in names:
-        if is_secret_variable(arg.value) or not arg.known:
-            call.findings.effect("secret", "$" + arg.value.replace(HOLE, "…"))
-            call.ask(
-                "It shows the variable {name}, which may hold a secret.",
-                name=arg.value.replace(HOLE, "…"),
-            )
-    del rules
-
-
-def ulimit(call: Call, rules: Rules) -> None:
-    """ulimit: shows limits; setting one lasts."""
-    if any(not arg.value.startswith("-") for arg in call.args):
-        call.ask("{program} changes a limit of the shell.")
-    del rules
-
-
-HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
+HANDLERS: Mapping[str, Callable[[Call], None]] = {
     "declare": declare, "readvar": read_variable, "cd": cd, "shopt": shopt, "set": set_,
     "unset": unset, "shift": shift, "let": let, "history": history, "alias": alias,
-    "printenv": printenv, "ulimit": ulimit,
 }  # fmt: skip

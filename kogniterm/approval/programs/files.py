@@ -1,112 +1,106 @@
-"""Programs whose operands are files to make, copy, move, delete or pack."""
+"""Programs whose operands are files to make, copy, move, delete, pack or unpack."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from kogniterm.approval.call import Call
-from kogniterm.approval.options import Parsed, Rules, parse_options
-from kogniterm.approval.places import (
+from kogniterm.approval.analysis.command_options import Parsed
+from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.path_kinds import (
     HOLE,
     is_broad,
-    is_device,
     is_harmless_device,
     is_secret,
     is_steering,
-    is_system,
 )
-from kogniterm.approval.programs.plain import apply_options, reads_below
-from kogniterm.approval.scope import Argument
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.programs.basic_rules import (
+    apply_options,
+    ask_unclear,
+    options,
+    reads_below,
+)
+
+# --- deleting -----------------------------------------------------------------------------------
 
 
-def rm(call: Call, rules: Rules) -> None:
-    """rm: what it deletes decides."""
-    parsed = parse_options(call.args, rules)
-    recursive = parsed.has("r", "R", "recursive") or parsed.has("rec", "recur")
-    forced = parsed.has("f", "force")
-    if parsed.has("no-preserve-root"):
+def rm(call: Call) -> None:
+    """rm, rmdir, unlink: what it deletes decides."""
+    parsed = call.parse()
+    removes = call.name == "rm"
+    recursive = parsed.has("r", "R", "recursive", "rec", "recur")
+    if parsed.has("no-preserve-root") and removes:
         call.danger("{program} is told to delete even the root folder.")
     if any(HOLE in option.name for option in parsed.options):
         recursive = True
     for operand in parsed.operands:
-        call.deletes(operand, recursive=recursive, forced=forced)
+        call.deletes(
+            operand, recursive=removes and recursive, forced=removes and parsed.has("f", "force")
+        )
     call.ask("{program} deletes files.")
 
 
-def rmdir(call: Call, rules: Rules) -> None:
-    """rmdir, unlink."""
-    for operand in parse_options(call.args, rules).operands:
-        call.deletes(operand)
-    call.ask("{program} deletes files.")
-
-
-def shred(call: Call, rules: Rules) -> None:
+def shred(call: Call) -> None:
     """shred: what it overwrites cannot be brought back."""
-    for operand in parse_options(
-        call.args, Rules("", options={"n": "value", "s": "value"})
-    ).operands:
+    for operand in call.parse().operands:
         call.deletes(operand)
         call.writes(operand)
     call.danger("{program} destroys files so that they cannot be restored.")
-    del rules
 
 
-def empty(call: Call, rules: Rules) -> None:
+def truncate(call: Call) -> None:
     """truncate: content is lost."""
-    parsed = parse_options(call.args, rules)
-    for operand in parsed.operands:
+    for operand in call.parse().operands:
         call.writes(operand)
-        call.findings.effect("delete", call.shown(call.place(operand)))
+        call.findings.effect("delete", call.shown(call.resolve(operand)))
     call.ask("{program} cuts files off.")
 
 
-def tee(call: Call, rules: Rules) -> None:
+# --- copying and moving -------------------------------------------------------------------------
+
+
+def tee(call: Call) -> None:
     """tee: writes its operands."""
-    parsed = parse_options(call.args, rules)
-    append = parsed.has("a", "append")
+    parsed = call.parse()
     for operand in parsed.operands:
         if operand.split and HOLE in operand.value:
             call.ask("It writes to a file only known when it runs.")
-        call.writes(operand, append=append)
+        call.writes(operand, "write" if parsed.has("a", "append") else "overwrite")
 
 
 def _split_target(parsed: Parsed) -> tuple[tuple[Argument, ...], Argument | None]:
     folders = parsed.values("t", "target-directory")
     if folders:
         return parsed.operands, folders[-1]
-    if not parsed.operands:
-        return (), None
-    return parsed.operands[:-1], parsed.operands[-1]
+    return parsed.operands[:-1], parsed.operands[-1] if parsed.operands else None
 
 
-def copy(call: Call, rules: Rules) -> None:
+def copy(call: Call) -> None:
     """cp, install: sources are read, the target written."""
-    parsed = parse_options(call.args, rules)
+    parsed = call.parse()
     sources, target = _split_target(parsed)
-    recursive = parsed.has("r", "R", "a", "recursive", "archive")
     for source in sources:
         call.reads(source)
-        if recursive:
+        if parsed.has("r", "R", "a", "recursive", "archive"):
             reads_below(call, source)
         if is_harmless_device(source.value):
             call.ask("It empties a file.")
-    if call.name == "install" and any(
-        _SET_UID.search(mode.value) for mode in parsed.values("m", "mode")
-    ):
+    installs = call.name == "install"
+    if installs and any(_SET_UID.search(mode.value) for mode in parsed.values("m", "mode")):
         call.danger("It makes files run with their owner's rights (set-uid).")
-    if call.name == "install" and parsed.has("d", "directory"):
+    if installs and parsed.has("d", "directory"):
         for operand in parsed.operands:
-            call.creates(operand)
+            call.writes(operand, "create")
     elif target is not None:
         _into(call, parsed, sources, target)
-    if is_unclear(parsed):
-        call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+    _ask_disguised(call, parsed)
 
 
-def is_unclear(parsed: Parsed) -> bool:
-    """Whether an argument may be an option in disguise."""
-    return bool(parsed.unclear) or any(HOLE in option.name for option in parsed.options)
+def _ask_disguised(call: Call, parsed: Parsed) -> None:
+    if parsed.unclear or any(HOLE in option.name for option in parsed.options):
+        ask_unclear(call)
 
 
 def _into(call: Call, parsed: Parsed, sources: tuple[Argument, ...], target: Argument) -> None:
@@ -114,50 +108,39 @@ def _into(call: Call, parsed: Parsed, sources: tuple[Argument, ...], target: Arg
     named = parsed.has("T", "no-target-directory") or not sources
     for one in (None,) if named else sources:
         call.writes(target, source=one)
-    backups = parsed.values("backup", "suffix", "S")
-    if backups or parsed.has("b", "backup"):
+    if parsed.values("backup", "suffix", "S") or parsed.has("b", "backup"):
         call.writes(Argument(f"{target.value}{HOLE}"))
     for source in sources:
         name = source.value.rstrip("/").rpartition("/")[2]
-        landed = Argument(target.value.rstrip("/") + "/" + name)
-        if (
-            name
-            and is_steering(call.place(landed).path)
-            and not is_steering(call.place(target).path)
-        ):
-            call.danger(
-                "It changes {path}, which other programs obey.", path=call.shown(call.place(landed))
-            )
+        landed = call.resolve(Argument(target.value.rstrip("/") + "/" + name))
+        if name and is_steering(landed.path) and not is_steering(call.resolve(target).path):
+            call.danger("It changes {path}, which other programs obey.", path=call.shown(landed))
 
 
-def move(call: Call, rules: Rules) -> None:
+def move(call: Call) -> None:
     """mv: the sources leave their place."""
-    parsed = parse_options(call.args, rules)
+    parsed = call.parse()
     sources, target = _split_target(parsed)
     for source in sources:
-        place = call.place(source)
-        if is_broad(place, call.scope.ground) and (
-            place.glob or not place.inside or not place.path.count("/") > 1
+        resolved = call.resolve(source)
+        if is_broad(resolved, call.scope.roots) and (
+            resolved.glob or not resolved.inside or not resolved.path.count("/") > 1
         ):
-            call.danger("It moves far more than one file: {path}.", path=call.shown(place))
-        elif is_steering(place.path) or (is_system(place.path) and not place.inside):
-            call.danger("It moves {path}, which other programs depend on.", path=call.shown(place))
-        elif not place.inside:
-            call.ask("It moves {path}, outside the workspace.", path=call.shown(place))
-        call.findings.effect("delete", call.shown(place), outside=not place.inside)
-        if is_secret(place.path, glob=place.glob):
-            call.secret(place)
+            call.danger("It moves far more than one file: {path}.", path=call.shown(resolved))
+        else:
+            call.changes("move", resolved)
+        call.findings.effect("delete", call.shown(resolved), outside=not resolved.inside)
+        call.read_later([source])
     if target is not None:
-        if call.place(target).path == "/dev/null":
+        if call.resolve(target).path == "/dev/null":
             call.danger("It moves files to /dev/null, where they are lost.")
         _into(call, parsed, sources, target)
-    if is_unclear(parsed):
-        call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+    _ask_disguised(call, parsed)
 
 
-def link(call: Call, rules: Rules) -> None:
+def link(call: Call) -> None:
     """ln: a link leads writes and reads elsewhere later."""
-    parsed = parse_options(call.args, rules)
+    parsed = call.parse()
     sources, target = _split_target(parsed)
     if target is not None and sources:
         for one in (None,) if parsed.has("T", "no-target-directory") else sources:
@@ -166,136 +149,109 @@ def link(call: Call, rules: Rules) -> None:
         name = parsed.operands[0].value.rstrip("/").rpartition("/")[2]
         call.writes(Argument(name or HOLE))
     for source in sources or parsed.operands:
-        place = call.place(source)
-        if is_secret(place.path, glob=place.glob):
-            call.secret(place)
-        elif not place.inside:
-            call.ask("It links to {path}, outside the workspace.", path=call.shown(place))
+        resolved = call.resolve(source)
+        if is_secret(resolved.path, glob=resolved.glob):
+            call.secret(resolved)
+        elif not resolved.inside:
+            call.ask("It links to {path}, outside the workspace.", path=call.shown(resolved))
     if target is not None and len(sources) == 1:
-        call.scope.links[call.place(target).path] = call.place(sources[0]).path
-    call.findings.note("workspace_write", "{program} makes links.", program=call.name)
+        call.scope.links[call.resolve(target).path] = call.resolve(sources[0]).path
+    call.notes("{program} makes links.")
 
 
-def mktemp(call: Call, rules: Rules) -> None:
+# --- making and changing ------------------------------------------------------------------------
+
+
+def mktemp(call: Call) -> None:
     """mktemp: a new file in the shared folder for throw-away files."""
-    parsed = parse_options(call.args, rules)
+    parsed = call.parse()
     folders = parsed.values("p", "tmpdir")
-    if not parsed.operands and not folders:
+    templates = parsed.operands or ((Argument("tmp.XX"),) if folders else ())
+    if not templates:
         call.findings.effect("create", "/tmp/tmp.…", outside=True)
-    for template in parsed.operands or (Argument("tmp.XX"),) if folders else parsed.operands:
+    for template in templates:
         name = re.sub(r"XX+", HOLE, template.value)
-        call.writes(Argument(f"{folders[-1].value}/{name}" if folders else name), append=True)
-    call.findings.note("workspace_write", "{program} makes a temporary file.", program=call.name)
+        call.writes(Argument(f"{folders[-1].value}/{name}" if folders else name), "write")
+    call.notes("{program} makes a temporary file.")
 
 
-def mknod(call: Call, rules: Rules) -> None:
+def mknod(call: Call) -> None:
     """mknod: a pipe is a file like others, a device is not."""
-    parsed = parse_options(call.args, Rules("", options={"m": "value", "mode": "value"}))
-    if parsed.operands[1:2] and parsed.operands[1].value == "p":
-        call.writes(parsed.operands[0], append=True)
+    name, *kind = call.parse().operands or (Argument(""),)
+    if kind and kind[0].value == "p":
+        call.writes(name, "write")
     else:
         call.findings.effect("privilege", "mknod", outside=True)
         call.danger("{program} makes a device file.")
-    del rules
 
 
-def split(call: Call, rules: Rules) -> None:
+def split(call: Call) -> None:
     """split, csplit: pieces of a file land beside each other."""
-    parsed = parse_options(call.args, rules)
-    apply_options(call, rules, parsed)
+    parsed = options(call)
     for operand in parsed.operands[:1]:
         call.reads(operand)
-    prefix = "x"
-    if call.name == "split" and len(parsed.operands) > 1:
-        prefix = parsed.operands[1].value
-    for given in parsed.values("f", "prefix") if call.name == "csplit" else ():
-        prefix = given.value
-    call.writes(Argument(prefix + HOLE))
+    given = parsed.operands[1:2] if call.name == "split" else parsed.values("f", "prefix")
+    call.writes(Argument((given[-1].value if given else "x") + HOLE))
 
 
-def _each_place(call: Call, operands: tuple[Argument, ...], *, recursive: bool) -> None:
+def _changes_rights(call: Call, operands: tuple[Argument, ...], *, recursive: bool) -> None:
     for operand in operands:
-        place = call.place(operand)
-        call.findings.effect(
-            "write", call.shown(place).replace(HOLE, "…"), outside=not place.inside
-        )
-        if (recursive and is_broad(place, call.scope.ground)) or is_device(place.path):
-            call.danger(
-                "It changes the rights of far more than one file: {path}.", path=call.shown(place)
-            )
-        elif is_system(place.path) and not place.inside:
-            call.danger(
-                "It changes the rights of the system's files: {path}.", path=call.shown(place)
-            )
-        elif is_secret(place.path) or is_steering(place.path):
-            call.ask("It changes the rights of {path}.", path=call.shown(place))
-        elif not place.inside:
-            call.ask(
-                "It changes the rights of {path}, outside the workspace.", path=call.shown(place)
-            )
+        resolved = call.resolve(operand)
+        call.effect("write", resolved)
+        if recursive and is_broad(resolved, call.scope.roots):
+            shown = call.shown(resolved)
+            call.danger("It changes the rights of far more than one file: {path}.", path=shown)
+        else:
+            call.changes("rights", resolved)
 
 
 _SET_UID = re.compile(r"[ugoa]*[+=][rwxXt]*s|^[0-7]?[2-7][0-7]{3}$")
 
 
-def chmod(call: Call, rules: Rules) -> None:
+def chmod(call: Call) -> None:
     """chmod: wide rights and set-uid ask; +x inside the workspace is an ordinary write."""
-    words = [
-        arg
-        for arg in call.args
-        if not re.fullmatch(r"-[RvcfhHLP]+|--(?!reference)[a-z-]+", arg.value)
-    ]
+    flags = re.compile(r"-[RvcfhHLP]+|--(?!reference)[a-z-]+")
+    words = [arg for arg in call.args if not flags.fullmatch(arg.value)]
     recursive = any(re.fullmatch(r"-\w*R\w*|--recursive", arg.value) for arg in call.args)
     mode = words[0].value if words else ""
-    _each_place(call, tuple(words[1:]), recursive=recursive)
+    _changes_rights(call, tuple(words[1:]), recursive=recursive)
+    usual = re.fullmatch(r"[ugoa]*[-+=][rwxX,+=ugoa-]*|0?[0-7]{3}", mode)
     if _SET_UID.search(mode) and not mode.startswith("0"):
         call.danger("It makes files run with their owner's rights (set-uid).")
-    elif (
-        recursive
-        or re.search(r"777|666|[oa]\+\w*w", mode)
-        or not re.fullmatch(r"[ugoa]*[-+=][rwxX,+=ugoa-]*|0?[0-7]{3}", mode)
-    ):
+    elif recursive or re.search(r"777|666|[oa]\+\w*w", mode) or not usual:
         call.ask("{program} changes who may do what with files.")
     else:
-        call.findings.note(
-            "workspace_write", "{program} changes rights in the workspace.", program=call.name
-        )
-    del rules
+        call.notes("{program} changes rights in the workspace.")
 
 
-def chown(call: Call, rules: Rules) -> None:
+def chown(call: Call) -> None:
     """chown, chgrp."""
-    parsed = parse_options(call.args, rules)
+    parsed = call.parse()
     recursive = parsed.has("R", "recursive")
-    _each_place(call, parsed.operands[1:] or parsed.operands, recursive=recursive)
+    _changes_rights(call, parsed.operands[1:] or parsed.operands, recursive=recursive)
     call.ask("{program} changes who owns files.")
 
 
-def dd(call: Call, rules: Rules) -> None:
+_DD_HARMLESS = re.compile(r"bs|ibs|obs|cbs|count|skip|seek|conv|iflag|oflag|status|iseek|oseek")
+
+
+def dd(call: Call) -> None:
     """dd: if= is read, of= is written raw."""
-    target = False
     for arg in call.args:
         key, _, value = arg.value.partition("=")
         if key == "if":
             call.reads(Argument(value, arg.glob))
         elif key == "of":
-            target = True
             call.writes(Argument(value, arg.glob))
-        elif not re.fullmatch(
-            r"(?:bs|ibs|obs|cbs|count|skip|seek|conv|iflag|oflag|status|iseek|oseek)", key
-        ):
-            call.ask(
-                "An argument of {program} is not known: {argument}.",
-                argument=arg.value.replace(HOLE, "…"),
-            )
-    if target:
-        call.ask("{program} writes raw data.")
-    del rules
+            call.ask("{program} writes raw data.")
+        elif not _DD_HARMLESS.fullmatch(key):
+            shown = arg.value.replace(HOLE, "…")
+            call.ask("An argument of {program} is not known: {argument}.", argument=shown)
 
 
-def uniq(call: Call, rules: Rules) -> None:
-    """uniq: a second operand is written."""
-    parsed = parse_options(call.args, rules)
+def uniq(call: Call) -> None:
+    """uniq, xxd: a second operand is written."""
+    parsed = call.parse()
     for operand in parsed.operands[:1]:
         call.reads(operand)
         if (operand.split and HOLE in operand.value) or operand.glob:
@@ -305,71 +261,201 @@ def uniq(call: Call, rules: Rules) -> None:
         call.ask("The second file given to {program} is overwritten.")
 
 
-def xxd(call: Call, rules: Rules) -> None:
-    """xxd: a second operand is written."""
-    uniq(call, rules)
-
-
-def format_(call: Call, rules: Rules) -> None:
+def format_(call: Call) -> None:
     """Formatters rewrite files in place unless told to check or to show."""
-    options = Rules(
-        "",
-        options={
-            "config": "ask",
-            "style": "value",
-            "edition": "value",
-            "l": "value",
-            "settings-path": "ask",
-            "plugin": "ask",
-            "config-path": "ask",
-            "settings-file": "ask",
-        },
-    )
-    parsed = parse_options(call.args, options)
-    apply_options(call, options, parsed)
+    parsed = options(call)
     shows = parsed.has("check", "diff", "check-only", "c", "d", "version", "help")
-    if call.name in {"shfmt", "clang-format"} and not parsed.has("w", "i"):
-        shows = True
+    if call.name in {"shfmt", "clang-format", "gofmt", "goimports"}:
+        shows = not parsed.has("w", "i")
     for operand in parsed.operands:
         if shows:
             call.reads(operand)
         else:
             call.writes(operand)
     if not shows and call.name == "rustfmt":
-        call.findings.note("workspace_write", "{program} rewrites source files.", program=call.name)
+        call.notes("{program} rewrites source files.")
 
 
-def gofmt(call: Call, rules: Rules) -> None:
-    """gofmt: -w writes."""
-    write = any(arg.value in {"-w", "--w", "-w=true"} for arg in call.args)
-    for operand in (arg for arg in call.args if not arg.value.startswith("-")):
-        if write:
-            call.writes(operand)
-        else:
-            call.reads(operand)
-    del rules
-
-
-def ruff(call: Call, rules: Rules) -> None:
+def ruff(call: Call) -> None:
     """ruff: format and --fix write, and so does a check that keeps its results for the next."""
-    words = [arg.value for arg in call.args]
-    verb = words[0] if words else ""
+    verb, *words = [arg.value for arg in call.args] or [""]
     if verb not in {"check", "format", "rule", "linter", "version", "config", "--version"}:
         call.ask("{program} {verb} does more than check.", verb=verb.replace(HOLE, "…"))
-    if (verb == "format" and not {"--check", "--diff"} & set(words)) or any(
-        w.startswith(("--fix", "--unsafe", "-o", "--output-file", "--add-noqa", "--conf"))
-        for w in words
-    ):
-        for operand in [a for a in call.args[1:] if not a.value.startswith("-")] or [Argument(".")]:
+    writing = ("--fix", "--unsafe", "-o", "--output-file", "--add-noqa", "--conf")
+    shows = {"--check", "--diff"} & set(words)
+    if (verb == "format" and not shows) or any(w.startswith(writing) for w in (verb, *words)):
+        operands = [arg for arg in call.args[1:] if not arg.value.startswith("-")]
+        for operand in operands or [Argument(".")]:
             call.writes(operand)
     elif verb in {"check", "format"} and not {"-n", "--no-cache"} & set(words):
-        call.writes(Argument(".ruff_cache"), append=True)
-    del rules
+        call.writes(Argument(".ruff_cache"), "write")
 
 
-HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
-    "rm": rm, "rmdir": rmdir, "shred": shred, "empty": empty, "tee": tee, "copy": copy,
-    "move": move, "link": link, "mktemp": mktemp, "mknod": mknod,
-    "split": split, "chmod": chmod, "chown": chown,
-    "dd": dd,     "uniq": uniq, "xxd": xxd, "format": format_, "gofmt": gofmt, "ruff": ruff,
+# --- archives and copies of trees ---------------------------------------------------------------
+
+_TAR_READS = ("t", "list", "d", "diff", "compare", "O", "to-stdout")
+_TAR_CHANGES = ("r", "append", "u", "update", "A", "catenate", "concatenate")
+
+
+def tar(call: Call) -> None:
+    """tar: listing reads, creating writes the archive, extracting writes anything."""
+    call = replace(call, args=_tar_dashed(call))
+    parsed = call.parse()
+    apply_options(call, parsed)
+    archives = parsed.values("f", "file")
+    for archive in archives:
+        if re.match(r"[^/]+:", archive.value):
+            call.network(archive.value)
+    creates = parsed.has("c", "create")
+    if not parsed.has(*_TAR_CHANGES) and (creates or parsed.has(*_TAR_READS)):
+        for archive in archives:
+            if creates:
+                call.writes(archive)
+            else:
+                call.reads(archive)
+        if creates:
+            _tar_packs(call, parsed)
+        elif parsed.has("O", "to-stdout"):
+            call.mentions(parsed.operands)
+        return
+    _unpacks(call, parsed.values("C", "directory", "one-top-level"), parsed.operands)
+    for folder in parsed.values("C", "directory"):
+        resolved = call.resolve(folder)
+        call.changes("write", resolved)
+        if not resolved.inside and is_broad(resolved, call.scope.roots):
+            call.danger("{program} unpacks over {path}.", path=call.shown(resolved))
+
+
+def _unpacks(call: Call, folders: tuple[Argument, ...], members: tuple[Argument, ...]) -> None:
+    call.ask("{program} unpacks files over what is there.")
+    for folder in folders[-1:] or (Argument("."),):
+        for member in members or (Argument(HOLE),):
+            call.writes(Argument(f"{folder.value}/{member.value}", member.glob))
+
+
+def _tar_dashed(call: Call) -> tuple[Argument, ...]:
+    """The arguments with dashes for the letters of the old form, whose values follow in order."""
+    args = call.args
+    if not args or not re.fullmatch(r"[A-Za-z]+", args[0].value):
+        return args
+    rest = list(args[1:])
+    dashed: list[Argument] = []
+    for letter in args[0].value:
+        dashed.append(Argument("-" + letter))
+        if call.rules.takes_value(letter) and rest:
+            value = rest.pop(0)
+            dashed[-1] = replace(value, value=f"-{letter}{value.value}")
+    return (*dashed, *rest)
+
+
+def _tar_packs(call: Call, parsed: Parsed) -> None:
+    """What goes into an archive is read, from the folders it is told to change to."""
+    if parsed.has("T", "files-from"):
+        call.ask("{program} packs files whose names it reads.")
+    folders = parsed.values("C", "directory")
+    for folder in folders or (Argument("."),):
+        scope = call.scope.branch()
+        scope.cwd = call.resolve(folder).path if folders else scope.cwd
+        inner = replace(call, scope=scope)
+        for operand in parsed.operands:
+            inner.reads(operand)
+            reads_below(inner, operand)
+
+
+def unzip(call: Call) -> None:
+    """unzip: -l and its kin list, -p prints."""
+    parsed = call.parse()
+    for operand in parsed.operands[:1]:
+        call.reads(operand)
+    if parsed.unclear:
+        ask_unclear(call)
+    if not parsed.has(*"lvtpcZz") or parsed.has("T"):
+        _unpacks(call, parsed.values("d"), parsed.operands[1:])
+    elif parsed.has("p", "c"):
+        call.mentions(parsed.operands[1:])
+
+
+def sevenzip(call: Call) -> None:
+    """7z: l and t list."""
+    for operand in call.args[1:2]:
+        call.reads(operand)
+    if not call.args or call.args[0].value not in {"l", "t", "h", "i", "b"}:
+        call.ask("{program} packs or unpacks files.")
+
+
+_ZIP_PLAIN = re.compile(
+    r"-(?!TT|lf)[rRqjyvXDgoufTlkcz0-9]+|--(?:recurse-paths|quiet|junk-paths|symlinks|verbose|no-extra"
+    r"|no-dir-entries|update|freshen|test|version|help)|-[xi]|--(?:exclude|include)(?:=.*)?"
+)
+_ZIP_VALUED = frozenset({"-n", "-t", "-Z", "-P", "--suffixes", "--password"})
+
+
+def zip_(call: Call) -> None:
+    """zip: the first operand is written, the rest read; -TT runs a program, -m deletes."""
+    operands: list[Argument] = []
+    words = list(call.args)
+    patterns = False
+    while words:
+        word = words.pop(0)
+        if not word.value.startswith("-"):
+            # Behind -x and -i stand patterns, up to the next option.
+            operands.extend(() if patterns else (word,))
+            continue
+        patterns = re.match(r"-[xi]|--(?:exclude|include)", word.value) is not None
+        if word.value in _ZIP_VALUED:
+            del words[:1]
+        elif not _ZIP_PLAIN.fullmatch(word.value):
+            call.ask("An option of {program} deletes files or runs a program.")
+            if word.value in {"-TT", "--unzip-command"} and words:
+                call.starts(words.pop(0).value)
+    for operand in operands[1:]:
+        call.reads(operand)
+        if any(re.match(r"-\w*[rR]|--recurse", arg.value) for arg in call.args):
+            reads_below(call, operand)
+    for operand in operands[:1]:
+        call.writes(operand)
+    if any(arg.maybe_option for arg in call.args):
+        ask_unclear(call)
+
+
+def compress(call: Call) -> None:
+    """gzip and kin: replace files, unless they write to the output or only test."""
+    parsed = options(call)
+    harmless = parsed.has("c", "stdout", "to-stdout", "t", "test", "V", "version", "h", "help")
+    # With lz4, -l chooses a format.
+    harmless = harmless or (call.name != "lz4" and parsed.has("l", "list"))
+    for operand in parsed.operands:
+        call.reads(operand)
+        if not harmless:
+            resolved = call.resolve(operand)
+            call.findings.effect("delete", call.shown(resolved), outside=not resolved.inside)
+            call.changes("write", resolved)
+
+
+def rsync(call: Call) -> None:
+    """rsync: always asked; remote ends, --delete and -e make it worse."""
+    parsed = call.parse()
+    call.ask("{program} copies and may overwrite or delete files.")
+    *sources, target = parsed.operands or (Argument("."),)
+    for operand in parsed.operands:
+        if re.match(r"[^/]+:|rsync://", operand.value):
+            call.network(operand.value)
+    for source in sources:
+        if not re.match(r"[^/]+:", source.value):
+            call.reads(source)
+    if not re.match(r"[^/]+:", target.value):
+        call.writes(target)
+        resolved = call.resolve(target)
+        deletes = any(option.name.startswith("del") for option in parsed.options)
+        if deletes and (is_broad(resolved, call.scope.roots) or not resolved.inside):
+            shown = call.shown(resolved)
+            call.danger("{program} deletes what is not in its source from {path}.", path=shown)
+    apply_options(call, parsed)
+
+
+HANDLERS: Mapping[str, Callable[[Call], None]] = {
+    "rm": rm, "shred": shred, "truncate": truncate, "tee": tee, "copy": copy, "move": move,
+    "link": link, "mktemp": mktemp, "mknod": mknod, "split": split, "chmod": chmod, "chown": chown,
+    "dd": dd, "uniq": uniq, "format": format_,  "ruff": ruff, "tar": tar,
+    "unzip": unzip, "sevenzip": sevenzip, "zip": zip_, "compress": compress, "rsync": rsync,
 }  # fmt: skip

@@ -11,95 +11,138 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
-from types import MappingProxyType
 
-from kogniterm.approval.call import Call
-from kogniterm.approval.naming import names
-from kogniterm.approval.options import Parsed, Rules, parse_options
-from kogniterm.approval.places import HOLE
-from kogniterm.approval.programs.common import mentions
-from kogniterm.approval.programs.gitforms import DESTROYS, READING_FORMS
-from kogniterm.approval.programs.plain import apply_options
-from kogniterm.approval.scope import Argument
-from kogniterm.git_settings import names_program
+from kogniterm.approval.analysis.command_options import Parsed
+from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.path_kinds import HOLE
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.programs.basic_rules import apply_options, ask_unclear
+from kogniterm.approval.programs.known_programs import rules_for
+from kogniterm.host.git_settings import names_program
 
-_DIFF = {
-    **dict.fromkeys(("output",), "write"),
-    **dict.fromkeys(("ext-diff", "textconv", "show-signature"), "ask"),
-    "contents": "read",
-    **dict.fromkeys(
-        names(
-            """
-            n S G U L since until after before author committer grep format pretty date max-count
-            skip diff-filter unified encoding inter-hunk-context word-diff-regex glob exclude
-            src-prefix dst-prefix
-            """
-        ),
-        "text",
+_Form = Callable[[Parsed, str], bool]
+
+
+def _options(parsed: Parsed) -> set[str]:
+    return {option.name for option in parsed.options}
+
+
+def _only(text: str) -> Callable[[Parsed], bool]:
+    """Whether no option is given but those of `text`."""
+    allowed = names(text)
+    return lambda parsed: _options(parsed) <= allowed
+
+
+_LISTS = names("l list contains merged no-merged points-at no-contains")
+_OF_TAG = """
+    l list n sort contains no-contains merged no-merged points-at format column no-column color i
+    ignore-case
+"""
+_OF_BRANCH = """
+    a r v vv all remotes verbose show-current no-color abbrev no-abbrev q l list merged no-merged
+    contains no-contains sort points-at format column no-column color i ignore-case
+"""
+_OF_CONFIG = """
+    get get-all get-regexp list l get-urlmatch show-origin show-scope global local system z null
+    name-only includes type bool int worktree
+"""
+
+
+def _listing(text: str) -> _Form:
+    allowed = _only(text)
+    return lambda parsed, first: allowed(parsed) and (not first or bool(_options(parsed) & _LISTS))
+
+
+def _config_reads(parsed: Parsed, first: str) -> bool:
+    asks = parsed.has("get", "get-all", "get-regexp", "list", "l", "get-urlmatch")
+    named = first in {"get", "list"} or (len(parsed.operands) == 1 and bool(first))
+    return _only(_OF_CONFIG)(parsed) and (asks or named)
+
+
+def _plain_diff(parsed: Parsed) -> bool:
+    return not parsed.has("textconv", "ext-diff", "output", "show-signature")
+
+
+_READS: Mapping[str, _Form] = {
+    "branch": _listing(_OF_BRANCH),
+    "tag": _listing(_OF_TAG),
+    "stash": lambda parsed, first: first in {"list", "show"} and _plain_diff(parsed),
+    "remote": lambda parsed, first: (
+        (not first and _only("v verbose")(parsed)) or first == "get-url"
     ),
+    "reflog": lambda parsed, first: (
+        first not in {"expire", "delete", "drop"} and _plain_diff(parsed)
+    ),
+    "worktree": lambda _, first: first == "list",
+    "notes": lambda _, first: first in {"", "list", "show"},
+    "bisect": lambda _, first: first in {"log", "view"},
+    "submodule": lambda _, first: first in {"", "status"},
+    "config": _config_reads,
+    "var": lambda _, first: first.endswith("_IDENT") or first == "GIT_DEFAULT_BRANCH",
+    "symbolic-ref": lambda parsed, _: len(parsed.operands) == 1 and _only("q quiet short")(parsed),
+    "help": lambda parsed, _: parsed.has("a", "all", "g", "guides"),
 }
-_GREP = {
-    "O": "run",
-    "open-files-in-pager": "run",
-    "textconv": "ask",
-    "ext-grep": "ask",
-    "f": "read",
+"""The forms of verbs that only read."""
+_DESTROYS: Mapping[str, _Form] = {
+    "push": lambda parsed, _: (
+        any(re.match(r"[fd]\Z|for|del|mir|pru", name) for name in _options(parsed))
+        or any(re.match(r"[+:]", operand.value) for operand in parsed.operands[1:])
+    ),
+    "reset": lambda parsed, _: any(name.startswith("ha") for name in _options(parsed)),
+    "clean": lambda parsed, _: not parsed.has("n", "dry-run"),
+    "stash": lambda _, first: first in {"drop", "clear"},
+    "reflog": lambda _, first: first in {"expire", "delete", "drop"},
+    "gc": lambda parsed, _: any(name.startswith("pru") for name in _options(parsed)),
+    "checkout": lambda parsed, first: parsed.has("f", "force") or first in {".", "*", "./"},
+    "restore": lambda parsed, first: first in {".", "*", "./"} and not parsed.has("staged", "S"),
+    "worktree": lambda parsed, first: first == "remove" and parsed.has("f", "force"),
+    "rm": lambda parsed, _: parsed.has("f", "force") and parsed.has("r"),
 }
-_PLAIN_READERS = names(
-    """
-    status describe rev-parse ls-files ls-tree name-rev merge-base cherry show-ref
-    for-each-ref show-branch count-objects version check-ignore check-attr check-mailmap diff-pairs
-    verify-pack get-tar-commit-id patch-id check-ref-format stripspace column
-    """
-)
-_DIFF_READERS = names(
-    """
-    log diff show whatchanged diff-tree diff-index diff-files range-diff blame annotate shortlog
-    rev-list
-    """
-)
-_READERS: dict[str, Mapping[str, str]] = {
-    **dict.fromkeys(_DIFF_READERS, _DIFF),
-    **{verb: MappingProxyType({}) for verb in _PLAIN_READERS},
-    "ls-files": {
-        **dict.fromkeys(("X", "exclude-from"), "read"),
-        **dict.fromkeys(("x", "exclude", "exclude-per-directory", "with-tree", "format"), "text"),
-    },
-    "grep": _GREP,
-    "cat-file": {"textconv": "ask", "filters": "ask"},
+"""The forms of verbs that lose work."""
+_ASKED: Mapping[str, _Form] = {
+    "branch": lambda parsed, _: parsed.has(
+        *names("d D delete m M move f force C edit-description")
+    ),
+    "tag": lambda parsed, _: parsed.has(*names("d delete f force s sign v verify")),
+    "notes": lambda parsed, first: (
+        parsed.has("f", "force") or first not in {"add", "append", "copy"}
+    ),
+    "mv": lambda parsed, _: parsed.has("f", "force"),
+    "commit": lambda parsed, _: parsed.has("amend"),
+    "switch": lambda parsed, _: (
+        parsed.has("f", "force", "discard-changes", "C") or not parsed.has("c", "create")
+    ),
+    "stash": lambda _, first: first not in {"", "push", "save"},
+    "init": lambda parsed, _: not _only("q quiet b initial-branch")(parsed),
+    "add": lambda *_: False,
+    "checkout": lambda parsed, _: not parsed.has("b") or parsed.has("B"),
+    "restore": lambda parsed, _: not parsed.has("staged", "S") or parsed.has("worktree", "W"),
 }
-_REMOTE = frozenset(
-    names(
-        """
+"""The forms of verbs that change the repository so that it asks; verbs not named always do."""
+_WRITERS = names("add commit mv init notes switch tag branch stash")
+_REMOTE = names("""
     fetch pull push clone ls-remote fetch-pack send-pack send-email request-pull p4 svn lfs
-    """
-    )
-)
-_WRITERS = frozenset(
-    names(
-        """
-    add commit mv init notes switch tag branch stash
-    """
-    )
-)
-_IRREVERSIBLE = frozenset(
-    ["filter-branch", "filter-repo", "prune", "update-ref", "replace", "fast-import"]
-)
+    submodule
+    """)
+_IRREVERSIBLE = names("filter-branch filter-repo prune update-ref replace fast-import")
+_SHOWS_CONTENT = names("show diff blame annotate cat-file log grep")
+
+# --- git's own options --------------------------------------------------------------------------
+
 _SAFE_CONFIG = re.compile(
     r"(?:color\.[\w.]+|core\.quotepath|log\.date|diff\.noprefix|core\.pager=cat"
     r"|advice\.\w+)(?:=[\w-]*)?\Z",
     re.IGNORECASE,
 )
-_HARMLESS_GLOBAL = names(
-    """
+_HARMLESS_GLOBAL = names("""
     --no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --glob-pathspecs
     --icase-pathspecs --no-lazy-fetch --bare
-    """
-)
-
-
+""")
 _GLOBAL_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+_ENDS = frozenset({"--version", "--help", "-v", "-h", "--html-path", "--man-path", "--info-path"})
 
 
 def from_verb(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -110,19 +153,17 @@ def from_verb(argv: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(rest)
 
 
-_ENDS = frozenset({"--version", "--help", "-v", "-h", "--html-path", "--man-path", "--info-path"})
-
-
-def git(call: Call, rules: Rules) -> None:
+def git(call: Call) -> None:
     """git: global options, then the verb."""
     args = list(call.args)
     scope = call.scope.branch()
+    call = replace(call, scope=scope)
     folders: list[str | None] = []
     while args and args[0].value.startswith("-"):
         word = args.pop(0).value
         if word == "-C" and args:
-            scope.cwd = call.with_scope(scope).place(args.pop(0)).path
-        elif word in {"-c", "--config-env"} or word.startswith("-c"):
+            scope.cwd = call.resolve(args.pop(0)).path
+        elif word.startswith("-c") or word == "--config-env":
             value = args.pop(0).value if word in {"-c", "--config-env"} and args else word[2:]
             if not _SAFE_CONFIG.match(value):
                 call.ask("Option -c of {program} can make it run other programs.")
@@ -134,12 +175,10 @@ def git(call: Call, rules: Rules) -> None:
             if name in {"--git-dir", "--work-tree", "--namespace", "--exec-path"}:
                 value = value if attached or not args else args.pop(0).value
             # Where `-C` follows, a relative path still counts from where git then stands.
-            folders.append(_folder_named(call.with_scope(scope), name, value))
-            call.ask(
-                "Option {option} of {program} can make it run other programs.",
-                option=word.replace(HOLE, "…"),
-            )
-    call = call.with_scope(scope)
+            steers = name in {"--git-dir", "--work-tree"}
+            folders.append(call.resolve(Argument(value)).path if steers else None)
+            shown = word.replace(HOLE, "…")
+            call.ask("Option {option} of {program} can make it run other programs.", option=shown)
     if not args:
         return
     verb, *rest = args
@@ -148,88 +187,46 @@ def git(call: Call, rules: Rules) -> None:
     if not verb.known:
         call.ask("What {program} is to do is only known when it runs.")
         return
-    _verb(call, verb.value, tuple(rest))
-    del rules
+    rules = rules_for(f"git:{verb.value}") or rules_for("git:*")
+    assert rules is not None
+    _verb(replace(call, args=tuple(rest), rules=rules), verb.value)
 
 
-def _folder_named(call: Call, option: str, value: str) -> str | None:
-    """The folder that a global option sets; None for one that could steer git otherwise."""
-    if option not in {"--git-dir", "--work-tree"}:
-        return None
-    return call.place(Argument(value)).path
-
-
-_SHOWS_CONTENT = frozenset({"show", "diff", "blame", "annotate", "cat-file", "log", "grep"})
+# --- verbs --------------------------------------------------------------------------------------
 
 
 _FORMAT = re.compile(r"--(?:fo|pr)[a-z]*(?:=|\Z)")
 _SIGNATURE = re.compile(r"%G|%\(signature")
 
 
-def _verb(call: Call, verb: str, args: tuple[Argument, ...]) -> None:
-    if [arg.value for arg in args] == ["--help"]:
+def _verb(call: Call, verb: str) -> None:
+    if [arg.value for arg in call.args] == ["--help"]:
         return  # git itself turns this into `git help`.
-    for arg, follows in pairwise((*args, Argument(""))):
+    for arg, follows in pairwise((*call.args, Argument(""))):
         if _FORMAT.match(arg.value) and _SIGNATURE.search(f"{arg.value} {follows.value}"):
             call.ask("A format with %G makes {program} run another program.")
-    if verb in _READERS:
-        table = Rules("git", options=_READERS[verb])
-        parsed = parse_options(args, table)
+    parsed = call.parse()
+    if call.rules.base == "read":
         if parsed.unclear:
-            call.ask(
-                "Some arguments of {program} could turn out to be options; write them as ./name."
-            )
-        apply_options(call, table, parsed)
+            ask_unclear(call)
+        apply_options(call, parsed)
         if verb in _SHOWS_CONTENT:
-            mentions(call.with_args(args))
-        if parsed.has("no-index") or verb == "grep":
-            for operand in parsed.operands:
-                call.reads(operand)
+            call.mentions()
+        for operand in parsed.operands if parsed.has("no-index") or verb == "grep" else ():
+            call.reads(operand)
         return
-    known = _VALUES | _DIFF if verb in {"stash", "reflog"} else _VALUES
-    parsed = parse_options(args, Rules("git", options=known))
     first = parsed.operands[0].value if parsed.operands else ""
-    if verb in READING_FORMS and READING_FORMS[verb](parsed, first):
+    if verb in _READS and _READS[verb](parsed, first):
         if verb in {"stash", "reflog"}:
-            mentions(call.with_args(parsed.operands))
-        return
-    if verb in DESTROYS and DESTROYS[verb](parsed, first):
+            call.mentions(parsed.operands)
+    elif verb in _DESTROYS and _DESTROYS[verb](parsed, first):
         call.findings.effect("delete", f"git {verb} …")
         call.danger("git {verb} in this form loses work that cannot be brought back.", verb=verb)
         if verb == "push":
             call.network("git")
-        return
-    _changes(call, verb, parsed, first, args)
-
-
-_VALUES = dict.fromkeys(
-    (
-        "m",
-        "message",
-        "F",
-        "file",
-        "C",
-        "author",
-        "date",
-        "sort",
-        "format",
-        "contains",
-        "points-at",
-        "u",
-        "b",
-        "B",
-        "c",
-        "get",
-        "x",
-        "exec",
-        "upload-pack",
-        "receive-pack",
-        "t",
-        "template",
-        "initial-branch",
-    ),
-    "value",
-)
+    else:
+        _starts(call, verb, parsed, first)
+        _changes(call, verb, parsed, first)
 
 
 def _setting(call: Call, value: str) -> None:
@@ -238,7 +235,7 @@ def _setting(call: Call, value: str) -> None:
         call.starts(value.removeprefix("!"))
 
 
-def _starts(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
+def _starts(call: Call, verb: str, parsed: Parsed, first: str) -> None:
     """Programs that the arguments of a verb make git run, now or later."""
     if verb == "config" and any(names_program(o.value) for o in parsed.operands):
         call.danger("It makes git run a program later ({name}).", name=first)
@@ -250,65 +247,28 @@ def _starts(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argum
         elif verb == "config":
             _setting(call, operand.value)
     if (verb, first) == ("bisect", "run"):
-        call.inner(args[1:])
+        call.inner(call.args[1:])
     if (verb, first) == ("submodule", "foreach"):
-        call.starts(" ".join(arg.value for arg in args[1:] if not arg.value.startswith("-")))
+        call.starts(" ".join(arg.value for arg in call.args[1:] if not arg.value.startswith("-")))
     for value in parsed.values("u") if verb == "clone" else ():
         call.starts(value.value)
 
 
-_PLAIN_INIT = frozenset({"q", "quiet", "b", "initial-branch"})
-
-
-def _changes(call: Call, verb: str, parsed: Parsed, first: str, args: tuple[Argument, ...]) -> None:
-    _starts(call, verb, parsed, first, args)
-    remote = (
-        verb in _REMOTE
-        or (verb == "remote" and first in {"update", "prune", "show"})
-        or (verb == "submodule")
-    )
-    if remote:
+def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
+    if verb in _REMOTE or (verb == "remote" and first in {"update", "prune", "show"}):
         call.network("git")
         return
     if verb in _IRREVERSIBLE:
         call.danger("git {verb} rewrites history.", verb=verb)
         return
-    loses = {
-        "branch": ("d", "D", "delete", "m", "M", "move", "f", "force", "C", "edit-description"),
-        "tag": ("d", "delete", "f", "force", "s", "sign", "v", "verify"),
-        "notes": ("f", "force"),
-        "mv": ("f", "force"),
-        "commit": ("amend",),
-        "switch": ("f", "force", "discard-changes", "C"),
-    }
     for value in parsed.values("F", "file", "t", "template") if verb in _WRITERS else ():
         call.reads(value)
     if verb in {"add", "mv", "stash"}:
-        mentions(call.with_args(parsed.operands))
-    asked = parsed.has(*loses.get(verb, ())) or (
-        verb == "stash" and first not in {"", "push", "save"}
-    )
-    if verb == "init" and not {o.name for o in parsed.options} <= _PLAIN_INIT:
-        asked = True
-    if verb == "notes" and first not in {"add", "append", "copy"}:
-        asked = True
-    if verb == "switch" and not parsed.has("c", "create"):
-        asked = True
-    if (verb in {"checkout"} and parsed.has("b") and not parsed.has("f", "force", "B")) or (
-        verb == "restore" and parsed.has("staged", "S") and not parsed.has("worktree", "W")
-    ):
-        asked = False
-    elif verb not in _WRITERS:
-        asked = True
-    if asked:
+        call.mentions(parsed.operands)
+    if verb not in _ASKED or _ASKED[verb](parsed, first):
         call.findings.effect("write", f"git {verb}")
-        call.ask(
-            "git {verb} in this form changes files, history or settings.",
-            verb=verb.replace(HOLE, "…"),
-        )
+        verb = verb.replace(HOLE, "…")
+        call.ask("git {verb} in this form changes files, history or settings.", verb=verb)
     else:
         call.findings.effect("write", ".git")
         call.findings.note("workspace_write", "git {verb} changes the repository.", verb=verb)
-
-
-HANDLERS: dict[str, Callable[[Call, Rules], None]] = {"git": git}

@@ -1,16 +1,21 @@
-"""sed and awk: their scripts can write files and run programs, so the scripts are read too."""
+"""Programs that are given code: sed, awk, shells and interpreters.
+
+The scripts of sed and awk can write files and run programs, so they are read too; the text given to
+a shell is judged where it is known; the code given to an interpreter is searched for the worst.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.call import Call
-from kogniterm.approval.options import Rules, parse_options
-from kogniterm.approval.places import HOLE
-from kogniterm.approval.scope import Argument
-from kogniterm.approval.worst import worst_of_text
+from kogniterm.approval.analysis.data_flow import programs_in
+from kogniterm.approval.analysis.expansion import Argument, said
+from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.path_kinds import HOLE
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.programs.basic_rules import ask_unclear
 
 MAX_SCRIPT = 3000
 _SED_ADDRESS = re.compile(
@@ -20,11 +25,11 @@ _SED_ADDRESS = re.compile(
 _SED_TEXT = re.compile(r"[aic](?:\\\n|\s*\\?)?(?:[^\n\\]|\\.|\\\n)*", re.DOTALL)
 
 
-def sed(call: Call, rules: Rules) -> None:
+def sed(call: Call) -> None:
     """sed: the script may hold w, W, e and s///e; -i writes in place."""
-    parsed = parse_options(_without_suffix(call.args), rules)
+    parsed = replace(call, args=_without_suffix(call.args)).parse()
     if parsed.unclear:
-        call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+        ask_unclear(call)
     scripts = list(parsed.values("e", "expression"))
     files = list(parsed.operands)
     for script_file in parsed.values("f", "file"):
@@ -61,10 +66,10 @@ def _backups(args: tuple[Argument, ...]) -> list[str]:
     return [match[1] for match in found if match]
 
 
-def _without_suffix(args: tuple[Argument, ...]) -> list[Argument]:
+def _without_suffix(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """`-i`'s suffix is attached or absent, never the next word."""
     in_place = Argument("--in-place")
-    return [in_place if re.match(r"-[nErsuz]*i", arg.value) else arg for arg in args]
+    return tuple(in_place if re.match(r"-[nErsuz]*i", arg.value) else arg for arg in args)
 
 
 def _sed_script(call: Call, script: str) -> bool:
@@ -187,7 +192,13 @@ def awk_skeleton(program: str) -> str | None:
     return "".join(pieces)
 
 
-def awk(call: Call, rules: Rules) -> None:
+_AWK_FILE = re.compile(r"-[fEil]|--(?:file|exec|include|load)\Z")
+_AWK_PLAIN = re.compile(
+    r"-[bcCghMnNOPrsStV]|--(?:posix|traditional|re-interval|csv|version|help|lint)|-Wv\w*"
+)
+
+
+def awk(call: Call) -> None:
     """awk: system(), pipes, redirects, getline and @load make a program unsafe."""
     args = list(call.args)
     program: Argument | None = None
@@ -201,40 +212,23 @@ def awk(call: Call, rules: Rules) -> None:
                 args.pop(0)
         elif re.match(r"-[Fv].|--(?:field-separator|assign)=", word):
             continue
-        elif word in {
-            "-f",
-            "--file",
-            "-E",
-            "--exec",
-            "-i",
-            "--include",
-            "-l",
-            "--load",
-        } or re.match(r"-[fEil].", word):
+        elif _AWK_FILE.match(word):
             call.ask("{program} runs a script from a file.")
             program = Argument("")
             if args and len(word) == 2:
                 args.pop(0)
-        elif not re.fullmatch(
-            r"-[bcCghMnNOPrsStV]|--(?:posix|traditional|re-interval|csv|version|help|lint)"
-            r"|-Wv\w*|--version",
-            word,
-        ):
-            call.ask(
-                "An option of {program} is not known: {option}.", option=word.replace(HOLE, "…")
-            )
+        elif not _AWK_PLAIN.fullmatch(word):
+            shown = word.replace(HOLE, "…")
+            call.ask("An option of {program} is not known: {option}.", option=shown)
     if program is None and args:
         program = args.pop(0)
     if program is not None and not _awk_is_harmless(program):
         call.ask("The {program} program may write files or run programs.")
-        what = worst_of_text(program.value)
-        if what:
-            call.danger("Its code {what}.", what=what)
+        call.scan(program.value)
     for operand in args:
         if re.match(r"[A-Za-z_]\w*=", operand.value):
             continue
         call.reads(operand)
-    del rules
 
 
 def _awk_is_harmless(program: Argument) -> bool:
@@ -266,4 +260,178 @@ def _awk_condition(match: re.Match[str]) -> str:
     return match[0].replace(">", " ")
 
 
-HANDLERS: dict[str, Callable[[Call, Rules], None]] = {"sed": sed, "awk": awk}
+SHELLS = names("bash sh dash zsh ksh ash rbash fish csh tcsh")
+
+
+def judge_text(call: Call, text: Argument) -> None:
+    """Judge a shell text given as an argument."""
+    if HOLE not in text.value:
+        call.shell(text.value, call.scope)
+        return
+    call.ask("{program} runs a text that is only known when it runs.")
+    comes_from_network(call, text)
+    # A hole may be anything, but what stands round it can already be too much.
+    call.shell(text.value.replace(HOLE, "$UNKNOWN"), call.scope)
+
+
+def comes_from_network(call: Call, *texts: Argument) -> None:
+    """Code that comes out of a substitution: known text, the network, or a decoder."""
+    if any(text.inner for text in texts) and call.findings.has("network"):
+        call.danger("{program} runs code that comes from the network.")
+    for substitution in (item for text in texts for item in text.inner):
+        spoken = said(substitution.node, call.scope)
+        if spoken is not None:
+            call.starts(spoken)
+        if _HIDING & programs_in(substitution.node):
+            call.danger("{program} runs text that was put together or decoded out of sight.")
+
+
+def runs_fetched(call: Call, script: Argument) -> None:
+    """A script that this same command got from the network."""
+    shown = call.shown(call.resolve(script))
+    name = shown.rpartition("/")[2]
+    effects = call.findings.report("").effects
+    fetched = any(
+        effect.target == shown
+        if effect.kind in {"write", "overwrite"}
+        else effect.kind == "network" and effect.target.rpartition("/")[2] == name
+        for effect in effects
+    )
+    if fetched and call.findings.has("network"):
+        call.danger("{program} runs code that comes from the network.")
+
+
+def shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
+    """The letters of a shell's own options, and what follows them."""
+    args = list(given)
+    letters = ""
+    while args and re.match(r"[-+][A-Za-z]", args[0].value):
+        word = args.pop(0).value
+        letters += word[1:]
+        if word[-1] in "oO" and args:
+            args.pop(0)
+    while args and args[0].value in {"--norc", "--noprofile", "--login", "--posix"}:
+        more, args = shell_options(tuple(args[1:]))
+        letters += more
+    if args and args[0].value == "--":
+        args.pop(0)
+    return letters, args
+
+
+def shell(call: Call) -> None:
+    """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
+    options, args = shell_options(call.args)
+    if "s" in options and "c" not in options:
+        args.clear()
+    if "c" in options and args:
+        if set(options) & set("il") or call.name in {"zsh", "fish", "csh", "tcsh", "ksh"}:
+            call.ask("{program} reads its own start files before the command.")
+        if any(arg.inner for arg in args[1:]):
+            comes_from_network(call, *args)
+        for arg in args[1:]:
+            call.scan(arg.value)
+        inner = call.scope.branch()
+        inner.set_arguments(args[2:])
+        call.read_later(args[1:])
+        inner.variables["0"] = args[1] if args[1:] else Argument(call.name)
+        judge_text(replace(call, scope=inner), args[0])
+        return
+    if not args and call.args and call.args[0].value in {"--version", "--help"}:
+        return
+    call.findings.effect("execute", args[0].value if args else call.name)
+    if call.stdin is not None and not args:
+        call.ask("{program} runs what it is given to read.")
+        judge_text(call, Argument(call.stdin))
+        return
+    if args and not args[0].value.startswith("/dev/"):
+        call.ask("{program} runs the script {path}.", path=args[0].value.replace(HOLE, "…"))
+        comes_from_network(call, *args)
+        runs_fetched(call, args[0])
+        return
+    if args:
+        comes_from_network(call, *args)
+    if call.piped or args:
+        runs_pipe(call)
+    call.ask("{program} starts a shell of its own.")
+
+
+_HIDING = names("base64 base32 basenc xxd gunzip zcat bzcat xzcat rev uudecode od hexdump")
+_DECODERS = _HIDING | names("openssl tr gpg sed awk perl printf echo")
+
+
+def runs_pipe(call: Call) -> None:
+    """A shell or interpreter that runs what a pipe brings."""
+    if call.findings.has("network"):
+        call.danger("{program} runs code that comes from the network.")
+    elif _DECODERS & set(call.scope.upstream):
+        call.danger("{program} runs text that was put together or decoded out of sight.")
+    else:
+        call.ask("{program} runs what the pipe brings.")
+
+
+def eval_(call: Call) -> None:
+    """eval: its text is judged, and asked about in any case."""
+    call.ask("{program} runs text as a command.")
+    comes_from_network(call, *call.args)
+    text = " ".join(arg.value for arg in call.args)
+    if text and HOLE not in text:
+        call.shell(text, call.scope)
+    elif text.strip(HOLE + " "):
+        call.shell(text.replace(HOLE, "$UNKNOWN"), call.scope)
+
+
+def source(call: Call) -> None:
+    """source: a file's commands run in this shell."""
+    call.ask("{program} runs a file's commands in the shell itself.")
+    if call.stdin is not None and call.args and call.args[0].value.startswith("/dev/"):
+        call.starts(call.stdin)
+    for arg in call.args[:1]:
+        call.findings.effect("execute", arg.value.replace(HOLE, "…"))
+        comes_from_network(call, arg)
+
+
+def trap(call: Call) -> None:
+    """trap: a command for later."""
+    args = [arg for arg in call.args if arg.value not in {"--"}]
+    if not args or args[0].value in {"-l", "-p", "-"} or (len(args) > 1 and not args[0].value):
+        return
+    call.ask("{program} lets a command run later.")
+    if HOLE not in args[0].value:
+        call.shell(args[0].value, call.scope)
+
+
+_NETWORK_CODE = re.compile(
+    r"\burllib|\brequests\.|http\.client|https?://|socket|Net::|LWP|fetch\(|open-uri|TCPSocket"
+    r"|fsockopen|curl"
+)
+
+
+def interpreter(call: Call) -> None:
+    """python, perl…: code in the arguments is not judged, only searched for the worst."""
+    words, operands = call.words, call.bare
+    version = {"--version", "-V", "-v", "-version", "--help", "-VV"}
+    unversioned = {"bc", "dc", "m4", "tclsh", "expect"}
+    if len(words) == 1 and words[0] in version and call.name not in unversioned:
+        return
+    call.findings.effect("execute", call.name)
+    call.ask("{program} runs code that is not judged.")
+    comes_from_network(call, *call.args)
+    code = " ".join((*words, call.stdin or ""))
+    for operand in operands[:1]:
+        runs_fetched(call, operand)
+    call.scan(code)
+    if call.piped and not operands and not any(re.match(r"-[ceE]", word) for word in words):
+        runs_pipe(call)
+    call.mentions()
+    for piece in re.findall(r"[~/.\w-]*/[\w.~/-]+|\.env\b", code):
+        call.read_later([Argument(call.scope.roots.tilde(piece))])
+    if _NETWORK_CODE.search(code):
+        call.findings.effect("network", call.name)
+    if re.search(r"environ|process\.env|\bENV\b|getenv|%ENV", code):
+        call.findings.effect("secret", "environment")
+
+
+HANDLERS: Mapping[str, Callable[[Call], None]] = {
+    "sed": sed, "awk": awk, "shell": shell, "eval": eval_, "source": source, "trap": trap,
+    "interpreter": interpreter,
+}  # fmt: skip

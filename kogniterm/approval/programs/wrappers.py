@@ -1,80 +1,58 @@
-"""Programs that run other programs: looked through, so that what they start is judged itself."""
+"""Programs that run other programs, looked through so that what they start is judged itself."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.call import Call
-from kogniterm.approval.options import Rules, parse_options
-from kogniterm.approval.places import HOLE
-from kogniterm.approval.programs.plain import apply_options
-from kogniterm.approval.programs.shells import SHELLS, judge_text, runs_pipe
-from kogniterm.approval.scope import TAINTED, Argument
-from kogniterm.approval.variables import is_harmless
-
-_WRAPPER_OPTIONS: dict[str, Rules] = {
-    "nohup": Rules("wrap"),
-    "chronic": Rules("wrap"),
-    "unbuffer": Rules("wrap"),
-    "setsid": Rules("wrap"),
-    "time": Rules(
-        "wrap", options={"o": "write", "f": "value", "output": "write", "format": "value"}
-    ),
-    "stdbuf": Rules(
-        "wrap", options=dict.fromkeys(("i", "o", "e", "input", "output", "error"), "value")
-    ),
-    "nice": Rules("wrap", options={"n": "value", "adjustment": "value"}),
-    "ionice": Rules(
-        "wrap",
-        options=dict.fromkeys(("c", "n", "class", "classdata"), "value")
-        | {"p": "ask", "P": "ask", "u": "ask"},
-    ),
-    "chrt": Rules("wrap", options={"p": "ask", "T": "value", "P": "value", "D": "value"}),
-    "taskset": Rules("wrap", options={"p": "ask"}),
-    "timeout": Rules("wrap", options=dict.fromkeys(("k", "s", "kill-after", "signal"), "value")),
-    "watch": Rules("wrap", options=dict.fromkeys(("n", "interval", "q", "equexit"), "value")),
-    "flock": Rules(
-        "wrap", options=dict.fromkeys(("w", "timeout", "E", "conflict-exit-code"), "value")
-    ),
-}
+from kogniterm.approval.analysis.data_flow import found_below, sought
+from kogniterm.approval.analysis.environment_variables import is_harmless
+from kogniterm.approval.analysis.expansion import TAINTED, Argument
+from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.path_kinds import HOLE, is_secret, secret_sought
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.programs.basic_rules import (
+    apply_options,
+    ask_unclear,
+    options,
+    reads_below,
+    shows_environment,
+)
+from kogniterm.approval.programs.scripts import SHELLS, judge_text, runs_pipe
 
 _LEADING = {"timeout": 1, "flock": 1, "chrt": 1, "taskset": 1}
+"""How many operands are the wrapper's own."""
 
 
-def wrap(call: Call, rules: Rules) -> None:
+def wrap(call: Call) -> None:
     """nohup, timeout, nice… and the call behind their own options."""
-    rules = _WRAPPER_OPTIONS[call.name]
-    parsed = parse_options(call.args, rules, operands_end=True)
-    apply_options(call, rules, parsed)
+    parsed = call.parse(operands_end=True)
+    apply_options(call, parsed)
     if call.name == "nohup":
-        call.findings.note("workspace_write", "{program} may write nohup.out.", program="nohup")
+        call.notes("{program} may write nohup.out.")
     if call.name in {"nohup", "setsid"}:
-        call.findings.note(
-            "workspace_write",
-            "{program} lets it run on when KogniTerm ends (not in a sandbox).",
-            program=call.name,
-        )
+        call.notes("{program} lets it run on when KogniTerm ends (not in a sandbox).")
     leading = _LEADING.get(call.name, 0)
     own, inner = parsed.operands[:leading], parsed.operands[leading:]
     if call.name == "flock" and own and not own[0].value.isdigit():
-        call.writes(own[0], append=True)
+        call.writes(own[0], "write")
     if any(not argument.known for argument in own):
         call.ask("An argument of {program} is only known when it runs.")
-    if call.name == "flock" and inner and inner[0].value in {"-c", "--command"}:
+    if not inner:
+        if not parsed.options or call.name != "nice":
+            call.findings.note("safe_readonly", "{program} starts nothing.", program=call.name)
+    elif call.name == "flock" and inner[0].value in {"-c", "--command"}:
         call.shell(" ".join(arg.value for arg in inner[1:]), call.scope)
-    elif call.name == "watch":
-        _watch(call, inner, exact=parsed.has("x", "exec"))
-    elif inner:
-        call.inner(inner, piped=call.piped)
-    elif not parsed.options or call.name != "nice":
-        call.findings.note("safe_readonly", "{program} starts nothing.", program=call.name)
+    elif call.name == "watch" and not parsed.has("x", "exec"):
+        _watch(call, inner)
+    else:
+        call.inner(inner, piped=call.piped and call.name != "watch")
 
 
-def _watch(call: Call, inner: tuple[Argument, ...], *, exact: bool) -> None:
+def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
     """watch joins its arguments and gives them to a shell."""
-    if exact or all(re.fullmatch(r"[\w./:,@%+=-]+", arg.value) for arg in inner):
+    if all(re.fullmatch(r"[\w./:,@%+=-]+", arg.value) for arg in inner):
         call.inner(inner)
     elif all(arg.known for arg in inner):
         call.shell(" ".join(arg.value for arg in inner), call.scope)
@@ -82,22 +60,9 @@ def _watch(call: Call, inner: tuple[Argument, ...], *, exact: bool) -> None:
         call.ask("{program} runs a text that is only known when it runs.")
 
 
-def time(call: Call, rules: Rules) -> None:
-    """time: the keyword (-p only) or the program."""
-    wrap(call, rules)
-
-
-def env(call: Call, rules: Rules) -> None:
+def env(call: Call) -> None:
     """env: alone it shows everything; else it changes the environment of another call."""
-    options = {
-        "u": "value",
-        "unset": "value",
-        "C": "value",
-        "chdir": "value",
-        "S": "value",
-        "split-string": "value",
-    }
-    parsed = parse_options(call.args, Rules("env", options=options), operands_end=True)
+    parsed = call.parse(operands_end=True)
     if parsed.has("S", "split-string", "s"):
         call.ask("Option -S of {program} hides what it runs.")
         more = " ".join(operand.value for operand in parsed.operands)
@@ -106,33 +71,22 @@ def env(call: Call, rules: Rules) -> None:
         return
     operands = list(parsed.operands)
     while operands and "=" in operands[0].value:
-        _environment(call, *operands.pop(0).value.split("=", 1))
+        name, _, value = operands.pop(0).value.partition("=")
+        if not is_harmless(name, value):
+            name = name.replace(HOLE, "…")
+            call.ask("It runs a program with the variable {name} changed.", name=name)
+            call.findings.program((f"{name}=…",))
     if not operands:
         shows_environment(call)
         return
     scope = call.scope
     for folder in parsed.values("C", "chdir"):
         scope = scope.branch()
-        scope.cwd = call.scope.ground.resolve(folder.value, call.scope.cwd).path
-    call.with_scope(scope).inner(tuple(operands), piped=call.piped)
-    del rules
+        scope.cwd = call.scope.roots.resolve(folder.value, call.scope.cwd).path
+    replace(call, scope=scope).inner(tuple(operands), piped=call.piped)
 
 
-def _environment(call: Call, name: str, value: str) -> None:
-    if not is_harmless(name, value):
-        call.ask(
-            "It runs a program with the variable {name} changed.", name=name.replace(HOLE, "…")
-        )
-        call.findings.program((f"{name}=…".replace(HOLE, "…"),))
-
-
-def shows_environment(call: Call) -> None:
-    """All variables, keys among them, unless a filter behind it only lets harmless ones pass."""
-    call.findings.effect("secret", "environment")
-    call.ask("It shows all variables of the environment, keys among them.")
-
-
-def command(call: Call, rules: Rules) -> None:
+def command(call: Call) -> None:
     """command, builtin: the call behind it, or with -v where it is."""
     args = call.args
     while args and re.fullmatch(r"-[pvV]+", args[0].value):
@@ -143,62 +97,35 @@ def command(call: Call, rules: Rules) -> None:
         args = args[1:]
     if args:
         call.inner(args, piped=call.piped)
-    del rules
 
 
-def busybox(call: Call, rules: Rules) -> None:
+def busybox(call: Call) -> None:
     """busybox APPLET: the applet."""
     if call.args:
         call.inner(call.args, piped=call.piped)
-    del rules
 
 
-def coproc(call: Call, rules: Rules) -> None:
+def coproc(call: Call) -> None:
     """coproc: a call in the background, connected to the shell."""
     call.ask("{program} runs a program in the background.")
     if call.args:
         call.inner(call.args, piped=True)
-    del rules
 
 
-def exec_(call: Call, rules: Rules) -> None:
+def exec_(call: Call) -> None:
     """exec: replaces the shell, so nothing later runs; its redirects were judged already."""
     if call.args:
         call.ask("{program} replaces the shell.")
         call.inner(tuple(a for a in call.args if not re.fullmatch(r"-[cl]+", a.value)))
     else:
         call.ask("{program} redirects the shell's own input or output.")
-    del rules
 
 
-def sudo(call: Call, rules: Rules) -> None:
+def sudo(call: Call) -> None:
     """sudo and its kin: never less than approval; what they start may make it worse."""
     call.findings.effect("privilege", call.name, outside=True)
     call.ask("It runs with other rights ({program}).")
-    value = (
-        "u",
-        "g",
-        "h",
-        "p",
-        "C",
-        "T",
-        "r",
-        "t",
-        "D",
-        "R",
-        "U",
-        "user",
-        "group",
-        "chdir",
-        "host",
-        "s",
-        "c",
-    )
-    valued = {"sudo": value[:-2], "doas": ("u", "C"), "su": value, "runuser": value}
-    options = dict.fromkeys(valued.get(call.name, ()), "value")
-    parsed = parse_options(
-        call.args, Rules("sudo", options=options), operands_end=call.name != "su"
-    )
+    parsed = call.parse(operands_end=call.name != "su")
     inner = parsed.operands
     if call.name in {"su", "runuser", "sg"}:
         for text in parsed.values("c", "command"):
@@ -212,78 +139,187 @@ def sudo(call: Call, rules: Rules) -> None:
         call.inner(inner, piped=call.piped)
     elif call.piped:
         call.danger("Text from a pipe reaches {program}.")
-    del rules
 
+
+_TESTS_WITH_VALUE = re.compile(
+    r"-(?:i?name|i?path|i?wholename|i?regex|x?type|size|[amc]time|[amc]min|[ac]?newer|samefile|user"
+    r"|group|uid|gid|perm|maxdepth|mindepth|links|inum|fstype|i?lname|used|context|regextype|printf"
+    r"|newer[aBcmt][aBcmt])"
+)
+_PLAIN_TESTS = re.compile(
+    r"-(?:print0?|ls|prune|quit|o|a|or|and|not|empty|readable|writable|executable|follow|depth|d"
+    r"|mount|xdev|daystart|noleaf|true|false|nouser|nogroup|[HLPsEXx]|(?:no)?ignore_readdir_race"
+    r"|(?:no)?warn|help|version)|--(?:help|version)|[()!,]"
+)
+_CONTENT_READERS = names("""
+    cat head tail grep egrep fgrep less more strings xxd od base64 sed awk nl tac cp tar zip curl
+    """)
+
+
+def find(call: Call) -> None:
+    """find: an expression language; -delete, -exec and the file writers are what matters."""
+    args = list(call.args)
+    roots = _roots(args)
+    while args and re.match(r"-[HLP]\Z|-O\d|-D", args[0].value):
+        if args.pop(0).value == "-D" and args:
+            args.pop(0)
+        roots += _roots(args)
+    roots = roots or [Argument(".")]
+    for root in roots:
+        # A further word only known when it runs may be -delete as well as a folder.
+        if root.maybe_option or (root is not roots[0] and root.value.startswith(HOLE)):
+            ask_unclear(call)
+        resolved = call.resolve(root)
+        call.reads(Argument(resolved.path, glob=resolved.glob) if resolved.known else Argument("."))
+    wanted = sought([arg.value for arg in args])
+    while args:
+        _find_term(call, args, roots, wanted)
+    for name in wanted:
+        last = name.rpartition("/")[2]
+        # A name with anything before and behind, or any dotted name, is not a hunt for one.
+        vague = not last.strip("*?.") or re.fullmatch(r"\*.*\*", last)
+        if not vague and is_secret("/" + last, glob=True):
+            call.findings.effect("secret", name)
+            call.ask("It looks for {path}, which may hold secrets.", path=name)
+
+
+def _roots(args: list[Argument]) -> list[Argument]:
+    """Take the folders that stand in front of the first test."""
+    roots: list[Argument] = []
+    while args and not re.match(r"-[A-Za-z]|[(!,)]", args[0].value):
+        roots.append(args.pop(0))
+    return roots
+
+
+def _find_term(
+    call: Call, args: list[Argument], roots: list[Argument], wanted: tuple[str, ...]
+) -> None:
+    term = args.pop(0)
+    word = term.value
+    if _TESTS_WITH_VALUE.fullmatch(word):
+        if args and args.pop(0).tainted and not term.known:
+            call.ask("A test of {program} is only known when it runs.")
+    elif word == "-files0-from" and args:
+        call.reads(args.pop(0))
+    elif word in {"-fprint", "-fprint0", "-fprintf", "-fls"}:
+        if args:
+            call.writes(args.pop(0))
+        call.ask("Test {option} of {program} writes a file.", option=word)
+        if word == "-fprintf" and args:
+            args.pop(0)
+    elif word in {"-exec", "-execdir", "-ok", "-okdir"}:
+        _find_exec(call, args, roots, wanted)
+    elif word == "-delete":
+        _find_delete(call, roots, narrowed=bool(wanted))
+    elif not _PLAIN_TESTS.fullmatch(word):
+        call.ask("{program} has a test that is not known: {word}.", word=word.replace(HOLE, "…"))
+
+
+def _find_delete(call: Call, roots: list[Argument], *, narrowed: bool) -> None:
+    for root in roots:
+        if narrowed:
+            call.deletes(Argument(root.value.rstrip("/") + "/" + HOLE), recursive=True)
+        if not narrowed or call.resolve(root).path == "/":
+            call.deletes(root, recursive=True, forced=True)
+
+
+def _find_exec(
+    call: Call, args: list[Argument], roots: list[Argument], wanted: tuple[str, ...]
+) -> None:
+    inner: list[Argument] = []
+    while args:
+        arg = args.pop(0)
+        if arg.value == ";" or (arg.value == "+" and inner and inner[-1].value == "{}"):
+            break
+        inner.append(arg)
+    if not inner:
+        call.ask("{program} runs something that could not be read.")
+        return
+    shell = inner[0].value.rpartition("/")[2] in SHELLS
+    if shell and len(inner) > 2 and inner[1].value.startswith("-"):
+        if "{}" in inner[2].value:
+            call.ask("{program} makes commands out of the names it finds.")
+        call.shell(inner[2].value.replace("{}", "$UNKNOWN").replace(HOLE, "$UNKNOWN"), call.scope)
+        return
+    for root in roots if not wanted else ():
+        if inner[0].value in {"rm", "shred", "unlink"}:
+            call.deletes(root, recursive=True, forced=True)
+        if inner[0].value in _CONTENT_READERS:
+            reads_below(call, root)
+    prefix = roots[0].value.rstrip("/") if roots[0].known else ""
+    start = prefix if prefix or roots[0].value == "/" else "."
+    found = replace(found_below(start, wanted), split=False)
+    call.inner(
+        tuple(
+            replace(found, value=arg.value.replace("{}", found.value)) if "{}" in arg.value else arg
+            for arg in inner
+        )
+    )
+
+
+def fd(call: Call) -> None:
+    """fd: -x and -X run a program on what is found."""
+    for index, arg in enumerate(call.args):
+        if arg.value in {"-x", "-X", "--exec", "--exec-batch"} and call.args[index + 1 :]:
+            operands = replace(call, args=call.args[:index]).parse().operands
+            _fd_exec(call, operands, call.args[index + 1 :])
+            return
+    for operand in options(call).operands[1:]:
+        call.reads(operand)
+
+
+def _fd_exec(call: Call, operands: tuple[Argument, ...], inner: tuple[Argument, ...]) -> None:
+    pattern = operands[0].value.replace("\\.", ".").strip("^$.*") if operands else ""
+    dotted = [f".{pattern.lstrip('.')}", pattern] if pattern else []
+    telling = tuple(name for name in dotted if secret_sought(name))
+    for root in operands[1:] or (Argument("."),):
+        item = found_below(root.value, telling or (pattern,) * bool(pattern))
+        call.inner((*inner, replace(item, split=False)))
+
+
+# --- commands made of what is read --------------------------------------------------------------
 
 _LONGEST_INPUT = 2000
-_XARGS = Rules(
-    "xargs",
-    options={
-        **dict.fromkeys(
-            (
-                "n",
-                "L",
-                "P",
-                "s",
-                "d",
-                "E",
-                "I",
-                "max-args",
-                "max-procs",
-                "delimiter",
-                "max-chars",
-                "max-lines",
-            ),
-            "value",
-        ),
-        **dict.fromkeys(("a", "arg-file"), "read"),
-        **dict.fromkeys(("o", "open-tty", "process-slot-var"), "ask"),
-    },
-)
 
 
-def xargs(call: Call, rules: Rules) -> None:
+def xargs(call: Call) -> None:
     """xargs: the call behind it, with operands nobody knows yet."""
-    parsed = parse_options(call.args, _XARGS, operands_end=True)
-    apply_options(call, _XARGS, parsed)
+    parsed = call.parse(operands_end=True)
+    apply_options(call, parsed)
     inner = parsed.operands or (Argument("echo"),)
     item = call.scope.items or TAINTED
     if parsed.has("0", "null", "d", "delimiter", "I", "replace", "i"):
         item = replace(item, split=False)  # No blank in a name makes two words of it.
-    marks = [value.value for value in parsed.values("I", "replace")] or (
-        ["{}"] if parsed.has("i", "replace") else []
-    )
+    marks = [value.value for value in parsed.values("I", "replace")]
+    if not marks and parsed.has("i", "replace"):
+        marks = ["{}"]
     given = call.stdin if call.stdin is not None and len(call.stdin) < _LONGEST_INPUT else None
     if marks and marks[0]:
         line = given.strip() if given is not None else ""
         item = Argument(line) if line and "\n" not in line else item
         inner = tuple(_replaced(arg, marks[0], item) for arg in inner)
     elif given is not None and parsed.has("0", "null"):
-        inner = (*inner, *(Argument(word) for word in given.rstrip("\n").split("\0")))
+        inner = (*inner, *map(Argument, given.rstrip("\n").split("\0")))
     elif given is not None and not parsed.has("d", "delimiter", "E"):
-        inner = (*inner, *(Argument(word) for word in given.split()))
+        inner = (*inner, *map(Argument, given.split()))
     else:
         inner = (*inner, item)
-    if inner[0].value in SHELLS and any(
-        a.value.startswith("-") and "c" in a.value for a in inner[1:3]
-    ):
+    has_text = any(a.value.startswith("-") and "c" in a.value for a in inner[1:3])
+    if inner[0].value in SHELLS and has_text:
         _shell_over_items(call, inner)
     else:
         call.inner(inner)
-    del rules
 
 
 def _shell_over_items(call: Call, inner: tuple[Argument, ...]) -> None:
     """`xargs sh -c 'TEXT' _`: the items are positional parameters, unless put into the text."""
     text = next((a for a in inner[1:] if not a.value.startswith("-")), None)
     if text is None or text.value.startswith(HOLE):
-        runs_pipe(call.with_args(inner[1:]))
+        runs_pipe(call)
     if text is None or HOLE in text.value:
         call.ask("{program} makes commands out of what it reads.")
-        if text is not None:
-            call.shell(text.value.replace(HOLE, "$UNKNOWN"), call.scope)
-        return
-    call.shell(text.value, call.scope)
+    if text is not None:
+        call.shell(text.value.replace(HOLE, "$UNKNOWN"), call.scope)
 
 
 def _replaced(arg: Argument, mark: str, item: Argument) -> Argument:
@@ -292,21 +328,19 @@ def _replaced(arg: Argument, mark: str, item: Argument) -> Argument:
     return Argument(arg.value.replace(mark, item.value), tainted=item.tainted)
 
 
-def parallel(call: Call, rules: Rules) -> None:
+def parallel(call: Call) -> None:
     """parallel makes shell text out of its input: always asked, its command judged too."""
     call.ask("{program} makes commands out of what it reads.")
-    operands = [arg for arg in call.args if not arg.value.startswith("-")]
-    stop = next((i for i, arg in enumerate(operands) if arg.value.startswith(":::")), len(operands))
-    if operands[:stop] and all(HOLE not in a.value for a in operands[:stop]):
-        text = " ".join(a.value for a in operands[:stop])
+    words = [arg.value for arg in call.bare]
+    stop = next((i for i, word in enumerate(words) if word.startswith(":::")), len(words))
+    text = " ".join(words[:stop])
+    if text and HOLE not in text:
         text = text if "{" in text else text + " {}"
-        for item in ["$UNKNOWN", *(a.value for a in operands[stop + 1 :] if a.known)]:
+        for item in ["$UNKNOWN", *(a.value for a in call.bare[stop + 1 :] if a.known)]:
             call.shell(item.join(re.split(r"\{[#%./\d]*\}", text)), call.scope)
-    del rules
 
 
-HANDLERS: dict[str, Callable[[Call, Rules], None]] = {
-    "wrap": wrap, "time": time, "env": env, "command": command, "busybox": busybox,
-    "coproc": coproc, "exec": exec_,
-    "sudo": sudo, "xargs": xargs,
-    "parallel": parallel, }  # fmt: skip
+HANDLERS: Mapping[str, Callable[[Call], None]] = {
+    "wrap": wrap, "env": env, "command": command, "busybox": busybox, "coproc": coproc, "exec":
+    exec_, "sudo": sudo, "find": find, "fd": fd, "xargs": xargs, "parallel": parallel,
+}  # fmt: skip

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kogniterm import prompts
 from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
 from kogniterm.models.local.bank import Example
-from kogniterm.models.local.catalogue import DEFAULT_NAME, Weights, weights_called
-from kogniterm.models.local.commands import CommandWriter, Written
+from kogniterm.models.local.commands import CommandWriter, Completion
 from kogniterm.models.local.conversation import (
     asks_for_judgement,
     asks_how,
@@ -28,11 +27,20 @@ from kogniterm.models.local.conversation import (
     says_do_it,
     small_talk,
 )
-from kogniterm.models.local.language import language_of, say
 from kogniterm.models.local.runtime import Chat, Finished, Prompt, Runtime, chat_text
-from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, told, turn_so_far
-from kogniterm.models.local.weights import find
-from kogniterm.types import Loading, ModelEvent, ModelInfo, ModelRequest, Reply, TextDelta, Usage
+from kogniterm.models.local.sentences import say
+from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far, unrun_answer
+from kogniterm.models.local.weights import DEFAULT_NAME, Weights, find, weights_called
+from kogniterm.text.language import language_of
+from kogniterm.types import (
+    AnswerDelta,
+    ModelEvent,
+    ModelInfo,
+    ModelLoading,
+    ModelRequest,
+    Reply,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -147,7 +155,7 @@ class LocalModel:
                 yield notice
             reply = await self._command(turn, turn.part)
         if not reply.message.tool_calls:
-            yield TextDelta(str(reply.message.text))
+            yield AnswerDelta(str(reply.message.text))
         yield reply
 
     def _is_knowledge(self, request: str) -> bool:
@@ -171,7 +179,7 @@ class LocalModel:
             said.append(say("harmful", language, command=found.command))
             return _reply("\n\n".join(said), usage=found.usage, done=False)
         if asks_how(turn.request):
-            return _reply(told(found.command, turn.request), usage=found.usage)
+            return _reply(unrun_answer(found.command, turn.request), usage=found.usage)
         if found.repeated:
             return _reply(answer(turn), usage=found.usage, done=False)
         purpose = say("purpose", language, request=part)
@@ -188,7 +196,7 @@ class LocalModel:
         """
         before = f"{mark}\n\n" if mark else ""
         if before:
-            yield TextDelta(before)
+            yield AnswerDelta(before)
         pieces: list[str] = []
         usage = ONE_CALL
         most = MAX_ANSWER_TOKENS if short else MAX_PROSE_TOKENS
@@ -201,18 +209,18 @@ class LocalModel:
                     usage = _usage(event)
                     if event.cut:
                         pieces.append(" …")
-                        yield TextDelta(" …")
+                        yield AnswerDelta(" …")
                 else:
                     pieces.append(event)
-                    yield TextDelta(event)
+                    yield AnswerDelta(event)
         yield _reply(before + "".join(pieces).strip(), usage=usage)
 
     async def _loading(self) -> AsyncIterator[ModelEvent]:
         """Tell of the wait before the first request."""
         if not self._runtime.loaded:
-            yield Loading()
+            yield ModelLoading()
             await self._runtime.load()
-            yield Loading(done=True)
+            yield ModelLoading(done=True)
 
     async def _json(self, request: ModelRequest) -> Reply:
         """A reply whose text satisfies the request's schema."""
@@ -234,12 +242,12 @@ class LocalModel:
             )
         return text
 
-    async def _write(self, prompt: Prompt) -> Written:
+    async def _write(self, prompt: Prompt) -> Completion:
         pieces: list[str] = []
         async with aclosing(self._runtime.complete(prompt)) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    return Written("".join(pieces), _usage(event), event.cut)
+                    return Completion("".join(pieces), _usage(event), event.cut)
                 pieces.append(event)
         raise ModelReplyError("The local model ended its stream without a reply; try again.")
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
-from kogniterm.models.local.bank import Example, examples
+from kogniterm.models.local.bank import Bank, Example, examples
 from kogniterm.models.local.doubts import HARM, doubts, mended
-from kogniterm.models.local.language import LANGUAGES, Language, language_of
-from kogniterm.models.local.retrieval import Bank
 from kogniterm.models.local.runtime import Chat, Prompt, chat_text
 from kogniterm.models.local.steps import TurnSoFar
+from kogniterm.text.language import LANGUAGES, Language, language_of
 from kogniterm.types import Usage
 
 EXAMPLES = 5
@@ -29,7 +28,7 @@ _REPEATED = "repeated what failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Completion:
     """A finished completion."""
 
     text: str
@@ -69,7 +68,7 @@ class CommandWriter:
 
     def __init__(
         self,
-        write: Callable[[Prompt], Awaitable[Written]],
+        write: Callable[[Prompt], Awaitable[Completion]],
         extra: Callable[[], Sequence[Example]],
     ) -> None:
         self._write = write

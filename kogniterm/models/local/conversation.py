@@ -2,7 +2,7 @@
 
 Talk and what asks for a judgement get a fixed, honest answer; a question about the world in
 general gets prose that is marked as unverified; a question how something is done is shown a
-command that is not run; everything else becomes one command per part of the request (parts.py).
+command that is not run; everything else becomes one command per part of the request (steps.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kogniterm.models.local.language import Language, language_of, plain
+from kogniterm.text.language import Language, language_of, plain
 
 _HELLO = (
     r"hi|hello|hey|hola|good (morning|afternoon|evening)|buen(os|as) (dias|tardes|noches)|buenas|"
@@ -177,8 +177,8 @@ def is_knowledge_question(text: str, known: Callable[[str, Language], float]) ->
         return True
     if not _ASKS.match(words):
         return False
-    told = " ".join(word for word in re.findall(r"[\w']+", words) if not _LITTLE.fullmatch(word))
-    return known(told, language_of(text)) < _HALF
+    rest = " ".join(word for word in re.findall(r"[\w']+", words) if not _LITTLE.fullmatch(word))
+    return known(rest, language_of(text)) < _HALF
 
 
 _HALF = 0.5

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kogniterm.models.local.bank import Example
 from kogniterm.models.local.conversation import asks_how, asks_to_look
-from kogniterm.models.local.language import plain
+from kogniterm.text.language import plain
 
 _NAME = re.compile(r"[\w~/-]*\.?[\w-]+(?:[./][\w-]+)+/?|(?<![\w.])\.[a-z]\w*|[\w-]+/(?!\w)")
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|«([^»\n]+)»|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|`([^`\n]+)`")

@@ -7,13 +7,12 @@ They stand beside the bank, so that a similar request is shown what served befor
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.models.local.bank import Example
-from kogniterm.models.local.language import language_of
-from kogniterm.paths import private_folder
+from kogniterm.storage.folders import write_private
+from kogniterm.text.language import language_of
 
 MOST = 300
 MAX_REQUEST = 300
@@ -46,11 +45,7 @@ class LearnedExamples:
             return False
         kept = [one for one in self.load() if one.request.casefold() != request.casefold()]
         kept.append(Example(request, command, language_of(request)))
-        private_folder(self.file.parent)
-        fresh = self.file.with_name(f"{self.file.name}.{os.getpid()}")
-        fresh.touch(mode=0o600)
-        fresh.write_text("".join(map(_line, kept[-MOST:])), encoding="utf-8")
-        fresh.replace(self.file)
+        write_private(self.file, "".join(map(_line, kept[-MOST:])).encode())
         return True
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -76,11 +75,6 @@ class Finished:
     input: int
     output: int
     cached: int
-
-
-def runtime_installed() -> bool:
-    """Whether the library that runs the weights is there (the `local` extra)."""
-    return importlib.util.find_spec("xllamacpp") is not None
 
 
 def usable_threads(system: Path = Path("/sys")) -> int:

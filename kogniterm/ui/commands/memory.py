@@ -1,22 +1,23 @@
-"""/memory, /forget, /why and /incognito: what is remembered, open to the person it is about."""
+"""/memory, /forget, /why and /incognito: see, change and forget what is remembered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Text
-from kogniterm.ui.choice import Option
-from kogniterm.ui.commands.registry import Command
-from kogniterm.ui.commands.shown import first_word, local_time, write_table
-from kogniterm.ui.context import ReplContext
-from kogniterm.ui.locale import _, plural, translate
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.columns import first_word, write_table
+from kogniterm.ui.commands.registry import ReplContext
+from kogniterm.ui.locale import translate
+from kogniterm.ui.questions.choice import Option
 
 if TYPE_CHECKING:
-    from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.forget import Receipt
-    from kogniterm.runtime.memory_desk import MemoryDesk
+    from kogniterm.memory import Memory
+    from kogniterm.memory.forgetting.purge import Receipt
+    from kogniterm.runtime.services.memory_service import MemoryService
+    from kogniterm.runtime.use_cases.facts import FactChange
 
 MOST = 40
 
@@ -38,8 +39,8 @@ async def forget(context: ReplContext, argument: str) -> None:
     if not words:
         raise UsageError("Say what to forget: an id such as m7, words, or --all.")
 
-    async def agrees(question: Text, lines: Sequence[Text]) -> bool:
-        from kogniterm.runtime.forget_desk import FORGET, KEEP
+    async def agrees(question: Phrase, lines: Sequence[Phrase]) -> bool:
+        from kogniterm.runtime.forgetting.forget_service import FORGET, KEEP
 
         yes, no = Option("yes", translate(FORGET), "yes"), Option("no", translate(KEEP), "no")
         return (
@@ -48,18 +49,18 @@ async def forget(context: ReplContext, argument: str) -> None:
 
     receipt = await context.session.forgetting.command(words, agrees)
     if receipt is None:
-        context.say(Text("Nothing was forgotten."))
+        context.say(Phrase("Nothing was forgotten."))
     else:
         _tell(context, receipt)
 
 
 def why(context: ReplContext, argument: str) -> None:
     """/why."""
-    used = _desk(context).context.why()
+    used = _service(context).context.why()
     if not used:
-        context.say(Text("Nothing of memory went into the last answer."))
+        context.say(Phrase("Nothing of memory went into the last answer."))
         return
-    context.say(Text("Shown to the model with your last input:"))
+    context.say(Phrase("Shown to the model with your last input:"))
     write_table(
         context,
         [(one.label, one.text, translate(one.why)) for one, _fact in used],
@@ -69,10 +70,9 @@ def why(context: ReplContext, argument: str) -> None:
 
 def incognito(context: ReplContext, argument: str) -> None:
     """/incognito."""
-    desk = _desk(context)
-    desk.context.mode = "off"
+    _service(context).context.mode = "off"
     context.say(
-        Text(
+        Phrase(
             "From here on memory neither reads nor learns in this session. The session itself is "
             "still saved; kogniterm sessions delete {id} removes it.",
             {"id": context.session.id},
@@ -84,80 +84,61 @@ def incognito(context: ReplContext, argument: str) -> None:
 
 
 def _list(context: ReplContext, memory: Memory, rest: str) -> None:
-    from kogniterm.memory.decay import is_dormant
+    from kogniterm.runtime.use_cases.facts import listed_facts
+    from kogniterm.ui.commands.fact_text import certainty, state
 
-    now = memory.clock.now()
-    facts = [one for one in memory.facts("active", "pending") if not is_dormant(one, now)]
+    facts, now = listed_facts(memory), memory.clock.now()
     if not facts:
-        context.say(Text("Nothing is remembered here yet."))
+        context.say(Phrase("Nothing is remembered here yet."))
         return
-    write_table(
-        context, [_row(one, now) for one in facts[-MOST:]], ("accent", "muted", "", "muted")
-    )
-    context.say(Text("/memory show ID tells where one comes from."))
+    rows = [
+        (one.label, f"{one.category}, {state(one, now)}", one.text, ", ".join(certainty(one, now)))
+        for one in facts[-MOST:]
+    ]
+    write_table(context, rows, ("accent", "muted", "", "muted"))
+    context.say(Phrase("/memory show ID tells where one comes from."))
 
 
 def _search(context: ReplContext, memory: Memory, rest: str) -> None:
     hits = memory.search(_needed(rest), 10)
     if not hits:
-        context.say(Text("Nothing remembered here answers that."))
+        context.say(Phrase("Nothing remembered here answers that."))
         return
     rows = [(one.label, f"{one.score:.2f}", one.text, translate(one.why)) for one in hits]
     write_table(context, rows, ("accent", "muted", "", "muted"))
 
 
 def _show(context: ReplContext, memory: Memory, rest: str) -> None:
-    from kogniterm.memory.decay import effective_confidence
-    from kogniterm.memory.recall import because
+    from kogniterm.ui.commands.fact_text import details
 
     fact = memory.get(_needed(rest))
-    now = memory.clock.now()
-    rows = [
-        (_("text"), fact.text),
-        (_("category"), fact.category),
-        (_("state"), _state(fact)),
-        (_("holds"), fact.project or _("everywhere")),
-        (_("known"), translate(because(fact))),
-        (_("session"), fact.origin.session_id),
-        (_("confirmed"), local_time(fact.last_confirmed)),
-        (_("confidence"), f"{effective_confidence(fact, now):.0%}"),
-        (_("used"), plural("{count} time", "{count} times", fact.relevance_count)),
-    ]
-    rows += [(_("replaces"), one.text) for one in memory.repository.predecessors(fact.id)]
-    write_table(context, [(fact.label, ""), *(row for row in rows if row[1])], ("accent", ""))
+    rows = details(fact, memory.repository.predecessors(fact.id), memory.clock.now())
+    write_table(context, [(fact.label, ""), *rows], ("accent", ""))
 
 
 def _add(context: ReplContext, memory: Memory, rest: str) -> None:
     from kogniterm.memory.update import Candidate
+    from kogniterm.runtime.use_cases.facts import add_fact
 
-    _writable(context)
-    change = memory.remember(Candidate(text=_needed(rest), project=memory.project))
-    if change.fact is None:
-        raise UsageError("This cannot be remembered: {reason}.", reason=change.reason)
-    values = {"id": change.fact.label, "text": change.fact.text, "how": change.reason}
-    context.say(Text("{id}: {text} ({how})", values))
+    _check_writable(context)
+    fact, change = add_fact(memory, Candidate(text=_needed(rest), project=memory.project))
+    values = {"id": fact.label, "text": fact.text, "how": change.reason}
+    context.say(Phrase("{id}: {text} ({how})", values))
 
 
 def _edit(context: ReplContext, memory: Memory, rest: str) -> None:
     name, text = first_word(rest)
-    _writable(context)
-    _tell_fact(context, memory.updater.edit(memory.get(_needed(name)), _needed(text)))
+    _check_writable(context)
+    _change("edit", context, memory, name, _needed(text))
 
 
-def _pin(context: ReplContext, memory: Memory, rest: str) -> None:
-    _tell_fact(context, memory.updater.pin(memory.get(_needed(rest)), True))
+def _change(
+    change: FactChange, context: ReplContext, memory: Memory, name: str, text: str = ""
+) -> None:
+    from kogniterm.runtime.use_cases.facts import change_fact
 
-
-def _unpin(context: ReplContext, memory: Memory, rest: str) -> None:
-    _tell_fact(context, memory.updater.pin(memory.get(_needed(rest)), False))
-
-
-def _confirm(context: ReplContext, memory: Memory, rest: str) -> None:
-    _tell_fact(context, memory.updater.confirm(memory.get(_needed(rest))))
-
-
-def _undo(context: ReplContext, memory: Memory, rest: str) -> None:
-    _tell_fact(context, memory.updater.undo(memory.get(_needed(rest))))
+    fact = change_fact(memory, _needed(name), change, text)
+    context.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
 
 
 ACTIONS: Mapping[str, Callable[[ReplContext, Memory, str], None]] = {
@@ -166,29 +147,29 @@ ACTIONS: Mapping[str, Callable[[ReplContext, Memory, str], None]] = {
     "show": _show,
     "add": _add,
     "edit": _edit,
-    "pin": _pin,
-    "unpin": _unpin,
-    "confirm": _confirm,
-    "undo": _undo,
+    "pin": partial(_change, "pin"),
+    "unpin": partial(_change, "unpin"),
+    "confirm": partial(_change, "confirm"),
+    "undo": partial(_change, "undo"),
 }
 
 
 # --- pieces -----------------------------------------------------------------------------------
 
 
-def _desk(context: ReplContext) -> MemoryDesk:
-    desk = context.session.memory
-    if desk is None:
+def _service(context: ReplContext) -> MemoryService:
+    service = context.session.memory
+    if service is None:
         raise UsageError("Memory is off in this session; --memory full turns it on.")
-    return desk
+    return service
 
 
 def _memory(context: ReplContext) -> Memory:
-    return _desk(context).context.memory
+    return _service(context).context.memory
 
 
-def _writable(context: ReplContext) -> None:
-    if _desk(context).context.mode != "full":
+def _check_writable(context: ReplContext) -> None:
+    if _service(context).context.mode != "full":
         raise UsageError("Nothing may be remembered in this session.")
 
 
@@ -198,61 +179,16 @@ def _needed(words: str) -> str:
     return words
 
 
-def _row(fact: Fact, now: float) -> tuple[str, str, str, str]:
-    from kogniterm.memory.decay import DAY, effective_confidence
-
-    age = _("{days} d").format(days=int(max(0.0, now - fact.last_confirmed) // DAY))
-    sure = f"{effective_confidence(fact, now):.0%}"
-    return (fact.label, f"{fact.category}, {_state(fact)}", fact.text, f"{sure}, {age}")
-
-
-def _state(fact: Fact) -> str:
-    words = {
-        "pending": _("pending"),
-        "superseded": _("superseded"),
-        "explicit": _("explicit"),
-        "inferred": _("inferred"),
-        "imported": _("imported"),
-    }
-    if fact.status != "active":
-        return words[fact.status]
-    return _("pinned") if fact.pinned else words[fact.source]
-
-
-def _tell_fact(context: ReplContext, fact: Fact) -> None:
-    context.say(Text("{id}: {text}", {"id": fact.label, "text": fact.text}))
-
-
 def _tell(context: ReplContext, receipt: Receipt) -> None:
-    """The receipt: what went from where, the proof, and what is out of reach."""
-    from kogniterm.runtime.forget_desk import told
+    """Write the receipt: what went from where, the proof, and what is out of reach."""
+    from kogniterm.runtime.forgetting.forget_service import told
 
     for text, level in told(receipt):
         context.say(text, level)
-    own = Text("what the arrow keys bring back on this prompt, until you leave")
-    context.say(Text("Out of reach from here: {place}", {"place": own}))
+    own = Phrase("what the arrow keys bring back on this prompt, until you leave")
+    context.say(Phrase("Out of reach from here: {place}", {"place": own}))
 
 
-def _facts(context: ReplContext) -> Iterable[str]:
+def forget_choices(context: ReplContext) -> Iterable[str]:
+    """Return the ids of the facts."""
     return [fact.label for fact in _memory(context).facts("active", "pending")]
-
-
-MEMORY = (
-    Command(
-        "memory",
-        Text("list, search, show, add, edit, pin, confirm or undo what is remembered"),
-        show_memory,
-        "[ACTION] [WORDS]",
-        choices=lambda context: ACTIONS,
-    ),
-    Command(
-        "forget",
-        Text("remove something for good from everything that is kept"),
-        forget,
-        "ID|WORDS|--all",
-        choices=_facts,
-        while_running=False,
-    ),
-    Command("why", Text("show what of memory went into the last answer"), why),
-    Command("incognito", Text("neither recall nor learn for the rest of the session"), incognito),
-)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import get_args
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Plan, PlanApproval, PlanMode, Text, UserInput
-from kogniterm.ui.choice import Option
-from kogniterm.ui.commands.registry import Command
-from kogniterm.ui.commands.shown import first_word
-from kogniterm.ui.context import ReplContext
+from kogniterm.types import Phrase, Plan, PlanApproval, PlanMode, UserInput
+from kogniterm.ui.commands.columns import first_word
+from kogniterm.ui.commands.registry import ReplContext
 from kogniterm.ui.locale import _, translate
+from kogniterm.ui.questions.choice import Option
 
 MODES: Sequence[PlanMode] = get_args(PlanMode)
 APPROVALS: Sequence[PlanApproval] = get_args(PlanApproval)
@@ -19,14 +18,14 @@ EMPTY = "goal: \nsteps:\n  - id: s1\n    what: \n"
 """What the editor starts from where there is no plan yet."""
 
 _WHEN = {
-    "auto": Text("Plans: auto. The model decides whether a task needs one."),
-    "always": Text("Plans: always. Every task starts with one."),
-    "never": Text("Plans: never. The model acts step by step."),
+    "auto": Phrase("Plans: auto. The model decides whether a task needs one."),
+    "always": Phrase("Plans: always. Every task starts with one."),
+    "never": Phrase("Plans: never. The model acts step by step."),
 }
 _ASKED = {
-    "auto": Text("A plan waits for your approval where commands do."),
-    "always": Text("Every plan waits for your approval."),
-    "never": Text("Plans are worked on without asking; their commands are asked for as ever."),
+    "auto": Phrase("A plan waits for your approval where commands do."),
+    "always": Phrase("Every plan waits for your approval."),
+    "never": Phrase("Plans are worked on without asking; their commands are asked for as ever."),
 }
 
 
@@ -52,33 +51,33 @@ async def plan(context: ReplContext, argument: str) -> None:
 
 
 def _show(context: ReplContext) -> None:
-    from rich.text import Text as RichText
+    from rich.text import Text
 
-    from kogniterm.ui.plan_panel import full
+    from kogniterm.ui.screen.plan_panel import full
 
-    session, current = context.session, context.session.plan
+    session, current = context.session, context.session.state.plan
     if current is not None:
-        context.write(RichText(current.goal, "heading"))
+        context.write(Text(current.goal, "heading"))
         context.write(full(current, context.painter, working=True))
-    context.say(_WHEN[session.plan_mode])
-    context.say(_ASKED[session.plans.approval])
+    context.say(_WHEN[session.modes.planning])
+    context.say(_ASKED[session.modes.plans.approval])
 
 
 def _current(context: ReplContext) -> Plan:
-    current = context.session.plan
+    current = context.session.state.plan
     if current is None:
         raise UsageError("There is no plan; /plan edit writes one.")
     return current
 
 
 def _drop(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plan_edits import drop
+    from kogniterm.runtime.plans.plan_edits import drop
 
     return drop(current, words)
 
 
 def _move(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plan_edits import move
+    from kogniterm.runtime.plans.plan_edits import move
 
     name, place = first_word(words)
     if not place.isdigit():
@@ -87,7 +86,7 @@ def _move(current: Plan, words: str) -> Plan:
 
 
 def _add(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plan_edits import add
+    from kogniterm.runtime.plans.plan_edits import add
 
     return add(current, words)
 
@@ -97,33 +96,34 @@ WORDS = ("show", "edit", *_CHANGES, "approve")
 
 
 def _put(context: ReplContext, changed: Plan) -> None:
-    from kogniterm.runtime.plans import put
-    from kogniterm.ui.plan_panel import whole
+    from kogniterm.runtime.plans.plan_change import put
+    from kogniterm.ui.screen.plan_panel import whole
 
-    before = context.session.plan
+    before = context.session.state.plan
     put(context.session, changed, lambda _event: None)
-    context.write(whole(context.session.plan or changed, context.painter, before))
+    context.write(whole(context.session.state.plan or changed, context.painter, before))
 
 
 async def _edit(context: ReplContext) -> None:
     """The editor, again and again with every mistake named, until it can be used or is given up."""
-    from kogniterm.runtime.plan_edits import PlanDraft
-    from kogniterm.runtime.plans import plan_from_text, tool_names
+    from kogniterm.runtime.plans.plan_change import tool_names
+    from kogniterm.runtime.plans.plan_edits import PlanDraft
+    from kogniterm.runtime.plans.plan_text import plan_from_text
 
     session = context.session
     if session.state.open_turn:
         raise UsageError("A turn is under way; stop it before you change the plan.")
     tools = tool_names(session)
-    if session.plan is None:
+    if session.state.plan is None:
         text = await context.edit_text(EMPTY)
         if text is not None:
             _put(context, plan_from_text(text, None, tools))
         return
-    draft = PlanDraft(session.plan, tools=tools)
+    draft = PlanDraft(session.state.plan, tools=tools)
     while True:
         text = await context.edit_text(draft.text(translate))
         if text is None:
-            context.say(Text("Nothing changed."))
+            context.say(Phrase("Nothing changed."))
             return
         if draft.take(text):
             _put(context, draft.plan)
@@ -139,13 +139,13 @@ async def _edit(context: ReplContext) -> None:
 
 def _approve(context: ReplContext, words: str) -> None:
     """Work on the plan that is open; or, with a word, say which plans are asked about."""
-    from kogniterm.agent.plan import open_steps
-    from kogniterm.runtime.plans import give
+    from kogniterm.agent.plan.plan_tools import open_steps
+    from kogniterm.runtime.plans.plan_change import give
 
     session = context.session
     approval = next((one for one in APPROVALS if one == words), None)
     if approval is not None:
-        session.plans.approval = approval
+        session.modes.plans.approval = approval
         context.say(_ASKED[approval])
         return
     if words:
@@ -161,19 +161,10 @@ def _approve(context: ReplContext, words: str) -> None:
     context.ask_model(UserInput(current.goal))
 
 
-def _choices(context: ReplContext) -> Iterable[str]:
+def choices(context: ReplContext) -> Iterable[str]:
     """The words, then what can be done to the open steps."""
     yield from (*WORDS, *MODES)
     yield from (f"approve {word}" for word in APPROVALS)
-    current = context.session.plan
+    current = context.session.state.plan
     names = [s.id for s in current.steps if s.status in ("pending", "active")] if current else []
     yield from (f"{word} {name}" for word in ("drop", "move") for name in names)
-
-
-PLAN = Command(
-    "plan",
-    Text("show, change or approve the plan; say when plans are made"),
-    plan,
-    "[show|edit|drop ID|move ID N|add TEXT|approve|auto|always|never]",
-    choices=_choices,
-)

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Text
-from kogniterm.ui.choice import Option
-from kogniterm.ui.commands.registry import Command
-from kogniterm.ui.commands.shown import first_word, write_table
-from kogniterm.ui.context import ReplContext
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.columns import first_word, write_table
+from kogniterm.ui.commands.registry import ReplContext
 from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.questions.choice import Option
 
 if TYPE_CHECKING:
-    from kogniterm.approval.leases import Lease
+    from kogniterm.approval.policy.leases import Lease
     from kogniterm.sessions.records import Judged
+
+TRUST_ACTIONS = ("show", "revoke")
 
 
 def leases(context: ReplContext, argument: str) -> None:
@@ -29,12 +30,12 @@ def leases(context: ReplContext, argument: str) -> None:
             raise UsageError("Say which lease to take back: its id, or all.")
         for lease_id in ids:
             lease = session.revoke(lease_id)
-            context.say(Text("Taken back: {lease}", {"lease": lease.text}))
+            context.say(Phrase("Taken back: {lease}", {"lease": lease.text}))
         return
     if word:
         raise UsageError("/leases can: revoke ID, revoke all.")
     if not session.policy.leases:
-        context.say(Text("There is no lease; a question offers them with [l]."))
+        context.say(Phrase("There is no lease; a question offers them with [l]."))
         return
     now = session.clock.now()
     write_table(
@@ -61,9 +62,11 @@ def _why_asked(context: ReplContext) -> None:
         return
     for trace in last.verdict.trace:
         if trace.origin.startswith("lease ") and not trace.matched:
-            lease = Text("lease {id}", {"id": trace.origin.removeprefix("lease ")})
+            lease = Phrase("lease {id}", {"id": trace.origin.removeprefix("lease ")})
             values = {"command": last.report.command, "lease": lease, "why": trace.reason}
-            context.say(Text("You were asked about {command}: {lease} did not hold: {why}", values))
+            context.say(
+                Phrase("You were asked about {command}: {lease} did not hold: {why}", values)
+            )
 
 
 def _last_asked(context: ReplContext) -> Judged | None:
@@ -78,36 +81,36 @@ def _last_asked(context: ReplContext) -> Judged | None:
 
 async def trust(context: ReplContext, argument: str) -> None:
     """/trust [show|revoke]."""
-    from kogniterm.runtime.trust import TrustStore, discover
-    from kogniterm.runtime.trusting import revoke
-    from kogniterm.runtime.trusting import trust as give_trust
+    from kogniterm.runtime.trust.trust_store import TrustStore, discover
+    from kogniterm.runtime.use_cases.project_files import revoke
+    from kogniterm.runtime.use_cases.project_files import trust as give_trust
 
     folder = Path(context.session.folder)
-    store = TrustStore(context.session.cabinet.paths.trust_file)
+    store = TrustStore(context.session.archive.paths.trust_file)
     files = discover(folder)
-    if argument not in ("", "show", "revoke"):
+    if argument not in ("", *TRUST_ACTIONS):
         raise UsageError("/trust can: show, revoke.")
     if argument == "revoke":
         if not revoke(context.session):
             raise UsageError("{folder} is not trusted.", folder=folder)
         context.read_own_commands()
         context.say(
-            Text("Trusted no longer: its rules and commands are gone, and the model is told.")
+            Phrase("Trusted no longer: its rules and commands are gone, and the model is told.")
         )
         return
     if not files:
-        context.say(Text("This folder brings nothing that would have an effect."))
+        context.say(Phrase("This folder brings nothing that would have an effect."))
         return
     finding = store.finding(folder, files)
-    kinds = {"instructions": _("instructions"), "policy": _("rules"), "command": _("own command")}
+    kinds = kind_words()
     write_table(context, [(one.name, kinds[one.kind]) for one in files], ("accent", "muted"))
     for text in finding.texts:
         context.say(text)
     if finding.trusted:
-        context.say(Text("This folder is trusted; /trust revoke takes that back."))
+        context.say(Phrase("This folder is trusted; /trust revoke takes that back."))
         return
     if argument == "show":
-        context.say(Text("This folder is not trusted: none of this has an effect."))
+        context.say(Phrase("This folder is not trusted: none of this has an effect."))
         return
     answer = await context.choose(
         _("Trust this folder?"),
@@ -116,32 +119,19 @@ async def trust(context: ReplContext, argument: str) -> None:
     )
     if answer == "yes":
         give_trust(context.session, files)
-        context.say(Text("Trusted: it has its effect from now on."))
+        context.say(Phrase("Trusted: it has its effect from now on."))
         new = ", ".join(f"/{name}" for name in context.read_own_commands())
         if new:
-            context.say(Text("New commands: {names}", {"names": new}))
+            context.say(Phrase("New commands: {names}", {"names": new}))
     else:
-        context.say(Text("Nothing was changed."))
+        context.say(Phrase("Nothing was changed."))
 
 
-def _revocations(context: ReplContext) -> Iterable[str]:
+def lease_choices(context: ReplContext) -> Iterable[str]:
+    """Return the leases that can be taken back."""
     return [f"revoke {one.id}" for one in context.session.policy.leases]
 
 
-POLICY = (
-    Command(
-        "leases",
-        Text("list what may run unasked, or take it back"),
-        leases,
-        "[revoke ID|all]",
-        choices=_revocations,
-    ),
-    Command(
-        "trust",
-        Text("show what this folder brings, and trust it or not"),
-        trust,
-        "[show|revoke]",
-        choices=lambda context: ("show", "revoke"),
-        while_running=False,
-    ),
-)
+def kind_words() -> dict[str, str]:
+    """Return what a project's files are, for users."""
+    return {"instructions": _("instructions"), "policy": _("rules"), "command": _("own command")}

@@ -1,90 +1,77 @@
-"""/sessions and /resume: what else was saved, and going on with it."""
+"""Commands about sessions: list, resume, fork, export, rename, compact, and report a bug."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Text
-from kogniterm.ui.choice import Option
-from kogniterm.ui.commands.registry import Command
-from kogniterm.ui.commands.shown import local_time
-from kogniterm.ui.context import ReplContext
-from kogniterm.ui.locale import _, plural
+from kogniterm.runtime.use_cases.saved_sessions import ExportFormat, export_parts, report_parts
+from kogniterm.storage.folders import named
+from kogniterm.text.visible import one_line
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.columns import first_word, local_time
+from kogniterm.ui.commands.registry import ReplContext
+from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.questions.choice import Option
 
 if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo
 
 SHOWN = 20
 PICKED = 9
-NONE = ""
+FORMATS = ("md", "jsonl")
+LOG_LINES = 400
 
 
-def session_commands(
-    saved: Callable[[], Sequence[SessionInfo]] | None = None,
-) -> tuple[Command, ...]:
-    """The commands; `saved` lists the sessions in place of the open session's store."""
+def show_sessions(context: ReplContext, argument: str) -> None:
+    """/sessions."""
+    from rich.table import Table
+    from rich.text import Text
 
-    def known(context: ReplContext) -> Sequence[SessionInfo]:
-        return saved() if saved is not None else context.session.cabinet.store.sessions()
-
-    def show(context: ReplContext, argument: str) -> None:
-        """/sessions."""
-        from rich.table import Table
-        from rich.text import Text as RichText
-
-        from kogniterm.ui.clean import one_line
-
-        rows = Table.grid(padding=(0, 2))
-        for info in known(context)[:SHOWN]:
-            own = "accent" if info.id == context.session.id else "muted"
-            rows.add_row(
-                RichText(info.id[:8], own),
-                RichText(local_time(info.updated), "muted"),
-                RichText(one_line(info.title, 60)),
-                RichText(one_line(info.folder, 60), "muted"),
-            )
-        context.write(rows)
-        context.say(Text("/resume ID goes on with one of them."))
-
-    async def resume(context: ReplContext, argument: str) -> None:
-        """/resume [ID or words of the title]."""
-        found = _meant(known(context), argument)
-        if [info.id for info in found] == [context.session.id]:
-            raise UsageError("That is the session you are in.")
-        if argument and not found:
-            raise UsageError("No session is called that; /sessions lists the last ones.")
-        wanted = found[0].id if len(found) == 1 and argument else await _pick(context, found)
-        if not wanted:
-            return
-        await context.reopen(wanted)
-        context.say(Text("Session: {title}", {"title": context.session.title or wanted}))
-
-    def names(context: ReplContext) -> Iterable[str]:
-        from kogniterm.ui.clean import one_line
-
-        others = [info for info in known(context) if info.id != context.session.id]
-        titles = [one_line(info.title) for info in others]
-        return [*(info.id[:8] for info in others), *dict.fromkeys(filter(None, titles))]
-
-    return (
-        Command("sessions", Text("list the saved sessions"), show),
-        Command(
-            "resume",
-            Text("go on with another session"),
-            resume,
-            "[ID]",
-            choices=names,
-            while_running=False,
-        ),
-    )
+    rows = Table.grid(padding=(0, 2))
+    for info in _saved(context)[:SHOWN]:
+        own = "accent" if info.id == context.session.id else "muted"
+        rows.add_row(
+            Text(info.id[:8], own),
+            Text(local_time(info.updated), "muted"),
+            Text(one_line(info.title, 60)),
+            Text(one_line(info.folder, 60), "muted"),
+        )
+    context.write(rows)
+    context.say(Phrase("/resume ID goes on with one of them."))
 
 
-def _meant(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]:
+async def resume(context: ReplContext, argument: str) -> None:
+    """/resume [ID or words of the title]."""
+    found = _matching(_saved(context), argument)
+    if [info.id for info in found] == [context.session.id]:
+        raise UsageError("That is the session you are in.")
+    if argument and not found:
+        raise UsageError("No session is called that; /sessions lists the last ones.")
+    wanted = found[0].id if len(found) == 1 and argument else await _pick(context, found)
+    if not wanted:
+        return
+    await context.reopen(wanted)
+    context.say(Phrase("Session: {title}", {"title": context.session.state.title or wanted}))
+
+
+def resume_choices(context: ReplContext) -> Iterable[str]:
+    """Return the ids and titles of the other sessions."""
+    others = [info for info in _saved(context) if info.id != context.session.id]
+    titles = [one_line(info.title) for info in others]
+    return [*(info.id[:8] for info in others), *dict.fromkeys(filter(None, titles))]
+
+
+def _saved(context: ReplContext) -> Sequence[SessionInfo]:
+    return context.session.archive.store.sessions()
+
+
+def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]:
     """The sessions that `argument` can mean: an id's beginning, a title, or words of titles."""
-    from kogniterm.sessions.texts import fold_case, holds_words
-    from kogniterm.ui.clean import one_line
+    from kogniterm.sessions.session_search import holds_words
+    from kogniterm.text.language import fold_case
 
     if not argument:
         return infos
@@ -97,14 +84,11 @@ def _meant(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]
 
 
 async def _pick(context: ReplContext, infos: Sequence[SessionInfo]) -> str:
-    """The id of the session that is chosen from the last few others."""
-    from kogniterm.ui.clean import one_line
-
-    all_others = [info for info in infos if info.id != context.session.id]
-    others = all_others[:PICKED]
+    """The id of the session chosen from the last few others; empty when none is chosen."""
+    others = [info for info in infos if info.id != context.session.id]
     if not others:
         raise UsageError("There is no other session yet.")
-    left = len(all_others) - len(others)
+    left = len(others) - PICKED
     more = plural(
         "{count} more; /resume WORDS finds one by its title.",
         "{count} more; /resume WORDS finds them by their titles.",
@@ -112,13 +96,100 @@ async def _pick(context: ReplContext, infos: Sequence[SessionInfo]) -> str:
     )
     options = [
         Option(str(number), f"{one_line(info.title, 50)} ({local_time(info.updated)})", info.id)
-        for number, info in enumerate(others, 1)
+        for number, info in enumerate(others[:PICKED], 1)
     ]
-    return await context.choose(
-        _("Which session?"),
-        [more] if left else [],
-        [*options, Option("no", _("none of them"), NONE)],
+    options.append(Option("no", _("none of them"), ""))
+    return await context.choose(_("Which session?"), [more] if left > 0 else [], options)
+
+
+async def fork(context: ReplContext, argument: str) -> None:
+    """/fork [TURN]."""
+    from kogniterm.sessions.transfer.json_lines import fork as make_fork
+
+    if argument and not argument.isdigit():
+        raise UsageError("Give the number of the turn to copy up to.")
+    before = context.session.id
+    turn = int(argument) if argument else None
+    made = make_fork(context.session.archive.store, before, turn=turn)
+    await context.reopen(made.id)
+    context.say(Phrase("This is a copy now; /resume {id} goes back.", {"id": before[:8]}))
+
+
+def export(context: ReplContext, argument: str) -> None:
+    """/export [md|jsonl] FILE."""
+    kind, name = first_word(argument)
+    if kind not in FORMATS:
+        kind, name = ("jsonl" if argument.endswith(".jsonl") else "md"), argument.strip()
+    if not name:
+        raise UsageError("Say which file to write.")
+    session = context.session
+    form: ExportFormat = "markdown" if kind == "md" else "jsonl"
+    parts = export_parts(session.archive.store, session.id, form, translate)
+    path = _write_new(named(session.executor.cwd, name), parts)
+    session.archive.wrote(path, "export")
+    context.say(Phrase("Written: {path}. Secrets in it were replaced.", {"path": path}))
+
+
+def rename(context: ReplContext, argument: str) -> None:
+    """/rename TITLE."""
+    from kogniterm.sessions.fold import Note
+
+    title = " ".join(argument.split())
+    if not title:
+        raise UsageError("A session needs a title with at least one letter.")
+    context.session.journal.record(
+        Note.TITLE.record(context.session.journal.redact(title)), durable=True
+    )
+    context.say(Phrase("Session: {title}", {"title": context.session.state.title}))
+
+
+async def compact(context: ReplContext, argument: str) -> None:
+    """/compact."""
+    if context.session.state.open_turn:
+        raise UsageError("A turn is under way; compact when it has ended.")
+    before, after = await context.session.context.compact_now(asked=True)
+    values: dict[str, object] = {"before": before, "after": after}
+    context.say(Phrase("History compacted: about {before} tokens became {after}.", values))
+
+
+def bug(context: ReplContext, argument: str) -> None:
+    """/bug [FILE]."""
+    session = context.session
+    parts = report_parts(
+        session.archive.store,
+        session.id,
+        redact=session.journal.redact,
+        about={"terminal": context.preferences.term, "model": session.model.name},
+        attachments={"log": _log_tail(session.archive.paths.log_file)},
+    )
+    name = argument or f"kogniterm-report-{session.id[:8]}.jsonl"
+    path = _write_new(named(session.executor.cwd, name), parts)
+    session.archive.wrote(path, "report")
+    context.say(
+        Phrase(
+            "Written: {path}. It holds this session and the end of the log, known secrets "
+            "replaced. Read it before you hand it on; nothing was sent.",
+            {"path": path},
+        )
     )
 
 
-SESSIONS = session_commands()
+def _log_tail(file: Path) -> Iterator[str]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    yield from lines[-LOG_LINES:]
+
+
+def _write_new(path: Path, parts: Iterable[str]) -> Path:
+    """Write a file that does not exist yet, for the user alone."""
+    from kogniterm.sessions.output_files import replaced
+
+    if path.exists():
+        raise UsageError("{path} exists already; give another name.", path=path)
+    if not path.parent.is_dir():
+        raise UsageError("The folder {folder} does not exist.", folder=path.parent)
+    with replaced(path) as file:
+        file.writelines(parts)
+    return path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kogniterm.ui.locale.po import Catalogue, read_po
 
 if TYPE_CHECKING:
-    from kogniterm.types import Text
+    from kogniterm.types import Phrase
 
 LANGUAGES = ("en", "es")
 
@@ -65,7 +65,7 @@ def plural(one: str, many: str, count: int) -> str:
     return forms[0 if count == 1 else 1].format(count=count)
 
 
-def translate(text: Text) -> str:
+def translate(text: Phrase) -> str:
     """A lower room's sentence in the language in use, with its values filled in.
 
     A value that is itself a `Text` is translated too; any other text among the values comes from
@@ -83,6 +83,6 @@ def translate(text: Text) -> str:
 def _shown(value: object) -> object:
     if not isinstance(value, str | PurePath) or (str(value).isascii() and str(value).isprintable()):
         return value
-    from kogniterm.approval.display import render_words
+    from kogniterm.text.visible import render_words
 
     return render_words(str(value))

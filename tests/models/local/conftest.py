@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.models.local.catalogue import DEFAULT_NAME, DataPackages, Weights, weights_called
 from kogniterm.models.local.chat import LocalModel, open_local
-from kogniterm.models.local.weights import find
+from kogniterm.models.local.weights import DEFAULT_NAME, DataPackages, Weights, find, weights_called
 from kogniterm.paths import resolve
 
 # Read while this is loaded: no test sees the person's own environment.

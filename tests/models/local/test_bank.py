@@ -10,9 +10,16 @@ import pytest
 
 from benchmarks.eval.table import tasks
 from kogniterm import approval
-from kogniterm.models.local.bank import CATEGORIES, LANGUAGES, Example, examples
-from kogniterm.models.local.language import Language, language_of, plain
-from kogniterm.models.local.retrieval import Bank, stem, words_of
+from kogniterm.models.local.bank import (
+    CATEGORIES,
+    LANGUAGES,
+    Bank,
+    Example,
+    examples,
+    stem,
+    words_of,
+)
+from kogniterm.text.language import Language, language_of, plain
 
 
 def test_bank_is_large_and_balanced() -> None:

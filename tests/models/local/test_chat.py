@@ -14,8 +14,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from kogniterm.errors import ContextOverflowError, ModelUnavailableError
 from kogniterm.models.local.chat import LocalModel, open_local
 from kogniterm.models.local.runtime import Prompt, Runtime, chat_text, usable_threads
-from kogniterm.models.local.steps import told
-from kogniterm.types import ModelRequest, Reply, TextDelta, ToolSpec
+from kogniterm.models.local.steps import unrun_answer
+from kogniterm.types import AnswerDelta, ModelRequest, Reply, ToolSpec
 from tests.support.programs import needs
 
 SHELL = ToolSpec("execute_command", "Run a command.", {"type": "object"}, "command")
@@ -30,7 +30,7 @@ async def last(model: LocalModel, request: ModelRequest) -> Reply:
     """The stream's last event."""
     events = [event async for event in model.stream(request)]
     assert isinstance(events[-1], Reply)
-    streamed = "".join(event.text for event in events[:-1] if isinstance(event, TextDelta))
+    streamed = "".join(event.text for event in events[:-1] if isinstance(event, AnswerDelta))
     assert streamed.strip() in ("", str(events[-1].message.text))
     return events[-1]
 
@@ -99,7 +99,7 @@ async def test_judgement_is_declined_without_weights(unloaded: LocalModel) -> No
 
 async def test_command_that_was_told_is_proposed_when_asked_for(unloaded: LocalModel) -> None:
     question = HumanMessage("how do I see hidden files?")
-    shown = AIMessage(told("ls -a", "how do I see hidden files?"))
+    shown = AIMessage(unrun_answer("ls -a", "how do I see hidden files?"))
     reply = await ask(unloaded, question, shown, HumanMessage("do it"))
     assert reply.message.tool_calls[0]["args"] == {
         "command": "ls -a",

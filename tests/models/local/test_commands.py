@@ -10,22 +10,22 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kogniterm.errors import ModelReplyError
 from kogniterm.models.local.bank import Example
-from kogniterm.models.local.commands import CommandWriter, Written, command_chat
+from kogniterm.models.local.commands import CommandWriter, Completion, command_chat
 from kogniterm.models.local.learned import LearnedExamples
 from kogniterm.models.local.runtime import Prompt
 from kogniterm.models.local.steps import TurnSoFar, turn_so_far
 from kogniterm.types import Usage
 
-Write = Callable[[Prompt], Awaitable[Written]]
+Write = Callable[[Prompt], Awaitable[Completion]]
 
 
 def replies(*texts: str) -> tuple[Write, list[Prompt]]:
     """A completion that gives `texts` in order, and the prompts it was given."""
     prompts: list[Prompt] = []
 
-    async def write(prompt: Prompt) -> Written:
+    async def write(prompt: Prompt) -> Completion:
         prompts.append(prompt)
-        return Written(texts[len(prompts) - 1], Usage(10, 2, calls=1), cut=False)
+        return Completion(texts[len(prompts) - 1], Usage(10, 2, calls=1), cut=False)
 
     return write, prompts
 

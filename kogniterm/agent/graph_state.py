@@ -1,0 +1,86 @@
+"""What flows through the graph: the state its nodes share and the context of one invocation."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, TypedDict
+
+from langchain_core.messages import BaseMessage, SystemMessage
+
+from kogniterm.agent.request_size import Window
+from kogniterm.protocols import Model, Tool
+from kogniterm.types import (
+    ActionRequest,
+    AgentState,
+    ModelEvent,
+    NodeUpdate,
+    Phrase,
+    Plan,
+    PlanMode,
+    ToolRan,
+    Usage,
+)
+
+
+class GraphState(TypedDict, total=False):
+    """The session as the nodes see it. `messages` only ever grows."""
+
+    messages: Annotated[list[BaseMessage], operator.add]
+    plan: Plan | None
+    pending: list[ActionRequest]
+    answer: str | None
+    usage: Usage
+    failure: Phrase | None
+    halt: bool
+
+
+def _always_room(messages: Sequence[BaseMessage]) -> bool:
+    return True
+
+
+def _nothing_said(agent: str) -> Sequence[str]:
+    return ()
+
+
+Item = NodeUpdate | ModelEvent | ToolRan | str
+"""What a run of the graph reports: see `graph.think`."""
+
+Think = Callable[[Sequence[BaseMessage], Plan | None, "ThinkContext"], AsyncIterator[Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkContext:
+    """The ports and modes of one graph invocation."""
+
+    model: Model
+    tools: Mapping[str, Tool]
+    system: SystemMessage
+    plan_mode: PlanMode
+    may_continue: Callable[[str], Phrase | None]
+    """Asked before each model call, with the agent that makes it: why the turn must stop."""
+    new_id: Callable[[], str]
+    """Make the id of an action request, unique in the session."""
+    clean: Callable[[str], str] = str
+    """Make what a tool inside the graph returned fit to be kept and sent."""
+    has_room: Callable[[Sequence[BaseMessage]], bool] = _always_room
+    """Whether a history may grow on; when not, the graph ends for the runtime to compact it."""
+    plan_only: bool = False
+    """Offer and request nothing that acts, and end once a plan is made."""
+    review_plans: bool = False
+    """Let a plan leave the graph as a request, to be approved like an action."""
+    delegates: bool = False
+    """Offer sub-agents, which cannot have any themselves."""
+    said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said
+    """What the user said to an agent while the turn ran, until it is journaled."""
+    window: Window = field(default_factory=Window)
+    """How long a request may be, which a refusal of the provider changes."""
+    think: Think | None = None
+    """The graph that sub-agents run through."""
+    agents: Mapping[str, AgentState] = field(default_factory=dict)
+    """The sub-agents already at work, by the id of their call."""
+    agent: str = ""
+    """The id of the call whose sub-agent this is; empty: the main agent."""
+    agent_task: str = ""
+    """What the sub-agent was asked to do, short."""

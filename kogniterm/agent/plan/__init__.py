@@ -1,0 +1,1 @@
+"""Plans as the model writes them: tools, parsing, checks and evidence."""

@@ -1,0 +1,243 @@
+"""The evaluator: is a plan step really done? Cheap signals decide; the model is never believed.
+
+`complete_step` is judged here from the history alone. A step whose check is a command or a file
+leaves the graph, as an action request like any other command; one that only judgement can check
+is put to a model of its own (`agent/judge`), after the cheap signals.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.messages import BaseMessage, ToolMessage
+
+from kogniterm.agent.messages import GIVEN_PLAN, is_input
+from kogniterm.agent.plan.judge import Judgement
+from kogniterm.agent.plan.plan_tools import (
+    PLAN_TOOLS,
+    close_step,
+    find,
+    fresh_evidence,
+    open_steps,
+    where_we_are,
+    with_step,
+)
+from kogniterm.errors import ToolError
+from kogniterm.text.bounded_regex import Pattern
+from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
+
+Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
+"""Judges a step by its outputs alone; None where nobody can."""
+
+OPEN_STEPS = "the plan has open steps:"
+SHOW_IT = " Whoever judges sees the outputs of the step's work and nothing else: show it in one."
+CHANGE_AFTER = 3
+"""Failed checks of one step after which repeating is no longer offered."""
+
+FAIL_AFTER = 6
+"""Failed checks of one step after which it is closed as failed."""
+
+
+def check_command(step: PlanStep) -> str | None:
+    """The shell command that proves `step`, if its check is one."""
+    if step.check is None:
+        return None
+    if step.check.kind == "command":
+        return step.check.value
+    if step.check.kind == "file":
+        return f"test -e {shlex.quote(step.check.value)}"
+    return None
+
+
+async def complete(
+    plan: Plan | None,
+    arguments: Mapping[str, Any],
+    messages: Sequence[BaseMessage],
+    judge: Judging,
+) -> tuple[Plan, str]:
+    """The plan after a `complete_step` call that needs no command, and the observation.
+
+    `judge` is asked only about a step that is to be judged, and only when the cheap signals do
+    not speak against it. Raises `ToolError` when the step is unknown or there is nothing to
+    judge it by.
+    """
+    if plan is None:
+        raise ToolError("There is no plan; answer, or call make_plan first.")
+    step = find(plan, str(arguments.get("step") or ""))
+    status: StepStatus = arguments.get("status") or "done"
+    note = str(arguments.get("note") or "").strip()
+    if status in ("failed", "skipped"):
+        return _given_up(plan, step, status, note, messages)
+    if status != "done":
+        raise ToolError("status must be done, failed or skipped.")
+    if step.status == "done":
+        raise ToolError("{id} is done already. {now}", id=step.id, now=where_we_are(plan))
+    found = fresh_evidence(plan, messages, step)
+    if found is None:
+        raise ToolError(
+            "{id} has no evidence: run a command that does it or shows it is done. A sub-agent "
+            "proves the step that was named when it was asked, by the tools it used.",
+            id=step.id,
+        )
+    judged = step.check is not None and step.check.kind == "judgement"
+    if judged and step.check is not None and not note:
+        raise ToolError(
+            "Say in note what shows that {id} is so: {value}", id=step.id, value=step.check.value
+        )
+    evidence, message = found
+    failure = _contradiction(step.check, evidence, message)
+    if failure:
+        return _check_failed(plan, step, replace(evidence, note=failure), messages)
+    proof = replace(evidence, note=note or evidence.note)
+    if judged:
+        judgement = await judge(plan, step, messages)
+        if judgement is not None and judgement.verdict != "met":
+            failed = replace(evidence, note=f"judged {judgement.verdict}: {judgement}")
+            again = judgement.verdict == "cannot tell" and step.failed_checks + 1 < CHANGE_AFTER
+            plan, text = _check_failed(plan, step, failed, messages)
+            return plan, text + (SHOW_IT if again else "")
+        if judgement is not None:
+            proof = replace(evidence, note=judgement.reason, quote=judgement.quote)
+    updated = close_step(plan, step.id, "done", proof)
+    return updated, f"{step.id} done. {where_we_are(updated, messages)}"
+
+
+def _given_up(
+    plan: Plan, step: PlanStep, status: StepStatus, note: str, messages: Sequence[BaseMessage]
+) -> tuple[Plan, str]:
+    """A step the model gives up: its fallback comes first, and what needs it is named."""
+    if not note:
+        raise ToolError("Say in note why {id} is {status}.", id=step.id, status=status)
+    if status == "failed" and step.fallback and not step.on_fallback:
+        plan = _fall_back(plan, step, note)
+        return plan, f"{step.id} is not given up yet. {where_we_are(plan, messages)}"
+    updated = close_step(plan, step.id, status, Evidence(None, None, note))
+    needed = _needed(updated, step)
+    return updated, f"{step.id} {status}. {needed}{where_we_are(updated, messages)}"
+
+
+def _fall_back(plan: Plan, step: PlanStep, why: str) -> Plan:
+    tried = (*step.evidence, Evidence(None, None, why))
+    return with_step(plan, replace(step, on_fallback=True, evidence=tried))
+
+
+def _needed(plan: Plan, step: PlanStep) -> str:
+    """Which open steps use what this one did not bring."""
+    using = [one.id for one in open_steps(plan) if f"steps.{step.id}." in " ".join(one.inputs)]
+    if not using:
+        return ""
+    return f"{', '.join(using)} would use its result: change the plan with make_plan and a reason. "
+
+
+def _check_failed(
+    plan: Plan, step: PlanStep, attempt: Evidence, messages: Sequence[BaseMessage]
+) -> tuple[Plan, str]:
+    """The failure is kept as an attempt; what may be done next gets narrower with each.
+
+    Repeat, then the fallback, then another plan; in the end the step is closed as failed.
+    """
+    before = "; ".join(dict.fromkeys(one.note for one in step.evidence if one.note))
+    step = replace(step, failed_checks=step.failed_checks + 1, evidence=(*step.evidence, attempt))
+    plan = with_step(plan, step)
+    text = f"Check failed ({attempt.note}): {step.id} is not done. "
+    if step.failed_checks >= FAIL_AFTER:
+        summary = f"check failed {step.failed_checks} times: {attempt.note}"
+        plan = close_step(plan, step.id, "failed", Evidence(None, None, summary))
+        rest = f"{_needed(plan, step)}{where_we_are(plan, messages)}"
+        return plan, f"{text}It is closed as failed. {rest}"
+    known = f"Before that: {before}. " if before else ""
+    if step.failed_checks < CHANGE_AFTER:
+        return plan, (
+            f"{text}{known}Find out why, mend it and complete it again; or change the plan, or "
+            "close it as failed with a note."
+        )
+    if step.fallback and not step.on_fallback:
+        plan = _fall_back(plan, step, f"check failed {step.failed_checks} times")
+        return plan, f"{text}{known}Do not repeat it. {where_we_are(plan, messages)}"
+    return plan, (
+        f"{text}{known}That was failure {step.failed_checks}. Do not try the same; change the "
+        "plan with make_plan and a reason, or close the step as failed with a note."
+    )
+
+
+def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage) -> str | None:
+    """Why the evidence speaks against success, or None."""
+    expected = int(check.value) if check and check.kind == "exit_code" else 0
+    if evidence.exit_code != expected and (check is None or check.kind != "pattern"):
+        return f"the last command ended with exit {evidence.exit_code}, expected {expected}"
+    if check is None or check.kind != "pattern":
+        return None
+    try:
+        found = Pattern(check.value).search(message.text)
+    except ToolError as error:
+        return str(error).rstrip(".")
+    return None if found else f"the output does not match /{check.value}/"
+
+
+def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str | None:
+    """Why an answer comes too early: open steps of a plan of this turn. Said once a turn."""
+    left = open_steps(plan)
+    if plan is None or not left:
+        return None
+    touched = False
+    for message in reversed(messages):
+        if message.type == "human":
+            if OPEN_STEPS in message.text:
+                return None
+            if is_input(message):
+                touched = touched or GIVEN_PLAN in message.text
+                break
+        if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
+            touched = True
+    names = ", ".join(step.id for step in left)
+    return f"{OPEN_STEPS} {names}; close each with complete_step, then answer" if touched else None
+
+
+def settle_check(
+    plan: Plan,
+    step_id: str,
+    request_id: str,
+    result: CommandResult,
+    messages: Sequence[BaseMessage] = (),
+) -> tuple[Plan, str]:
+    """The plan after the check command of `step_id` ran, and the sentence for the model.
+
+    The command that did the step stays among its evidence, so that others can use its output.
+    """
+    step = find(plan, step_id)
+    if result.exit_code != 0:
+        how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
+        return _check_failed(plan, step, Evidence(request_id, result.exit_code, how), messages)
+    work = fresh_evidence(plan, messages, step)
+    if work is not None:
+        plan = with_step(plan, replace(step, evidence=(*step.evidence, work[0])))
+    updated = close_step(plan, step_id, "done", Evidence(request_id, 0, result.command))
+    return updated, f"Check passed: {step_id} done. {where_we_are(updated, messages)}"
+
+
+def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(what was verified, what was not) of a plan, a line a step.
+
+    Verified is what a command or a check proved. A step that was judged is not, even if it is
+    done: its line has what of the output that rests on. Where nobody could judge it, the model
+    that did it claims it.
+    """
+    verified: list[str] = []
+    other: list[str] = []
+    for step in plan.steps:
+        proof = step.evidence[-1] if step.evidence else None
+        judged = step.check is not None and step.check.kind == "judgement"
+        note = f": {proof.note}" if proof is not None and proof.note else ""
+        if step.status == "done" and proof is not None and proof.request_id and not judged:
+            ended = f"{proof.request_id}, exit {proof.exit_code}"
+            verified.append(f"{step.id} {step.what}{note} ({ended})")
+            continue
+        state: str = step.status
+        if step.status == "done" and proof is not None:
+            state = "judged" if proof.quote else "claimed"
+            note += f' ("{proof.quote}", {proof.request_id})' if proof.quote else ""
+        other.append(f"{step.id} {step.what} [{state}]{note}")
+    return tuple(verified), tuple(other)

@@ -1,0 +1,1 @@
+"""Recipes: plans with parameters, and the graph that runs them."""

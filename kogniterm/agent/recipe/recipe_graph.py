@@ -1,0 +1,376 @@
+"""A recipe compiled to a LangGraph graph. Everything that acts goes through its ports."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Protocol, TypedDict
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.graph import END, START, StateGraph
+
+from kogniterm.agent.messages import tool_message
+from kogniterm.agent.recipe import recipe_schema as recipes
+from kogniterm.agent.recipe.recipe_schema import REFERENCE, Input, Node, Recipe
+from kogniterm.agent.replies import (
+    MAX_UNUSABLE,
+    clean_reply,
+    is_unusable,
+    no_usable_reply,
+    sent_back,
+)
+from kogniterm.errors import KognitermError, ToolError, UsageError
+from kogniterm.text.bounded_regex import Pattern
+from kogniterm.types import Reply, ToolSpec
+
+MAX_TOOL_ROUNDS = 12
+"""Model calls one model node may make with its tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What a node left: its text, how it ended, and a value where it is more than text."""
+
+    text: str
+    exit_code: int | None = 0
+    value: Any = None
+
+    def part(self, name: str) -> Any:
+        """`text`, `exit_code`, `lines` or `value`, as references name them."""
+        if name == "lines":
+            return [line for line in self.text.splitlines() if line.strip()]
+        if name == "value":
+            return self.text.strip() if self.value is None else self.value
+        return self.text.rstrip("\n") if name == "text" else self.exit_code
+
+
+class RecipePorts(Protocol):
+    """How a recipe acts: through the session's approval, executor, journal and budgets."""
+
+    async def command(self, command: str, purpose: str) -> NodeResult:
+        """Run a command that policy or a person approved."""
+
+    async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
+        """Call a tool of the session; one with effects is asked for first."""
+
+    async def ask(self, messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]) -> Reply:
+        """Ask the session's model."""
+
+    async def agent(self, task: str, tools: str, tokens: int | None) -> NodeResult:
+        """Let a sub-agent do a task; without `tokens` its budget is that of its kind."""
+
+
+class RecipeState(TypedDict, total=False):
+    """Results by node id, and which way a condition chose."""
+
+    results: Annotated[dict[str, NodeResult], lambda old, new: {**old, **new}]
+    way: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeScope:
+    """What references mean at one place."""
+
+    inputs: Mapping[str, Any]
+    results: Mapping[str, NodeResult]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    item: Any = None
+
+    def value(self, reference: str) -> Any:
+        """What `reference` stands for. Raises `UsageError` for a node that has not run."""
+        kind, _, rest = reference.partition(".")
+        if kind == "item":
+            return self.item
+        if kind == "inputs":
+            return self.inputs[rest]
+        if kind == "arguments":
+            if rest not in self.arguments:
+                raise UsageError("The recipe's value {name} was not given.", name=reference)
+            return self.arguments[rest]
+        node_id, _, part = rest.partition(".")
+        if node_id not in self.results:
+            raise UsageError("The recipe's node {id} has not run.", id=node_id)
+        return self.results[node_id].part(part)
+
+    def fill(self, text: str, write: Callable[[Any], str] = str) -> str:
+        """`text` with every reference replaced by its value as `write` writes it."""
+        return REFERENCE.sub(lambda match: write(self.value(match[1])), text)
+
+    def filled(self, value: Any) -> Any:
+        """`value` with references replaced; a text that is one reference becomes its value."""
+        if isinstance(value, str):
+            whole = REFERENCE.fullmatch(value.strip())
+            return self.value(whole[1]) if whole else self.fill(value, _as_text)
+        if isinstance(value, Mapping):
+            return {key: self.filled(item) for key, item in value.items()}
+        return [self.filled(item) for item in value] if isinstance(value, list) else value
+
+
+def _as_text(value: Any) -> str:
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _quoted(value: Any) -> str:
+    """A value as words of a shell command: nothing in it is obeyed."""
+    if isinstance(value, list):
+        return " ".join(map(_quoted, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return shlex.quote(str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs single nodes of one recipe with the inputs given."""
+
+    recipe: Recipe
+    inputs: Mapping[str, Any]
+    ports: RecipePorts
+
+    async def run(self, node: Node, scope: RecipeScope) -> NodeResult:
+        """The node's result. Raises `KognitermError` when it failed and may not."""
+        result = await getattr(self, f"_{node.kind}")(node, scope)
+        if result.exit_code != 0 and not node.may_fail and node.kind in ("command", "tool"):
+            raise KognitermError(
+                "The recipe stopped at {id}: it ended with exit {code}.",
+                id=node.id,
+                code=result.exit_code,
+            )
+        assert isinstance(result, NodeResult)
+        return result
+
+    async def _command(self, node: Node, scope: RecipeScope) -> NodeResult:
+        command = scope.fill(node.command or "", _quoted)
+        return await self.ports.command(command, node.purpose)
+
+    async def _tool(self, node: Node, scope: RecipeScope) -> NodeResult:
+        return await self.ports.tool(node.tool or "", scope.filled(node.arguments))
+
+    async def _agent(self, node: Node, scope: RecipeScope) -> NodeResult:
+        task = scope.fill(node.agent or "", _as_text)
+        tools = node.tools if isinstance(node.tools, str) else "read"
+        return await self.ports.agent(task, tools, node.tokens)
+
+    async def _map(self, node: Node, scope: RecipeScope) -> NodeResult:
+        assert node.map is not None
+        items = scope.filled(node.map.over)
+        if not isinstance(items, list):
+            items = str(items).splitlines()
+        if len(items) > node.map.most:
+            raise UsageError(
+                "The recipe's node {id} would repeat {count} times; at most {most} is allowed.",
+                id=node.id,
+                count=len(items),
+                most=node.map.most,
+            )
+        inner = self.recipe.node(node.map.do)
+        results = [
+            await self.run(inner, RecipeScope(self.inputs, scope.results, scope.arguments, item))
+            for item in items
+        ]
+        texts = [result.part("value") for result in results]
+        return NodeResult("\n".join(map(str, texts)), value=texts)
+
+    async def _model(self, node: Node, scope: RecipeScope) -> NodeResult:
+        """Ask until the model answers in text; its tools are nodes."""
+        offered = [self.recipe.node(name) for name in node.tools or ()]
+        specs = tuple(_spec(one) for one in offered)
+        messages: list[BaseMessage] = [HumanMessage(scope.fill(node.model or "", _as_text))]
+        unusable = 0
+        for _ in range(MAX_TOOL_ROUNDS):
+            message = clean_reply(await self.ports.ask(messages, specs)).message
+            problem = is_unusable(message)
+            if problem is not None:
+                unusable += 1
+                if unusable == MAX_UNUSABLE:
+                    raise no_usable_reply(problem)
+                messages += sent_back(message, problem)
+                continue
+            messages.append(message)
+            if not message.tool_calls:
+                return NodeResult(message.text)
+            messages += await self._answers(message, offered, scope)
+        raise KognitermError(
+            "The recipe stopped at {id}: the model called tools {count} times without an answer.",
+            id=node.id,
+            count=MAX_TOOL_ROUNDS,
+        )
+
+    async def _answers(
+        self, message: AIMessage, offered: Sequence[Node], scope: RecipeScope
+    ) -> list[BaseMessage]:
+        nodes = {node.id: node for node in offered}
+        answers: list[BaseMessage] = []
+        for call in message.tool_calls:
+            failed = True
+            try:
+                node = nodes.get(call["name"])
+                if node is None:
+                    raise ToolError("There is no tool {name}.", name=call["name"])
+                arguments = _checked(node, call["args"])
+                result = await self.run(node, RecipeScope(self.inputs, scope.results, arguments))
+                text, failed = result.text, False
+            except ToolError as error:
+                text = str(error)
+            answers.append(tool_message(str(call["id"]), call["name"], text, failed=failed))
+        return answers
+
+    async def _condition(self, node: Node, scope: RecipeScope) -> NodeResult:
+        assert node.condition is not None
+        holds = _holds(node.condition, scope.filled(node.condition.value))
+        return NodeResult(str(holds).lower(), value=holds)
+
+
+def _holds(condition: recipes.Condition, value: Any) -> bool:
+    text = _as_text(value)
+    if condition.contains is not None:
+        return condition.contains in text
+    if condition.matches is not None:
+        return Pattern(condition.matches).search(text) is not None
+    if condition.below is None and condition.above is None:
+        return value == condition.equals or text == str(condition.equals)
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise UsageError("The recipe compares {value}, which is no number.", value=text) from error
+    if condition.below is not None:
+        return number < condition.below
+    return condition.above is not None and number > condition.above
+
+
+_JSON_TYPES = {"list": "array"}
+
+
+def _spec(node: Node) -> ToolSpec:
+    """A node as a tool for a model."""
+    properties = {
+        name: {"type": _JSON_TYPES.get(one.type, one.type), "description": one.description}
+        for name, one in node.parameters.items()
+    }
+    required = [name for name, one in node.parameters.items() if one.default is None]
+    return ToolSpec(
+        node.id,
+        node.purpose or f"Run {node.id}.",
+        {"type": "object", "properties": properties, "required": required},
+        effect="command" if node.command is not None else "none",
+    )
+
+
+def _checked(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A call's arguments in the types the node wants. Raises `ToolError`."""
+    unknown = sorted(set(given) - set(node.parameters))
+    missing = [n for n, one in node.parameters.items() if n not in given and one.default is None]
+    if unknown or missing:
+        raise ToolError(
+            "{id} takes {names}.", id=node.id, names=", ".join(node.parameters) or "nothing"
+        )
+    return {
+        name: _typed(name, one, given[name]) if name in given else one.default
+        for name, one in node.parameters.items()
+    }
+
+
+def _typed(name: str, wanted: Input, value: Any) -> Any:
+    if isinstance(value, str) and wanted.type != "string":
+        try:
+            return wanted.read(name, value)
+        except UsageError as error:
+            raise ToolError(error.text.template, **dict(error.text.values)) from error
+    kinds: Mapping[str, tuple[type, ...]] = {
+        "string": (str,),
+        "integer": (int,),
+        "number": (int, float),
+        "boolean": (bool,),
+        "list": (list,),
+    }
+    wrong_bool = isinstance(value, bool) and wanted.type != "boolean"
+    if not isinstance(value, kinds[wanted.type]) or wrong_bool:
+        raise ToolError("{name} must be of type {type}.", name=name, type=wanted.type)
+    return value
+
+
+def compile_recipe(runner: Runner) -> Any:
+    """The LangGraph graph of the recipe's main line."""
+    main = runner.recipe.main
+    graph = StateGraph(RecipeState)
+    for node in main:
+        graph.add_node(node.id, _step(runner, node))  # type: ignore[call-overload]  # the stubs want a class, a coroutine function is one of the documented forms
+    graph.add_edge(START, main[0].id)
+    for node, after in zip(main, [*main[1:], None], strict=True):
+        default = after.id if after is not None else recipes.END
+        if node.condition is not None:
+            ways = {node.then or default, node.otherwise or default}
+            graph.add_conditional_edges(node.id, _way, {way: _target(way) for way in ways})
+        else:
+            graph.add_edge(node.id, _target(node.next or default))
+    return graph.compile(name=runner.recipe.name)
+
+
+def _step(runner: Runner, node: Node) -> Callable[[RecipeState], Any]:
+    async def run(state: RecipeState) -> RecipeState:
+        result = await runner.run(node, RecipeScope(runner.inputs, state.get("results", {})))
+        update: RecipeState = {"results": {node.id: result}}
+        if node.condition is not None:
+            main = runner.recipe.main
+            after = main[main.index(node) + 1 :]
+            default = after[0].id if after else recipes.END
+            way = node.then if result.value else node.otherwise
+            update["way"] = way or default
+        return update
+
+    return run
+
+
+def _way(state: RecipeState) -> str:
+    return state["way"]
+
+
+def _target(way: str) -> str:
+    return END if way == recipes.END else way
+
+
+async def run_recipe(
+    recipe: Recipe, inputs: Mapping[str, Any], ports: RecipePorts
+) -> dict[str, Any]:
+    """The recipe's outputs; the last node's text as `result` when it names none.
+
+    Raises `UsageError` for wrong inputs, and whatever a node raises.
+    """
+    runner = Runner(recipe, checked_inputs(recipe, inputs), ports)
+    state = await compiled_run(runner)
+    results: dict[str, NodeResult] = state.get("results", {})
+    scope = RecipeScope(runner.inputs, results)
+    if recipe.outputs:
+        return {name: scope.filled(text) for name, text in recipe.outputs.items()}
+    return {"result": list(results.values())[-1].part("text")}
+
+
+async def compiled_run(runner: Runner) -> RecipeState:
+    """Run the compiled graph to its end."""
+    limit = {"recursion_limit": recipes.MAX_NODES + 5}
+    state: RecipeState = await compile_recipe(runner).ainvoke({"results": {}}, limit)
+    return state
+
+
+def checked_inputs(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every input of the recipe with its value. Raises `UsageError`."""
+    for name in given:
+        if name not in recipe.inputs:
+            raise UsageError(
+                "The recipe {recipe} has no input {name}; it has: {names}.",
+                recipe=recipe.name,
+                name=name,
+                names=", ".join(recipe.inputs) or "none",
+            )
+    values: dict[str, Any] = {}
+    for name, wanted in recipe.inputs.items():
+        value = given.get(name, wanted.default)
+        if value is None:
+            raise UsageError(
+                "The recipe {recipe} needs {name}; give it as {name}=VALUE.",
+                recipe=recipe.name,
+                name=name,
+            )
+        values[name] = wanted.read(name, value) if isinstance(value, str) else value
+    return values

@@ -1,0 +1,332 @@
+"""Recipes as data: the schema of a graph of nodes, and what is checked before anything runs.
+
+The nodes of the main line run in the order they stand in, unless `next` or a condition leads
+further down; never back up, so a recipe always ends. A node that a map repeats or that a model
+is offered as a tool is not in the main line. `{{…}}` refers to values: `inputs.NAME`,
+`nodes.ID.text`, `.exit_code`, `.lines`, `.value`, `item` in a map, `arguments.NAME` in a tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kogniterm.errors import ToolError, UsageError
+from kogniterm.text.bounded_regex import Pattern
+from kogniterm.types import DelegateKind
+
+NAME = r"^[a-z][a-z0-9_-]{0,39}$"
+ID = r"^[a-z][a-z0-9_]{0,23}$"
+END = "end"
+MAX_NODES = 50
+REFERENCE = re.compile(
+    r"\{\{\s*(inputs\.\w+|arguments\.\w+|item|nodes\.\w+\.(?:text|exit_code|lines|value))\s*\}\}"
+)
+
+Type = Literal["string", "integer", "number", "boolean", "list"]
+_READERS: Mapping[str, type] = {"integer": int, "number": float}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Input(_Model):
+    """A value given when the recipe is run, or to a node used as a tool."""
+
+    type: Type = "string"
+    description: str = ""
+    default: Any = None
+
+    def read(self, name: str, text: str) -> Any:
+        """The value written as `text`. Raises `UsageError`."""
+        try:
+            if self.type in _READERS:
+                return _READERS[self.type](text)
+            if self.type == "boolean":
+                return {"true": True, "false": False}[text.lower()]
+        except (ValueError, KeyError) as error:
+            raise UsageError(
+                "{name} must be of type {type}; {value} is not.",
+                name=name,
+                type=self.type,
+                value=text,
+            ) from error
+        return text.split(",") if self.type == "list" else text
+
+
+class Condition(_Model):
+    """A value and one thing that is asked of it."""
+
+    value: str
+    equals: Any = None
+    contains: str | None = None
+    matches: str | None = None
+    below: float | None = None
+    above: float | None = None
+
+    @model_validator(mode="after")
+    def _one_question(self) -> Condition:
+        if len(self.model_fields_set - {"value"}) != 1:
+            raise ValueError("needs one of equals, contains, matches, below, above")
+        if self.matches is not None:
+            try:
+                Pattern(self.matches)
+            except ToolError as error:
+                raise ValueError(str(error).rstrip(".")) from error
+        return self
+
+
+class Over(_Model):
+    """What a map goes over, and the node it runs for each `item`."""
+
+    over: str
+    do: str = Field(pattern=ID)
+    most: int = Field(default=100, ge=1, le=1000)
+
+
+class Node(_Model):
+    """One node: exactly one of command, tool, model, agent, condition and map."""
+
+    id: str = Field(pattern=ID)
+    command: str | None = None
+    tool: str | None = None
+    model: str | None = None
+    agent: str | None = None
+    condition: Condition | None = None
+    map: Over | None = None
+
+    purpose: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    may_fail: bool = False
+    tools: list[str] | DelegateKind | None = None
+    tokens: int | None = Field(default=None, gt=0, le=400_000)
+    parameters: dict[str, Input] = Field(default_factory=dict)
+    next: str | None = None
+    then: str | None = None
+    otherwise: str | None = Field(default=None, alias="else")
+
+    @property
+    def kind(self) -> str:
+        """Which of the six it is."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Node:
+        kinds = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(KINDS)}")
+        if (kinds[0] == "condition") != (self.then is not None):
+            raise ValueError("then belongs to a condition, and a condition needs it")
+        if self.otherwise is not None and kinds[0] != "condition":
+            raise ValueError("else belongs to a condition")
+        if self.condition is not None and self.next is not None:
+            raise ValueError("a condition goes on with then and else, not with next")
+        return self
+
+    def texts(self) -> Iterator[str]:
+        """Every text of this node that may hold references."""
+        for text in (self.command, self.model, self.agent):
+            if text is not None:
+                yield text
+        if self.condition is not None:
+            yield self.condition.value
+        if self.map is not None:
+            yield self.map.over
+        yield from _texts_in(self.arguments)
+
+
+KINDS = ("command", "tool", "model", "agent", "condition", "map")
+
+
+class Recipe(_Model):
+    """A graph of nodes with inputs and outputs."""
+
+    name: str = Field(pattern=NAME)
+    description: str = ""
+    inputs: dict[str, Input] = Field(default_factory=dict)
+    nodes: list[Node] = Field(min_length=1, max_length=MAX_NODES)
+    outputs: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def main(self) -> tuple[Node, ...]:
+        """The main line, in order."""
+        aside = self._aside()
+        return tuple(node for node in self.nodes if node.id not in aside)
+
+    def node(self, node_id: str) -> Node:
+        """The node called `node_id`."""
+        return next(node for node in self.nodes if node.id == node_id)
+
+    def _aside(self) -> set[str]:
+        maps = {node.map.do for node in self.nodes if node.map is not None}
+        offered = {name for node in self.nodes if node.model for name in node.tools or ()}
+        return maps | offered
+
+    @model_validator(mode="after")
+    def _whole(self) -> Recipe:
+        problems = list(_problems(self))
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+def _problems(recipe: Recipe) -> Iterator[str]:
+    ids = [node.id for node in recipe.nodes]
+    yield from (
+        f"the id {one} is used twice" for one in sorted({i for i in ids if ids.count(i) > 1})
+    )
+    main = [node.id for node in recipe.main]
+    if not main:
+        yield "no node is in the main line"
+    for node in recipe.nodes:
+        yield from _bad_ways(node, main)
+        yield from _bad_uses(node, recipe, ids)
+        for text in node.texts():
+            yield from _bad_references(text, f"node {node.id}", recipe, ids)
+        if node.command is not None and _quoted_references(node.command):
+            yield f"node {node.id}: leave out the quotes round {{{{…}}}}; values are quoted"
+        if node.command is not None and _in_here_document(node.command):
+            yield f"node {node.id}: {{{{…}}}} cannot stand in a here-document; use printf"
+    for name, text in recipe.outputs.items():
+        yield from _bad_references(text, f"output {name}", recipe, ids)
+
+
+def _bad_ways(node: Node, main: list[str]) -> Iterator[str]:
+    for way in (node.next, node.then, node.otherwise):
+        if way is None or way == END:
+            continue
+        if way not in main:
+            yield f"node {node.id} leads to {way}, which is not in the main line"
+        elif node.id not in main or main.index(way) <= main.index(node.id):
+            yield f"node {node.id} leads back to {way}; a recipe only goes forward"
+
+
+def _bad_uses(node: Node, recipe: Recipe, ids: list[str]) -> Iterator[str]:
+    used = [node.map.do] if node.map is not None else []
+    if node.model is not None:
+        if isinstance(node.tools, str):
+            yield f"node {node.id}: tools of a model is a list of nodes"
+        else:
+            used += node.tools or []
+    for name in used:
+        if name not in ids:
+            yield f"node {node.id} uses {name}, which does not exist"
+        elif recipe.node(name).kind in ("condition", "map", "model"):
+            yield f"node {node.id} cannot use {name}: only command, tool and agent nodes"
+    if node.agent is not None and not isinstance(node.tools, str | None):
+        yield f"node {node.id}: tools of an agent is read, search, edit or run"
+
+
+def _bad_references(text: str, where: str, recipe: Recipe, ids: list[str]) -> Iterator[str]:
+    for match in REFERENCE.finditer(text):
+        kind, _, rest = match[1].partition(".")
+        name = rest.partition(".")[0]
+        if kind == "inputs" and name not in recipe.inputs:
+            yield f"{where} refers to the input {name}, which does not exist"
+        elif kind == "nodes" and name not in ids:
+            yield f"{where} refers to the node {name}, which does not exist"
+
+
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)")
+
+
+def open_quotes(command: str) -> str:
+    """Return `command` with its quotes closed before each reference and opened again behind it.
+
+    Nothing changes where an expansion inside the quotes may have quotes of its own.
+    """
+    if any(sign in command for sign in ("$(", "${", "`")) or _HERE_DOCUMENT.search(command):
+        return command
+    for start, end, quote in reversed(_quoted_references(command)):
+        before, after = command[:start], command[end:]
+        opened = before.endswith(quote) and not before.endswith("\\" + quote)
+        before = before[:-1] if opened else before + quote
+        after = after[1:] if after.startswith(quote) else quote + after
+        command = before + command[start:end] + after
+    return command
+
+
+def _in_here_document(command: str) -> bool:
+    """Tell whether a reference may stand in a here-document, where quotes protect nothing."""
+    found = _HERE_DOCUMENT.search(command)
+    return found is not None and REFERENCE.search(command, found.end()) is not None
+
+
+def _quoted_references(command: str) -> list[tuple[int, int, str]]:
+    """Return where references stand inside quotes, where a quoted value would end them."""
+    ends = {match.start(): match.end() for match in REFERENCE.finditer(command)}
+    found = []
+    quote = ""
+    escaped = False
+    for position, character in enumerate(command):
+        if quote and position in ends:
+            found.append((position, ends[position], quote))
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+    return found
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+
+
+def read_recipe(text: str) -> Recipe:
+    """The recipe in `text`, YAML or JSON. Raises `UsageError` that names every problem."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        detail = " ".join(str(error).split())
+        raise UsageError("The recipe is not YAML: {detail}", detail=detail) from error
+    if not isinstance(data, Mapping):
+        raise UsageError("A recipe needs a name and nodes.")
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise UsageError("The recipe cannot be used: {problems}.", problems=_said(error)) from error
+
+
+def _said(error: ValidationError) -> str:
+    return "; ".join(
+        ": ".join(
+            filter(
+                None,
+                (
+                    ".".join(str(part) for part in item["loc"]),
+                    item["msg"].removeprefix("Value error, "),
+                ),
+            )
+        )
+        for item in error.errors(include_url=False)
+    )
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """`recipe` as YAML; `read_recipe` reads it back."""
+    import yaml
+
+    data = recipe.model_dump(by_alias=True, exclude_defaults=True)
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=96))
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON schema of recipes, for editors."""
+    return Recipe.model_json_schema(by_alias=True)

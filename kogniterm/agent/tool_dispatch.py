@@ -1,0 +1,339 @@
+"""What becomes of a tool call: an action request outside the graph, or an observation inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.config import get_stream_writer
+
+from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.image_blocks import ImageBlock, observed_images
+from kogniterm.agent.messages import (
+    GIVEN_PLAN,
+    ONLY_A_PLAN,
+    is_input,
+    last_ai,
+    tool_message,
+)
+from kogniterm.agent.plan.evaluate import check_command, complete
+from kogniterm.agent.plan.judge import JUDGED, Judge
+from kogniterm.agent.plan.plan_parsing import parse_plan
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN, PLAN_TOOLS, accepted, find
+from kogniterm.agent.subagent import DELEGATE, Result, acts, run_side_by_side
+from kogniterm.errors import ToolError
+from kogniterm.protocols import Tool
+from kogniterm.types import ActionRequest, Observation, Plan, ToolRan, ToolSpec, Usage
+
+MAX_CALLS = 16
+"""Tool calls one reply may make; more would flood the history at once."""
+
+Call = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    """A call that was answered inside the graph: the plan after it, and what the model sees.
+
+    "failed" means that the tool ran and could not do it, "malformed" that the call could never
+    run: only the latter says that the model cannot use its tools. A sub-agent leaves the proof
+    of its last action, or has no answer yet because of what is `pending`. A judge that was asked
+    leaves its reply in `judged`, and what it cost.
+    """
+
+    plan: Plan | None
+    text: str
+    status: Literal["ok", "failed", "malformed"] = "ok"
+    pending: tuple[ActionRequest, ...] = ()
+    proof: Mapping[str, Any] | None = None
+    judged: Mapping[str, str] | None = None
+    images: tuple[ImageBlock, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
+    """What the model may call; fixed for a session so that the prompt prefix stays the same.
+
+    Where only a plan is wanted, nothing that could act is offered.
+    """
+    specs = known_tools(context)
+    if not context.plan_only:
+        return specs
+    return tuple(
+        spec for spec in specs if spec.effect == "none" and spec.name != COMPLETE_STEP.name
+    )
+
+
+def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
+    """All tools of the session: the steps of a plan may name them."""
+    specs = tuple(tool.spec for tool in context.tools.values())
+    if context.model.info.one_command:
+        return specs
+    if context.delegates:
+        specs = (*specs, DELEGATE)
+    return specs if context.plan_mode == "never" else (*specs, MAKE_PLAN, COMPLETE_STEP)
+
+
+def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[Call]]:
+    """The calls in order, one by one; sub-agents that only read, next to each other, as one."""
+    group: list[Call] = []
+    for call in calls:
+        if call["name"] == DELEGATE.name and context.delegates and not acts(call["args"]):
+            group.append(call)
+            continue
+        if group:
+            yield group
+            group = []
+        yield [call]
+    if group:
+        yield group
+
+
+def as_request(
+    call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
+) -> ActionRequest | None:
+    """The action request behind a call, or None when the call is answered inside the graph.
+
+    Raises `ToolError` for a call that can never run.
+    """
+    name, arguments = call["name"], call["args"]
+    _refuse_floods(call, messages)
+    if context.plan_only:
+        _refuse_acting(call, context)
+    if name == COMPLETE_STEP.name:
+        return _check_request(call, plan, context)
+    tool = context.tools.get(name)
+    if tool is None:
+        if name not in {spec.name for spec in offered_tools(context)}:
+            names = ", ".join(spec.name for spec in offered_tools(context))
+            raise ToolError("There is no tool {name}; there are: {names}.", name=name, names=names)
+        if name == MAKE_PLAN.name and context.review_plans:
+            return _plan_request(call, plan, messages, context)
+        return None
+    checked = tool.check(arguments)
+    effect = tool.effect_of(checked)
+    if effect == "none":
+        return None
+    line, purpose = tool.describe(checked)
+    return ActionRequest(
+        id=context.new_id(),
+        call_id=str(call["id"]),
+        tool=name,
+        command=line,
+        purpose=purpose,
+        arguments=dict(checked),
+        effect=effect,
+        detail=tool.detail(checked),
+        agent=context.agent,
+        agent_task=context.agent_task,
+    )
+
+
+def _refuse_floods(call: Call, messages: Sequence[BaseMessage]) -> None:
+    message = last_ai(messages)
+    allowed = message.tool_calls[:MAX_CALLS] if message is not None else ()
+    if call["id"] not in [one["id"] for one in allowed]:
+        raise ToolError(
+            "Not run: at most {count} calls at once; make the rest in the next reply.",
+            count=MAX_CALLS,
+        )
+
+
+def _refuse_acting(call: Call, context: ThinkContext) -> None:
+    """Raise `ToolError` for a call that could act where only a plan is wanted."""
+    name, tool = call["name"], context.tools.get(call["name"])
+    if tool is not None:
+        acting = tool.effect_of(tool.check(call["args"])) != "none"
+    else:
+        acting = name == COMPLETE_STEP.name or (name == DELEGATE.name and acts(call["args"]))
+    if acting:
+        raise ToolError("Not run: {why}", why=ONLY_A_PLAN)
+
+
+def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> ActionRequest | None:
+    """The command that checks a step, as a request like any other."""
+    if plan is None or (call["args"].get("status") or "done") != "done":
+        return None
+    step = find(plan, str(call["args"].get("step") or ""))
+    command = check_command(step)
+    if command is None:
+        return None
+    return ActionRequest(
+        id=context.new_id(),
+        call_id=str(call["id"]),
+        tool=COMPLETE_STEP.name,
+        command=command,
+        purpose=f"Check {step.id}: {step.what}",
+        arguments={"step": step.id},
+    )
+
+
+def _plan_request(
+    call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
+) -> ActionRequest:
+    """A plan that the person approves before it is worked on; `arguments` hold it as it came."""
+    made = _parsed(call["args"], plan, messages, context)
+    return ActionRequest(
+        id=context.new_id(),
+        call_id=str(call["id"]),
+        tool=MAKE_PLAN.name,
+        command=made.goal,
+        purpose=made.reason,
+        arguments=dict(call["args"]),
+        effect="person",
+    )
+
+
+async def run_group(
+    calls: Sequence[Call],
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> list[AnsweredCall]:
+    """Answer calls inside the graph; sub-agents of one group run side by side."""
+    if calls[0]["name"] == DELEGATE.name:
+        results = await _delegate(calls, messages, context)
+        asked = last_ai(messages)
+        beside = asked.tool_calls if asked is not None else calls
+        alone = [call["name"] for call in beside].count(DELEGATE.name) == 1
+        return [
+            AnsweredCall(plan, one.text, one.status, one.pending, _owned(call, one, alone=alone))
+            for call, one in zip(calls, results, strict=True)
+        ]
+    return [await _run_inside(calls[0], plan, messages, context)]
+
+
+def _owned(call: Call, result: Result, *, alone: bool) -> Mapping[str, Any] | None:
+    """Return what a sub-agent's end proves, and of which step; nothing when it used no tool."""
+    if result.status != "ok":
+        return None
+    proof, step = result.proof or {}, call["args"].get("step")
+    if step:
+        return {**proof, "step": step}
+    return dict(proof) if alone else {**proof, "beside": True}
+
+
+async def _delegate(
+    calls: Sequence[Call], messages: Sequence[BaseMessage], context: ThinkContext
+) -> list[Result]:
+    refused: dict[str, Result] = {}
+    for call in calls:
+        try:
+            _refuse_floods(call, messages)
+        except ToolError as error:
+            refused[str(call["id"])] = Result(str(error), "malformed")
+    allowed = [call for call in calls if str(call["id"]) not in refused]
+    results = iter(await run_side_by_side(allowed, context))
+    return [refused.get(str(call["id"])) or next(results) for call in calls]
+
+
+async def _run_inside(
+    call: Call,
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> AnsweredCall:
+    name, arguments = call["name"], call["args"]
+    if name == MAKE_PLAN.name:
+        return _make_plan(arguments, plan, messages, context)
+    if name == COMPLETE_STEP.name:
+        judge = Judge(context)
+        try:
+            after, text = await complete(plan, arguments, messages, judge)
+        except ToolError as error:
+            return AnsweredCall(plan, str(error), "failed")
+        return AnsweredCall(after, text, judged=judge.kept, usage=judge.usage)
+    try:
+        found = await _run_tool(context.tools[name], arguments)
+    except ToolError as error:
+        return AnsweredCall(plan, str(error), "failed")
+    text, images = observed_images(found, context.model.info)
+    return AnsweredCall(plan, text, images=images)
+
+
+async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
+    checked = tool.check(arguments)
+    if tool.effect_of(checked) != "none":
+        # Where a name leads may have changed since the call was found to need no approval.
+        raise ToolError(
+            "{name} would use something else than a moment ago; call it again.",
+            name=tool.spec.name,
+        )
+    try:
+        return await tool.run(checked)
+    except ToolError:
+        raise
+    except Exception as error:
+        # A tool's bug must reach the model instead of ending the turn.
+        raise ToolError(
+            "{name} failed: {kind}: {error}",
+            name=tool.spec.name,
+            kind=type(error).__name__,
+            error=error,
+        ) from error
+
+
+def _make_plan(
+    arguments: Mapping[str, Any],
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> AnsweredCall:
+    try:
+        made = _parsed(arguments, plan, messages, context)
+    except ToolError as error:
+        return AnsweredCall(plan, str(error), "malformed")
+    return AnsweredCall(made, accepted(made, messages))
+
+
+def _parsed(
+    arguments: Mapping[str, Any],
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> Plan:
+    tools = [spec.name for spec in known_tools(context) if spec.name not in PLAN_TOOLS]
+    return parse_plan(arguments, plan, going_on=_planned_this_turn(messages), tools=tools)
+
+
+def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
+    """Whether a plan was made or worked on since the person's last input."""
+    for message in reversed(messages):
+        if is_input(message):
+            return GIVEN_PLAN in message.text
+        if (
+            isinstance(message, ToolMessage)
+            and message.name in PLAN_TOOLS
+            and message.status == "success"
+        ):
+            return True
+    return False
+
+
+def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessage:
+    """The message that answers `call`, told to whoever watches."""
+    arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
+    text = context.clean(ran.text)
+    failed = ran.status != "ok"
+    get_stream_writer()(ToolRan(call["name"], arguments, text, failed))
+    return tool_message(
+        str(call["id"]),
+        call["name"],
+        text,
+        failed=failed,
+        artifact=_artifact(call, ran),
+        images=ran.images,
+    )
+
+
+def _artifact(call: Call, ran: AnsweredCall) -> dict[str, Any] | None:
+    if ran.status == "malformed":
+        return {"malformed": True}
+    if call["name"] in PLAN_TOOLS:
+        return {JUDGED: dict(ran.judged)} if ran.judged is not None else None
+    if ran.proof is not None:
+        return dict(ran.proof)
+    return {"request_id": str(call["id"]), "exit_code": 0 if ran.status == "ok" else 1}

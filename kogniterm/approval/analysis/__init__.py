@@ -1,0 +1,1 @@
+"""The analysis of a parsed command: its programs, paths and data flow."""

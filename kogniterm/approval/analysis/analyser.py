@@ -1,0 +1,474 @@
+"""The analysis of a command: from shell text to a `RiskReport`.
+
+It follows the shell: folder and variables are tracked, branches and subshells work on copies,
+every substitution is judged where it stands. Whatever is not understood is asked about.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Mapping
+
+from kogniterm.approval.analysis.data_flow import (
+    any_of,
+    assigned,
+    assigned_names,
+    element,
+    goes_to_device,
+    matched,
+    piped_items,
+    prints_nothing,
+    tells_version,
+    too_long,
+)
+from kogniterm.approval.analysis.environment_variables import is_harmless
+from kogniterm.approval.analysis.expansion import (
+    TAINTED,
+    Argument,
+    Scope,
+    expand,
+    expand_single,
+    said,
+)
+from kogniterm.approval.analysis.findings import Findings
+from kogniterm.approval.analysis.path_kinds import (
+    HOLE,
+    SYSTEM_FOLDERS,
+    Roots,
+    is_harmless_device,
+    is_network_device,
+)
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.analysis.script_files import run_file, watch
+from kogniterm.approval.parser.parse import parse
+from kogniterm.approval.parser.tree import (
+    Branch,
+    Function,
+    Group,
+    Loop,
+    Node,
+    Pipeline,
+    Redirect,
+    Sequence,
+    Simple,
+    Substitution,
+    Test,
+    Unknown,
+    Word,
+)
+from kogniterm.approval.programs import (
+    basic_rules,
+    builtins,
+    files,
+    git,
+    readers,
+    remote,
+    scripts,
+    wrappers,
+)
+from kogniterm.approval.programs.basic_rules import shows_variables
+from kogniterm.approval.programs.builtins import assigns, calculates, calculates_printed, sets
+from kogniterm.approval.programs.known_programs import rules_for
+from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
+from kogniterm.text.visible import hidden_characters
+from kogniterm.types import Phrase, RiskReport
+
+_HANDLERS: Mapping[str, Callable[[Call], None]] = {
+    **basic_rules.BASES,
+    **builtins.HANDLERS,
+    **files.HANDLERS,
+    **readers.HANDLERS,
+    **remote.HANDLERS,
+    **scripts.HANDLERS,
+    **wrappers.HANDLERS,
+    "git": git.git,
+}
+"""What judges a call, by the base of its program's rules."""
+MAX_COMMANDS = 200
+MAX_SHELL_DEPTH = 6
+_KEPT_NAMES = ("_", "command_not_found")
+"""Beginnings of names that the shell itself, or what drives it, may call."""
+_ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+
+
+def _judge(call: Call) -> None:
+    basic_rules.shows_arguments(call)
+    basic_rules.apply_cases(call)
+    _HANDLERS[call.rules.base](call)
+
+
+class Analyser:
+    """Follows the statements of one command."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._count = 0
+        self._shell_depth = 0
+        self._active: list[str] = []
+        self._said: str | None = None
+        self.gave_up = False
+
+    def text(self, command: str, scope: Scope) -> None:
+        """Judge shell text."""
+        if too_long(command) or self._shell_depth > MAX_SHELL_DEPTH:
+            self._give_up("It is too long or too nested to be judged.")
+            return
+        self._shell_depth += 1
+        self.node(parse(command), scope)
+        self._shell_depth -= 1
+
+    def _give_up(self, template: str, **values: object) -> None:
+        self.gave_up = True
+        self._findings.unread()
+        self._findings.ask(template, **values)
+
+    def node(self, node: Node, scope: Scope, *, piped: bool = False) -> None:
+        """Judge one statement; `scope` is changed as the shell would be."""
+        if isinstance(node, Simple):
+            self._simple(node, scope, piped=piped)
+        elif isinstance(node, Sequence):
+            for op, item in node.items:
+                self._item(op, item, scope, piped=piped)
+        elif isinstance(node, Pipeline):
+            self._pipeline(node, scope)
+        elif isinstance(node, Group):
+            fed = self._redirects(node.redirects, scope, "")
+            if fed is not None:
+                self._call("read", (), scope).read_later([Argument(fed.strip())])
+            self.node(node.body, scope.branch() if node.subshell else scope, piped=piped)
+        elif isinstance(node, Branch):
+            self._branch(node, scope, piped=piped)
+        elif isinstance(node, Loop):
+            self._loop(node, scope, piped=piped)
+        elif isinstance(node, Function):
+            self._function(node, scope)
+        elif isinstance(node, Test):
+            self._test(node, scope)
+        else:
+            self._give_up("It could not be read: {why}.", why=Phrase(node.why))
+
+    def _item(self, op: str, item: Node, scope: Scope, *, piped: bool) -> None:
+        """One member of a list; after && and || it may not have run."""
+        if op == "||":
+            other = scope.branch()
+            self.node(item, other, piped=piped)
+            scope.merge([other])
+        else:
+            self.node(item, scope, piped=piped)
+
+    def _pipeline(self, node: Pipeline, scope: Scope) -> None:
+        upstream: tuple[str, ...] = ()
+        items: Argument | None = None
+        for index, part in enumerate(node.parts):
+            inner = scope.branch()
+            inner.upstream = upstream
+            inner.items = items
+            before = len(self._findings.argvs)
+            self._said = said(node.parts[index - 1], scope) if index else None
+            self.node(part, inner, piped=index > 0)
+            self._said = None
+            started = self._findings.argvs[before:]
+            upstream += tuple(argv[0].rpartition("/")[2] for argv in started if argv)
+            items = piped_items(part, scope, items)
+
+    def _branch(self, node: Branch, scope: Scope, *, piped: bool) -> None:
+        for word in node.words:
+            self._words((word,), scope)
+        self.node(node.always, scope, piped=piped)
+        others = []
+        for part in node.parts:
+            other = scope.branch()
+            self.node(part, other, piped=piped)
+            others.append(other)
+        scope.merge(others)
+
+    def _loop(self, node: Loop, scope: Scope, *, piped: bool) -> None:
+        values = self._words(node.words, scope) if node.words is not None else [TAINTED]
+        inner = scope.branch()
+        # What the body assigns may differ from round to round.
+        for name, counts in assigned_names(node.body).items():
+            before = inner.variables.get(name)
+            counts = counts and not (before is not None and before.tainted)
+            inner.variables[name] = Argument("0") if counts else TAINTED
+        if node.variable is not None:
+            call = self._call("loop", (), inner)
+            sets(call, node.variable)
+            call.read_later(values)
+            same = matched(values[0]) if len(values) == 1 else any_of(values)
+            inner.variables[node.variable] = same
+        if node.head is not None:
+            self.node(node.head, inner, piped=piped)
+        self.node(node.body, inner, piped=piped)
+        scope.merge([inner])
+        if node.variable is not None:
+            scope.variables[node.variable] = inner.variables.get(node.variable, TAINTED)
+
+    def _function(self, node: Function, scope: Scope) -> None:
+        if rules_for(node.name) is not None or node.name.startswith(_KEPT_NAMES):
+            # A later command is judged as if the name still meant the program.
+            self._findings.ask("It defines {name}, which later commands may run.", name=node.name)
+        scope.functions[node.name] = node
+        # Another command that calls it is asked about, for its name is no program's.
+        self._call_function(node, scope.with_arguments(Argument(HOLE, split=True)))
+
+    def _call_function(self, node: Function, scope: Scope) -> None:
+        if node.name in self._active:
+            self._findings.danger("{name} starts itself again and again.", name=node.name)
+            return
+        self._active.append(node.name)
+        self.node(node.body, scope)
+        self._active.pop()
+
+    def _test(self, node: Test, scope: Scope) -> None:
+        arguments = self._words(node.words, scope)
+        texts = [argument.value for argument in arguments]
+        risky = any(a.tainted or "[" in a.value for a in arguments)
+        if node.extended and risky and (_ARITHMETIC_TESTS & set(texts)):
+            self._findings.ask("A comparison of numbers in [[ ]] may run commands.")
+        if "-v" in texts or "-R" in texts:
+            self._findings.ask("A test of a variable's existence may run commands.")
+
+    def _arithmetic_names(self, word: Word, scope: Scope) -> None:
+        for part in word.parts:
+            if isinstance(part, Unknown) and part.digits:
+                call = self._call("calculation", (), scope)
+                calculates(call, part.names, part.targets)
+                for nested in part.inner:
+                    calculates_printed(call, nested)
+                if part.assigns:
+                    scope.variables[part.assigns] = Argument("0")
+
+    def _subscripts(self, computes: tuple[str, ...], scope: Scope) -> None:
+        """A subscript is an expression: whether the array is a map only the shell knows."""
+        if computes:
+            calculates(self._call("calculation", (), scope), computes)
+
+    # --- simple commands ------------------------------------------------------------------------
+
+    def _words(self, words: tuple[Word, ...], scope: Scope) -> list[Argument]:
+        """Expand `words`, judging the substitutions in them."""
+        arguments: list[Argument] = []
+        for word in words:
+            self._inside(word, scope)
+            arguments.extend(expand(word, scope))
+        return arguments
+
+    def _inside(self, word: Word, scope: Scope) -> None:
+        for part in word.parts:
+            if isinstance(part, Substitution):
+                self.node(part.node, scope.branch())
+            elif isinstance(part, Unknown):
+                if part.opaque is not None:
+                    self._give_up("It could not be read: {why}.", why=Phrase(part.opaque))
+                for nested in part.inner:
+                    self.node(nested.node, scope.branch())
+                self._subscripts(part.computes, scope)
+                if part.given:
+                    call = self._call("expansion", (), scope)
+                    call.read_later([Argument(scope.roots.tilde(part.given))])
+                self._arithmetic_names(Word("", (part,)), scope)
+                if part.assigns and not part.digits:
+                    sets(self._call("expansion", (), scope), part.assigns)
+                    scope.variables[part.assigns] = TAINTED
+
+    def _simple(self, node: Simple, scope: Scope, *, piped: bool) -> None:
+        self._count += 1
+        if self._count > MAX_COMMANDS:
+            if not self.gave_up:
+                self._give_up("It has too many commands to be judged.")
+            return
+        arguments = self._words(node.words, scope)
+        name = arguments[0].value if arguments else ""
+        spoken, self._said = self._said, None
+        stdin = self._redirects(node.redirects, scope, name) or spoken
+        if not arguments:
+            self._assignments(node, scope)
+            if any(r.op in {">", ">|", "&>"} for r in node.redirects):
+                self._findings.ask("It empties a file.")
+            return
+        if name in {"export", "declare", "typeset", "local", "readonly"}:
+            self._assignments(node, scope)
+            arguments.extend(Argument(assignment.name) for assignment in node.assignments)
+        else:
+            self._prefixes(node, scope, name)
+        silent = prints_nothing([argument.value for argument in arguments])
+        empties = (
+            r.op in {">", ">|", "&>"} and not goes_to_device(r, scope) for r in node.redirects
+        )
+        if silent and any(empties):
+            self._findings.ask("It empties a file.")
+        self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
+
+    def _assignments(self, node: Simple, scope: Scope) -> None:
+        call = self._call("assignment", (), scope)
+        for assignment in node.assignments:
+            values = []
+            self._subscripts(assignment.computes, scope)
+            for word in assignment.values:
+                self._inside(word, scope)
+                values.append(element(expand_single(word, scope)))
+            value = assigned(assignment, values, scope)
+            assigns(call, assignment.name, value)
+
+    def _prefixes(self, node: Simple, scope: Scope, name: str) -> None:
+        for assignment in node.assignments:
+            for word in assignment.values:
+                self._inside(word, scope)
+            variable = assignment.name
+            given = [expand_single(word, scope).value for word in assignment.values]
+            if all(is_harmless(variable, one) for one in given or [""]) or (
+                variable == "IFS" and name == "read"
+            ):
+                continue
+            call = self._call(name, (), scope.branch())
+            for word in assignment.values[:1]:
+                assigns(call, variable, expand_single(word, scope))
+            self._findings.ask("It runs a program with the variable {name} changed.", name=variable)
+            self._findings.program((f"{variable}=…",))
+
+    def _redirects(self, redirects: tuple[Redirect, ...], scope: Scope, name: str) -> str | None:
+        """Judge redirections; returns what a heredoc or here-string gives, if it is known."""
+        stdin: str | None = None
+        for redirect in redirects:
+            if redirect.body is not None:
+                self._inside(redirect.body, scope)
+                body = expand_single(redirect.body, scope)
+                shows_variables(self._call(name, (), scope), body)
+                stdin = body.value
+                self._feeds_shell(name, body, scope)
+                continue
+            if redirect.target is None:
+                continue
+            self._inside(redirect.target, scope)
+            target = expand_single(redirect.target, scope)
+            if redirect.op == "<" and len(target.inner) == 1:
+                stdin = said(target.inner[0].node, scope)
+            self._feeds_shell(name, target, scope)
+            if redirect.op in {">&", "<&"} and re.fullmatch(r"\d+-?|-", target.value):
+                continue
+            self._redirect(redirect.op, target, scope, name)
+        return stdin
+
+    def _feeds_shell(self, name: str, source: Argument, scope: Scope) -> None:
+        """What a substitution gives a shell to read, the shell runs."""
+        if name in SHELLS:
+            comes_from_network(self._call(name, (), scope), source)
+
+    def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
+        call = self._call(name or "redirection", (), scope)
+        path = call.resolve(target).path
+        if is_network_device(path):
+            call.network(path)
+            if name in SHELLS or name in {"", "exec", "nc", "python", "python3", "perl"}:
+                call.danger("It gives a shell of this machine to the network.")
+            return
+        if op in {"<", "<>", "<&"}:
+            call.reads(target)
+        if op != "<" and not is_harmless_device(path):
+            if target.glob or (target.value == HOLE and target.tainted):
+                call.ask("It writes to a file only known when it runs.")
+            call.writes(target, "write" if op in {">>", "&>>"} else "overwrite")
+
+    def _call(self, name: str, args: tuple[Argument, ...], scope: Scope) -> Call:
+        return Call(name, args, scope, self._findings, self._inner, self.text)
+
+    def _inner(self, args: tuple[Argument, ...], scope: Scope, piped: bool) -> None:
+        """A call started by another program."""
+        if not args:
+            return
+        self._count += 1
+        if len(self._active) > MAX_SHELL_DEPTH * 3:
+            self._give_up("It is nested too deeply to be judged.")
+            return
+        self._active.append("")
+        self._run(args, scope, piped=piped, stdin=None)
+        self._active.pop()
+
+    def _run(
+        self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
+    ) -> None:
+        """One program with its arguments."""
+        findings = self._findings
+        findings.program(tuple(arg.value.replace(HOLE, "…") for arg in args))
+        program = args[0]
+        if not program.known or program.split:
+            findings.runs_input()
+            if program.value or not program.known:
+                findings.ask("Which program runs is only known when it runs.")
+            text = " ".join(arg.value for arg in args).replace(HOLE, " ")
+            if "-" in text:
+                findings.scan("rm " + text, "It may be told to do this: {what}.")
+            return
+        name = program.value
+        if "/" in name:
+            folder, _, base = posixpath.normpath(name).rpartition("/")
+            if folder not in SYSTEM_FOLDERS:
+                findings.effect("execute", name)
+                run_file(self._call(name, (), scope), name)
+                findings.ask("It runs the file {path}.", path=name)
+                if findings.has("network"):
+                    findings.danger("It may run what it got from the network.")
+                return
+            name = base
+        if name in scope.functions and "/" not in program.value:
+            inside = scope.branch()
+            inside.set_arguments(args[1:])
+            self._call(name, (), scope).read_later(args[1:])
+            self._call_function(scope.functions[name], inside)
+            return
+        watch(self._call(name, args[1:], scope))
+        rules = rules_for(name)
+        if rules is None:
+            findings.effect("execute", name)
+            findings.ask("{program} is not a program with known rules.", program=name)
+            if name.startswith("mkfs"):
+                findings.danger("{program} destroys what is on a disk.", program=name)
+            return
+        if tells_version([name, *(arg.value for arg in args[1:])]):
+            return
+        _judge(Call(name, args[1:], scope, findings, self._inner, self.text, rules, piped, stdin))
+
+
+def classify(
+    command: str,
+    *,
+    cwd: str | None = None,
+    workspace: str | None = None,
+    filled: Collection[str] = (),
+) -> RiskReport:
+    """The risk report of `command`, run in `cwd` with `workspace` (default: `cwd`) as its own.
+
+    `filled` names the shell's variables that earlier commands filled with data they read
+    (`fills`). Never raises, does no I/O, and takes time bounded by the text's length. Without
+    `cwd`, relative paths count as inside the workspace.
+    """
+    return _judged(command, cwd, workspace, filled)[0]
+
+
+def fills(command: str, *, cwd: str | None = None, filled: Collection[str] = ()) -> frozenset[str]:
+    """The variables that hold data nobody judged, after `command` ran in a shell with `filled`."""
+    scope = _judged(command, cwd, None, filled)[1]
+    return frozenset(name for name, value in scope.variables.items() if value.tainted)
+
+
+def _judged(
+    command: str, cwd: str | None, workspace: str | None, filled: Collection[str]
+) -> tuple[RiskReport, Scope]:
+    findings = Findings()
+    roots = Roots.of(cwd, workspace)
+    scope = Scope(roots, cwd or roots.workspace, dict.fromkeys(filled, TAINTED))
+    hidden = hidden_characters(command)
+    if hidden:
+        names = ", ".join(f"U+{ord(char):04X}" for char in hidden[:5])
+        findings.danger("It contains characters that cannot be seen: {names}.", names=names)
+    analyser = Analyser(findings)
+    try:
+        analyser.text(command, scope)
+    except RecursionError:
+        findings.ask("It is nested too deeply to be judged.")
+    if analyser.gave_up:
+        findings.scan(command, "Its text {what}.")
+    if findings.has("secret") and findings.has("network"):
+        findings.danger("It reads secrets and talks to the network.")
+    return findings.report(command), scope

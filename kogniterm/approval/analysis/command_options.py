@@ -1,0 +1,186 @@
+"""Command-line options the GNU way: clusters, attached values, abbreviations, `--`.
+
+A program's rules are one line of a table (see `programs/`): what its operands are, and what
+each option that matters does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.path_kinds import HOLE
+
+HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "folder", "plain"})
+"""Actions that can only read or shape the output."""
+
+ANY_OTHER = "*"
+"""Stands in a table for every option that its line does not name."""
+
+VALUED = frozenset({"value", "write", "read", "run", "folder", "pattern", "text"})
+"""Actions of options that take a value; with a trailing `=`, others do too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A program's line: its base rule with a detail, and option name to action."""
+
+    base: str
+    detail: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def hazards(self) -> bool:
+        """Whether any option can do more than shape the output."""
+        return not HARMLESS.issuperset(self.options.values())
+
+    def takes_value(self, name: str) -> bool:
+        """Whether the option `name` takes a value."""
+        action = self.options.get(name, "")
+        return action.endswith("=") or action in VALUED
+
+
+NO_RULES = Rules("")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option as given: its name without dashes, and its value if it has one."""
+
+    name: str
+    value: Argument | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The options and operands of a call; `unclear` holds what may be either."""
+
+    options: tuple[Option, ...]
+    operands: tuple[Argument, ...]
+    unclear: tuple[Argument, ...]
+    rules: Rules
+
+    def has(self, *names: str) -> bool:
+        """Whether one of `names` was given."""
+        return any(option.name in names for option in self.options)
+
+    def does(self, action: str) -> bool:
+        """Whether an option with this action was given."""
+        return any(self.rules.options.get(option.name) == action for option in self.options)
+
+    def given(self, action: str) -> tuple[Argument, ...]:
+        """The values of the options with this action."""
+        acting = (
+            o for o in self.options if self.rules.options.get(o.name, "").rstrip("=") == action
+        )
+        return tuple(option.value for option in acting if option.value is not None)
+
+    def values(self, *names: str) -> tuple[Argument, ...]:
+        """The values given to any of `names`."""
+        return tuple(o.value for o in self.options if o.name in names and o.value is not None)
+
+
+def parse_options(
+    args: Iterable[Argument], rules: Rules, *, operands_end: bool = False, single: bool = False
+) -> Parsed:
+    """Split `args`; with `operands_end` the first operand ends the options (wrappers).
+
+    `single` means long options have one dash and do not cluster (find, java, terraform).
+    """
+    options: list[Option] = []
+    operands: list[Argument] = []
+    unclear: list[Argument] = []
+    rest = list(args)
+    while rest:
+        arg = rest.pop(0)
+        text = arg.value
+        if text == "--" and arg.known:
+            operands.extend(rest)
+            break
+        if arg.maybe_option:
+            unclear.append(arg)
+        if len(text) < 2 or text[0] != "-":
+            operands.append(arg)
+            if operands_end:
+                operands.extend(rest)
+                break
+        else:
+            read = _long if text.startswith("--") or single else _short
+            found = list(read(arg, rules, rest))
+            options.extend(found)
+            # A value without quotes may bring further words with it.
+            values = (option.value for option in found if option.value is not None)
+            unclear.extend(value for value in values if value.split and value.maybe_option)
+    return Parsed(tuple(options), tuple(operands), tuple(unclear), rules)
+
+
+def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Option]:
+    given, equals, value = arg.value.lstrip("-").partition("=")
+    name = given if given in rules.options else _completed(given, rules)
+    if equals:
+        return [Option(name, _tail(arg, value))]
+    if rules.takes_value(name) and _value_follows(rest):
+        return [Option(name, rest.pop(0))]
+    return [Option(name)]
+
+
+def _value_follows(rest: list[Argument]) -> bool:
+    """Whether the next word can be a value; one that looks like an option is judged as one."""
+    if not rest:
+        return False
+    text = rest[0].value
+    return len(text) < 2 or text[0] != "-" or text[1:].isdigit()
+
+
+def _completed(given: str, rules: Rules) -> str:
+    """The long option `given` abbreviates: the most telling of the candidates."""
+    if len(given) < 2:
+        return given
+    candidates = [name for name in rules.options if len(name) > 1 and name.startswith(given)]
+    candidates.sort(key=lambda name: rules.options[name] in {"value", "plain"})
+    return candidates[0] if candidates else given
+
+
+def _short(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Option]:
+    text = arg.value[1:]
+    for index, letter in enumerate(text):
+        if letter == HOLE:
+            yield Option(HOLE)
+            return
+        if not rules.takes_value(letter):
+            yield Option(letter)
+            continue
+        attached = text[index + 1 :]
+        if attached:
+            yield Option(letter, _tail(arg, attached))
+        elif _value_follows(rest):
+            yield Option(letter, rest.pop(0))
+        else:
+            yield Option(letter)
+        return
+
+
+def _tail(arg: Argument, value: str) -> Argument:
+    return Argument(value, arg.glob, arg.split, arg.tainted, arg.names)
+
+
+def parse_table(text: str) -> dict[str, Rules]:
+    """A table's text: `names: base detail; action option option; action option` per line.
+
+    A line that begins with four blanks continues the one before.
+    """
+    table: dict[str, Rules] = {}
+    for line in text.replace("\n    ", " ").splitlines():
+        names, colon, rest = line.partition(": ")
+        if not colon or line.startswith("#"):
+            continue
+        head, *clauses = rest.split(";")
+        base, _, detail = head.strip().partition(" ")
+        options: dict[str, str] = {}
+        for clause in clauses:
+            action, *given = clause.split()
+            options.update(dict.fromkeys(given, action))
+        for name in names.split():
+            table[name] = Rules(base, detail.strip(), options)
+    return table

@@ -1,0 +1,413 @@
+"""What is known while a command is read: folder, variables, functions; and words put out.
+
+An expanded word is an `Argument`: text in which every part known only at run time is a `HOLE`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.path_kinds import (
+    HOLE,
+    ResolvedPath,
+    Roots,
+    holds_secret_folder,
+    within,
+)
+from kogniterm.approval.parser.lexer import PLAIN, decode_ansi
+from kogniterm.approval.parser.tree import (
+    Function,
+    Literal,
+    Node,
+    Part,
+    Pipeline,
+    Simple,
+    Substitution,
+    Unknown,
+    Variable,
+    Word,
+)
+
+MAX_BRACES = 64
+_CUT = "\x02"
+_BLANKS = re.compile(r"[ \t\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One word after expansion.
+
+    `glob`: it has unquoted glob characters; `split`: it may become none or several words;
+    `tainted`: its holes are filled with data the command reads, so they may be anything;
+    `names`: variables of the environment its holes are filled from.
+    """
+
+    value: str
+    glob: bool = False
+    split: bool = False
+    tainted: bool = False
+    names: tuple[str, ...] = ()
+    inner: tuple[Substitution, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether `value` is exactly what the program gets."""
+        return HOLE not in self.value and not self.glob
+
+    @property
+    def maybe_option(self) -> bool:
+        """Whether it may turn out to be an option though it does not look like one."""
+        if self.glob and self.value[:1] in "*?[":
+            return True
+        # Without quotes it may bring further words with it.
+        return self.tainted and (self.value[:1] == HOLE or (self.split and HOLE in self.value))
+
+
+TAINTED = Argument(HOLE, split=True, tainted=True)
+NUMBER = Argument("0")
+
+
+@dataclass
+class Scope:
+    """The state of the shell as far as it is known; copied for branches and subshells."""
+
+    roots: Roots
+    cwd: str | None
+    variables: dict[str, Argument] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    items: Argument | None = None
+    """What xargs would get from the pipe, if that is known to start with a path."""
+    upstream: tuple[str, ...] = ()
+    """Programs earlier in the pipe."""
+    links: dict[str, str] = field(default_factory=dict)
+    """Links this command makes: a path below one leads elsewhere."""
+
+    def branch(self) -> Scope:
+        """An independent copy, for what may or may not happen."""
+        return replace(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            links=dict(self.links),
+        )
+
+    def with_arguments(self, value: Argument) -> Scope:
+        """A copy in which every positional parameter is `value`."""
+        inner = self.branch()
+        inner.variables.update(dict.fromkeys([*"@*", *(str(n) for n in range(1, 10))], value))
+        return inner
+
+    def forget_arguments(self) -> None:
+        """Take no positional parameter for known any more."""
+        for name in ("@", "*", *(str(number) for number in range(1, 10))):
+            self.variables.pop(name, None)
+
+    def set_arguments(self, values: Sequence[Argument]) -> None:
+        """Make `values` the positional parameters."""
+        for number in range(1, 10):
+            given = values[number - 1] if number <= len(values) else Argument("")
+            self.variables[str(number)] = given
+        for name, between in (("@", _CUT), ("*", " ")):
+            self.variables[name] = Argument(
+                between.join(value.value for value in values),
+                any(value.glob for value in values),
+                any(value.split for value in values),
+                any(value.tainted for value in values),
+                tuple(variable for value in values for variable in value.names),
+                tuple(nested for value in values for nested in value.inner),
+            )
+
+    def resolve(self, value: str, *, glob: bool = False) -> ResolvedPath:
+        """Where `value` leads from here, through the links this command has made."""
+        resolved = self.roots.resolve(value, self.cwd, glob=glob)
+        for link, leads in self.links.items():
+            if resolved.path != link and within(resolved.path, link):
+                beyond = leads.rstrip("/") + resolved.path[len(link) :]
+                return self.roots.resolve(beyond, self.cwd, glob=glob)
+        return resolved
+
+    def keeps_secrets(self, folder: str) -> bool:
+        """Whether folders with secrets lie at or below `folder`."""
+        return folder in {"", "/etc", "/root"} or holds_secret_folder(folder, self.roots)
+
+    def merge(self, others: Iterable[Scope]) -> None:
+        """Forget what differs between this scope and `others`."""
+        for other in others:
+            if other.cwd != self.cwd:
+                self.cwd = None
+            for name, value in other.variables.items():
+                if self.variables.get(name) != value:
+                    self.variables[name] = Argument(
+                        HOLE, split=True, tainted=_tainted(value, self, name)
+                    )
+            self.functions.update(other.functions)
+            self.links.update(other.links)
+
+
+def _tainted(value: Argument, scope: Scope, name: str) -> bool:
+    mine = scope.variables.get(name)
+    return value.tainted or mine is None or mine.tainted
+
+
+_KNOWN_VARIABLES = {
+    "HOME": "~",
+    "PWD": ".",
+    "TMPDIR": "/tmp",
+    "XDG_CONFIG_HOME": "~/.config",
+    "XDG_CACHE_HOME": "~/.cache",
+    "XDG_DATA_HOME": "~/.local/share",
+    "XDG_STATE_HOME": "~/.local/state",
+    "XDG_RUNTIME_DIR": "/run/user/0",
+}
+_NUMERIC = names("""
+    ? # $ ! UID EUID PPID RANDOM SRANDOM SECONDS LINENO BASHPID SHLVL EPOCHSECONDS BASH_SUBSHELL
+""")
+_POSITIONAL = re.compile(r"[0-9@*]\Z|[1-9][0-9]+\Z")
+_GLOB = re.compile(r"[*?]|\[[^\]]")
+_BRACE = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.(-?\d+))?\Z")
+
+
+def expand(word: Word, scope: Scope) -> list[Argument]:
+    """The arguments `word` becomes, as far as the text tells."""
+    if len(word.parts) == 1 and PLAIN.match(word.raw) and "~" not in word.raw:
+        return [Argument(word.raw)]
+    arguments: list[Argument] = []
+    for parts in _braces(word.parts):
+        if not parts:
+            continue
+        whole = _assemble(parts, scope)
+        if _CUT not in whole.value:
+            arguments.append(whole)
+            continue
+        arguments.extend(replace(whole, value=piece) for piece in whole.value.split(_CUT) if piece)
+    return arguments
+
+
+def expand_single(word: Word, scope: Scope) -> Argument:
+    """`word` where the shell neither splits nor expands braces: assignments, redirect targets."""
+    whole = _assemble(word.parts, scope)
+    return replace(whole, value=whole.value.replace(_CUT, " "), split=False)
+
+
+def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
+    value: list[str] = []
+    glob = split = tainted = False
+    names: list[str] = []
+    inner: list[Substitution] = []
+    for index, part in enumerate(parts):
+        if isinstance(part, Literal):
+            text = part.text
+            if not part.quoted:
+                if index == 0 and text.startswith("~"):
+                    text = scope.roots.tilde(text)
+                glob = glob or bool(_GLOB.search(text))
+            value.append(text)
+            continue
+        piece = _part_value(part, scope)
+        value.append(piece.value if part.quoted else _BLANKS.sub(_CUT, piece.value))
+        if not part.quoted:
+            split = split or piece.split
+            glob = glob or piece.glob
+        tainted = tainted or piece.tainted
+        names.extend(piece.names)
+        inner.extend(piece.inner)
+    return Argument("".join(value), glob, split, tainted, tuple(names), tuple(inner))
+
+
+def said(part: Node, scope: Scope) -> str | None:
+    """What an echo or printf, or a cat of a heredoc, prints, if it is known."""
+    if not isinstance(part, Simple) or not part.words:
+        return None
+    words = [argument for word in part.words for argument in expand(word, scope)]
+    if words[0].value == "cat" and len(words) == 1 and len(part.redirects) == 1:
+        body = part.redirects[0].body
+        given = expand_single(body, scope) if body is not None else TAINTED
+        return given.value if given.known else None
+    if words[0].value not in {"echo", "printf"} or not all(argument.known for argument in words):
+        return None
+    texts = [argument.value for argument in words[1:]]
+    option = texts.pop(0) if texts and re.fullmatch(r"-[neE]+", texts[0]) else ""
+    spoken = " ".join(texts)
+    if words[0].value == "echo" and "e" not in option:
+        return spoken
+    return decode_ansi(spoken).replace("%s", " ").replace("%b", " ")
+
+
+def _printed(node: Node, scope: Scope) -> str | None:
+    """What a substitution puts in its place, where that is plain to see."""
+    if not isinstance(node, Simple) or node.assignments or not node.words:
+        return None
+    if node.words[0].raw == "pwd" and len(node.words) == 1 and not node.redirects:
+        return scope.cwd
+    if node.redirects and node.words[0].raw != "cat":
+        return None
+    spoken = said(node, scope)
+    # A format may put its arguments anywhere, and some characters would split or match.
+    formats = re.findall("%.", " ".join(word.raw for word in node.words))
+    if spoken is None or formats not in ([], ["%s"]):
+        return None
+    spoken = spoken.strip()
+    return spoken if re.fullmatch(r"[\w./:,@+=-]+", spoken, re.ASCII) else None
+
+
+def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argument:
+    if isinstance(part, Substitution):
+        if part.kind != "command":
+            return Argument("/dev/fd/63", inner=(part,))
+        plainly = _printed(part.node, scope)
+        if plainly is not None:
+            return Argument(plainly, split=True, inner=(part,))
+        tainted = not prints_plainly(part.node)
+        return Argument(HOLE, split=True, tainted=tainted, inner=(part,))
+    if isinstance(part, Unknown):
+        if part.digits:
+            return NUMBER
+        tainted = any(variable(name, scope).tainted for name in part.names) or bool(part.inner)
+        unset = tuple(name for name in part.names if name not in scope.variables)
+        return Argument(HOLE, split=True, tainted=tainted, names=unset, inner=part.inner)
+    return variable(part.name, scope)
+
+
+def variable(name: str, scope: Scope) -> Argument:
+    """What `$name` stands for, as far as it is known."""
+    known = scope.variables.get(name)
+    if known is not None:
+        return known
+    if name in _NUMERIC:
+        return NUMBER
+    if name == "PWD":
+        return Argument(scope.cwd if scope.cwd is not None else "/" + HOLE)
+    if name in _KNOWN_VARIABLES:
+        return Argument(scope.roots.tilde(_KNOWN_VARIABLES[name]))
+    if name == "IFS":
+        return Argument(" \t\n")
+    if _POSITIONAL.match(name):
+        return TAINTED
+    return Argument(HOLE, split=True, names=(name,))
+
+
+def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
+    """Brace expansion over parts; too many alternatives become an unknown."""
+    if not any(isinstance(p, Literal) and not p.quoted and "{" in p.text for p in parts):
+        return [parts]
+    # Each part that is not unquoted text becomes one private character; the rest is plain text.
+    table: dict[str, Part] = {}
+    flat: list[str] = []
+    for part in parts:
+        if isinstance(part, Literal) and not part.quoted:
+            flat.append(part.text)
+        else:
+            mark = chr(0xF0000 + len(table))
+            table[mark] = part
+            flat.append(mark)
+    expanded = _expand_braces("".join(flat))
+    if expanded is None:
+        return [(Unknown(quoted=False, names=("@",)),)]
+    return [_unflatten(text, table) for text in expanded]
+
+
+def _unflatten(text: str, table: dict[str, Part]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for is_mark, run in itertools.groupby(text, key=lambda char: char in table):
+        if is_mark:
+            parts.extend(table[char] for char in run)
+        else:
+            parts.append(Literal("".join(run), quoted=False))
+    return tuple(parts)
+
+
+def _expand_braces(text: str) -> list[str] | None:
+    """Innermost braces first; None when there are more than `MAX_BRACES` results."""
+    texts = [text]
+    if text.count("{") > 12:
+        return None
+    for _ in range(16):
+        result: list[str] = []
+        changed = False
+        for item in texts:
+            match = _BRACE.search(item)
+            choices = _choices(match[0][1:-1]) if match else None
+            if match is None or choices is None:
+                result.append(item if match is None else item.replace("{", "\uf8f0", 1))
+                changed = changed or match is not None
+                continue
+            changed = True
+            result.extend(
+                item[: match.start()] + choice + item[match.end() :] for choice in choices
+            )
+            if len(result) > MAX_BRACES:
+                return None
+        texts = result
+        if not changed:
+            return [item.replace("\uf8f0", "{") for item in texts]
+    return None
+
+
+def _choices(inner: str) -> list[str] | None:
+    if "," in inner:
+        return inner.split(",")
+    match = _RANGE.match(inner)
+    if match is None:
+        return None
+    first, last, _ = match.groups()
+    if first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
+        low, high = sorted((int(first), int(last)))
+        padded = re.match(r"-?0\d", first) or re.match(r"-?0\d", last)
+        width = max(len(first), len(last)) if padded else 0
+        return [str(n).zfill(width) for n in range(low, min(high, low + MAX_BRACES) + 1)]
+    low, high = sorted((ord(first[0]), ord(last[0])))
+    return [chr(n) for n in range(low, high + 1)]
+
+
+_COUNTERS = frozenset({"date", "wc", "nproc"})
+_NAMERS = frozenset({"pwd", "whoami", "hostname", "id", "uname"})
+_PROGRAM_COUNTS = re.compile(
+    r"awk '\s*END\s*\{\s*print NR;?\s*\}'|sed -n '?\$='?|git rev-list (?:-\S+ )*--count "
+)
+_GREP_COUNTS = re.compile(r"grep (?:-[a-zA-Z]* )*-(?:-count|[a-zA-Z]*c[a-zA-Z]*)(?: \S+){1,2}\Z")
+_STAT_NUMBER = re.compile(r"(?:-L )?(?:-c ?|--format=)['\"]?%[sbhiugaXYZW]['\"]? ")
+_PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
+
+
+def prints_number(node: Node) -> bool:
+    """Whether what a substitution prints is a number or date the machine itself chose."""
+    if isinstance(node, Pipeline):
+        node = node.parts[-1]
+    if not isinstance(node, Simple) or not node.words:
+        return False
+    first, *rest = node.words
+    text = " ".join(word.raw for word in node.words)
+    if first.raw == "stat":
+        return bool(_STAT_NUMBER.match(text.removeprefix("stat ")))
+    if _PROGRAM_COUNTS.match(text):
+        return True
+    if _GREP_COUNTS.match(text):
+        return not any(part for word in rest for part in word.parts if _several(part))
+    return first.raw in _COUNTERS and all(_PLAIN_ARGUMENT.match(w.raw) for w in rest)
+
+
+def _several(part: Part) -> bool:
+    """Whether `part` of a word could make several words of it."""
+    if isinstance(part, Literal):
+        return not part.quoted and bool(_GLOB.search(part.text) or "{" in part.text)
+    return not part.quoted
+
+
+def prints_plainly(node: Node) -> bool:
+    """Whether it prints a number, a date, or a name the machine itself chose."""
+    if isinstance(node, Simple) and node.words and node.words[0].raw in _NAMERS:
+        return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
+    return prints_number(node)
+
+
+def spoken_of(node: Node) -> list[str]:
+    """The plain words a substitution is written with: what it prints is often one of them."""
+    if not isinstance(node, Simple):
+        return []
+    given = (one.target or one.body for one in node.redirects)
+    return [word.raw.strip("'\"") for word in (*node.words[1:], *given) if word is not None]

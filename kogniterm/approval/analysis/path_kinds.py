@@ -1,0 +1,376 @@
+"""Paths as text: where they lie, and which of them hold secrets or steer the machine.
+
+Everything is lexical (the analysis does no I/O); symbolic links are the sandbox's and the
+preview's business. Patterns are matched against globs too: what a glob could reach counts.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import posixpath
+import re
+from dataclasses import dataclass
+
+from kogniterm.approval.analysis.name_tables import names
+
+HOLE = "\0"
+"""Stands in an argument's value for text that is only known when the command runs."""
+
+SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/sbin", "/usr/sbin"})
+
+UNKNOWN_WORKSPACE = "/\x01workspace"
+HOME = "/\x01home"
+
+_PROCESS_FOLDER = re.compile(
+    r"/+proc/+(?:self|thread-self|\d+)/+(?:task/+[^/]+/+)?(?P<folder>root|cwd)(?=/|\Z)"
+)
+"""A process' view of the disk: another name for the same files."""
+_HOME_OF = re.compile(r"(/home/[^/]+|/root|/Users/[^/]+)(?:/|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPath:
+    """A resolved path: absolute, normalised, possibly a glob or with holes.
+
+    `inside` says it lies in the workspace; `known` that no hole decides where it lies.
+    """
+
+    path: str
+    inside: bool
+    known: bool
+    glob: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The folders paths are judged against."""
+
+    workspace: str
+    home: str
+
+    @classmethod
+    def of(cls, cwd: str | None, workspace: str | None) -> Roots:
+        """From the caller's folders; the home folder is read off the workspace's own path."""
+        root = posixpath.normpath(workspace or cwd or UNKNOWN_WORKSPACE)
+        match = _HOME_OF.match(root)
+        return cls(root, match[1] if match else HOME)
+
+    def tilde(self, value: str) -> str:
+        """`value` with a leading `~` put out; another user's home stays as it is written."""
+        if value == "~" or value.startswith("~/"):
+            return self.home + value[1:]
+        if re.match(r"~[+-](?:/|\Z)", value):
+            return ("." if value[1] == "+" else HOLE) + value[2:]
+        if value.startswith("~"):
+            return "/home/" + value[1:]
+        return value
+
+    def resolve(self, value: str, cwd: str | None, *, glob: bool = False) -> ResolvedPath:
+        """Where `value` leads from `cwd` (None: the folder is not known any more)."""
+        through = _PROCESS_FOLDER.match(value)
+        if through is not None:
+            seen_from = "" if through["folder"] == "root" else cwd or "/" + HOLE
+            value = seen_from + value[through.end() :] or "/"
+        known = not value.startswith(HOLE) and (cwd is not None or value.startswith("/"))
+        if not value.startswith("/"):
+            value = posixpath.join(cwd if cwd is not None else "/" + HOLE, value)
+        path = posixpath.normpath(value)
+        if path.startswith("//"):
+            path = path[1:]
+        hidden_up = HOLE in path and ".." in path.split("/")
+        inside = known and not hidden_up and within(path, self.workspace)
+        return ResolvedPath(path, inside, known, glob)
+
+    def shown(self, path: str) -> str:
+        """`path` for people: relative inside the workspace, `~` for the home folder."""
+        if within(path, self.workspace):
+            path = posixpath.relpath(path, self.workspace)
+        path = path.replace(HOME, "~").replace(HOLE, "…")
+        return path.replace(UNKNOWN_WORKSPACE, ".")
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or lies below it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+# --- secrets -----------------------------------------------------------------------------------
+
+_SECRET_NAMES = names(
+    """
+    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk .env .env.* *.env .envrc .netrc
+    _netrc .pgpass .my.cnf .npmrc .pypirc .git-credentials .htpasswd .boto .s3cfg .dockercfg
+    .vault-token *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc *.gpg *.ovpn
+    *.keytab *.kubeconfig credentials credentials.json credentials.db client_secret*.json
+    service-account*.json service_account*.json secrets.yml secrets.yaml secrets.json
+    secrets.toml secrets.env secret.yaml master.key shadow shadow- gshadow gshadow- sudoers
+    wallet.dat terraform.tfstate *.tfvars login.keychain-db cookies.sqlite key4.db key3.db
+    logins.json .bash_history .zsh_history .python_history .psql_history .mysql_history
+    .node_repl_history .rediscli_history environ application_default_credentials.json
+    access_tokens.db hosts.yml .terraformrc kubeconfig authorized_keys known_hosts_secret
+    identity secring.gpg .authinfo .authinfo.gpg passwords.txt password.txt secrets.txt
+    secret.txt secret.key token.txt .token .passwd .password .secrets .secret .dev.vars
+    local.settings.json wp-config.php deploy_key .vault_pass vault_pass vault_pass.txt
+    passwords.csv passwords.json auth.json token.json oauth_token.json oauth_creds.json
+    .credentials.json kaggle.json *-adminsdk-*.json firebase-adminsdk*.json .claude.json
+    .gitlab-token .linode-cli .smbcredentials *.creds .msmtprc .muttrc .fetchmailrc
+    .offlineimaprc .mbsyncrc .sqlite_history .irb_history .pry_history fish_history .viminfo
+    .lesshst history.sqlite sitemanager.xml fish_variables tailscaled.state
+    """
+)
+_NOT_SECRET_NAMES = names(
+    """
+    .env.example .env.sample .env.template .env.dist .env.defaults example.env sample.env
+    template.env *.pub *.crt.pem cacert.pem *-ca.pem ca.pem cert.pem *cert.pem fullchain.pem
+    chain.pem ca-certificates.crt *.example *.sample *.template pubkey.asc public.* *.pub.asc
+    """
+)
+_SECRET_FOLDERS = names(
+    """
+    .ssh .aws .azure .gnupg .kube .password-store .docker/config.json .config/gcloud .config/gh
+    .config/hub .config/doctl .config/op .config/rclone .config/pulumi .config/sops .config/age
+    .config/kogniterm .local/share/keyrings .local/share/kogniterm .local/share/kwalletd
+    .mozilla .thunderbird .config/google-chrome .config/chromium .config/BraveSoftware
+    .config/Code/User/globalStorage .cargo/credentials .cargo/credentials.toml .gem/credentials
+    .m2/settings.xml .gradle/gradle.properties .terraform.d .config/git/credentials
+    .composer/auth.json .config/composer/auth.json .oci .bluemix .databrickscfg .snowflake
+    .snowsql .fly .netlify .heroku .vercel .minikube .config/stripe Library/Keychains
+    snap/firefox .electrum .bitcoin .ethereum .huggingface .cache/huggingface/token .kaggle
+    .wandb .dbt .circleci .serverless .expo .docker/contexts .wrangler .supabase .ngrok2 .vnc .age
+    .purple .irssi .weechat .mutt .subversion/auth .nuget/NuGet .config/.wrangler
+    .config/1Password .config/Bitwarden .config/Cursor/User/globalStorage .config/NuGet
+    .config/Signal .config/anthropic .config/configstore .config/containers .config/discord
+    .config/filezilla .config/github-copilot .config/glab-cli .config/linode-cli
+    .config/microsoft-edge .config/mutt .config/neomutt .config/ngrok .config/pypoetry
+    .config/remmina .config/solana .config/tailscale .config/vercel .config/wandb
+    .config/weechat .local/share/atuin .local/share/com.vercel.cli .local/share/opencode
+    .local/share/remmina .local/share/uv/credentials .cursor/mcp.json .pip/pip.conf
+    .config/pip/pip.conf
+    """
+)
+_SECRET_PATHS = names(
+    """
+    /etc/shadow* /etc/gshadow* /etc/sudoers /etc/sudoers.d/* /etc/ssh/ssh_host_*_key
+    /etc/ssl/private/* /etc/krb5.keytab /etc/ppp/*secrets
+    /etc/NetworkManager/system-connections/* /etc/wireguard/* /etc/openvpn/* /proc/*/environ
+    /proc/*/mem /proc/*/maps /proc/kcore /dev/mem /dev/kmem /run/secrets/* /var/run/secrets/*
+    /var/lib/kubelet/* /root/.* /var/spool/cron/* /etc/kubernetes/* /etc/letsencrypt/live/*
+    /etc/letsencrypt/archive/* /etc/rancher/* /var/lib/docker/* /var/backups/shadow*
+    /etc/security/opasswd /var/log/auth.log* /run/user/*/keyring* /var/lib/sss/*
+    /run/user/*/gnupg/* /proc/*/fd/* /etc/pki/tls/private/* /etc/mysql/debian.cnf
+    /etc/postfix/sasl_passwd* /etc/exim4/passwd.client /etc/ipsec.secrets
+    """
+)
+_EXEMPLARS = tuple(name for name in _SECRET_NAMES if "*" not in name)
+_PUBLIC = re.compile(r"\.pub\Z|/known_hosts\Z")
+
+
+@functools.lru_cache(maxsize=1)
+def _name_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    def union(wanted: frozenset[str]) -> re.Pattern[str]:
+        return re.compile("|".join(fnmatch.translate(name) for name in wanted))
+
+    return union(_SECRET_NAMES), union(_NOT_SECRET_NAMES), union(_SECRET_PATHS)
+
+
+def _glob_matches(pattern: str, name: str) -> bool:
+    """Whether the shell glob `pattern` (one component, holes allowed) could expand to `name`."""
+    if name.startswith(".") and not pattern.startswith((".", HOLE)):
+        return False
+    return fnmatch.fnmatchcase(name, pattern.replace(HOLE, "*"))
+
+
+def _name_is_secret(name: str, *, glob: bool) -> bool:
+    secret, public, _ = _name_patterns()
+    name = name.lower()
+    if public.match(name):
+        return False
+    if secret.match(name):
+        return True
+    # What is not known yet may be nothing at all.
+    if HOLE in name and name != HOLE and secret.match(name.replace(HOLE, "")):
+        return True
+    wild = glob and any(char in name for char in "*?[" + HOLE)
+    # A wildcard alone reaches everything; it is judged by the folder it stands in.
+    if not wild or not name.strip("*?" + HOLE):
+        return False
+    if name.startswith(("*.", HOLE)):
+        return False
+    return any(_glob_matches(name, exemplar) for exemplar in _EXEMPLARS)
+
+
+def _folder_is_secret(path: str, *, glob: bool) -> bool:
+    parts = path.strip("/").split("/")
+    for folder in _SECRET_FOLDERS:
+        wanted = folder.split("/")
+        for at in range(len(parts) - len(wanted) + 1):
+            pairs = list(zip(parts[at : at + len(wanted)], wanted, strict=True))
+            # A wildcard alone reaches everything; it counts beside a name that is the folder's.
+            named = any(part.strip("*?" + HOLE) for part, _ in pairs)
+            if named and all(_same(part, name, glob=glob) for part, name in pairs):
+                return True
+    return False
+
+
+def holds_secret_folder(path: str, roots: Roots) -> bool:
+    """Whether a folder that keeps secrets lies below `path`."""
+    return any(within(f"{roots.home}/{folder}", path) for folder in _SECRET_FOLDERS)
+
+
+def _same(part: str, name: str, *, glob: bool) -> bool:
+    if part == name:
+        return True
+    return glob and any(c in part for c in "*?[") and _glob_matches(part, name)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_secret(path: str, *, glob: bool = False) -> bool:
+    """Whether the absolute `path` names, or as a glob could reach, something secret."""
+    if _PUBLIC.search(path):
+        return False
+    name = posixpath.basename(path)
+    if _name_is_secret(name, glob=glob) or _name_patterns()[2].match(path):
+        return True
+    if glob and name != HOLE and path.startswith(("/etc", "/proc", "/root", "/?", "/*", "/[")):
+        tail = path.split("/")
+        for exemplar in ("/etc/shadow", "/etc/gshadow", "/proc/self/environ", "/etc/sudoers"):
+            wanted = exemplar.split("/")
+            pairs = zip(tail, wanted, strict=False)
+            if len(tail) == len(wanted) and all(_glob_matches(p, w) for p, w in pairs):
+                return True
+    return ("." in path or "Library" in path or glob) and _folder_is_secret(path, glob=glob)
+
+
+def secret_sought(pattern: str) -> str | None:
+    """A pattern of find that reaches a secret, as the shell would write it; None if it does not.
+
+    find's wildcards match a leading dot, the shell's do not.
+    """
+    bare = re.sub(r"(^|/)\*+(?=[^/*])", r"\1", pattern)
+    dotted = re.sub(r"^(?:\?|\[[^]]*\])", ".", bare)
+    wider = [] if bare.startswith((".", "/")) or len(bare) < 2 else ["." + bare, ".*" + bare]
+    tried = (one.lstrip("/") for one in (pattern, bare, dotted, *wider))
+    return next((one for one in tried if is_secret(f"/{one}", glob=True)), None)
+
+
+_SECRET_VARIABLE = re.compile(
+    r"(?i)(?:passw(?:or)?d|passphrase|secret|token|api_?key|access_?key|private_?key"
+    r"|credential|_auth\Z"
+    r"|_pat\Z|(?:\A|_)p(?:ass|w)\Z|_key\Z|\Akey_|authorization|session_?id|cookie|_pwd\Z|dsn\Z|database_url)"
+)
+
+
+_SAYS_LITTLE = re.compile(
+    r"(?i)tokeniz|(?:_(?:file|path|dir|folder|name|type|count|len|length|size|limit|ttl)|tokens)\Z"
+)
+_SECRET_FILE_VARIABLE = re.compile(
+    r"(?:\w*HISTFILE|KUBECONFIG|NETRC|PGPASSFILE|XAUTHORITY|GNUPGHOME|DOCKER_CONFIG"
+    r"|CLOUDSDK_CONFIG|AWS_CONFIG_FILE|BOTO_CONFIG|RCLONE_CONFIG|NPM_CONFIG_USERCONFIG)\Z"
+)
+
+
+def is_secret_variable(name: str) -> bool:
+    """Whether a variable of this name usually holds a secret."""
+    return bool(_SECRET_VARIABLE.search(name)) and not _SAYS_LITTLE.search(name)
+
+
+def is_secret_file_variable(name: str) -> bool:
+    """Whether a variable of this name usually holds the path of a file with secrets."""
+    if _SECRET_FILE_VARIABLE.match(name):
+        return True
+    return bool(_SECRET_VARIABLE.search(name) and re.search(r"_(?:FILE|PATH)\Z|CREDENTIALS", name))
+
+
+_HISTORY = re.compile(r"\.\w*_history|fish_history")
+
+
+def is_history(path: str) -> bool:
+    """Whether a shell, or a program like one, keeps at `path` what was typed."""
+    return bool(_HISTORY.fullmatch(posixpath.basename(path)))
+
+
+# --- places that steer the machine -------------------------------------------------------------
+
+_STEERING_NAMES = names(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv
+    .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .xinitrc .xsession
+    .xprofile .pam_environment .gitconfig .vimrc .exrc .nanorc .tmux.conf .screenrc .curlrc
+    .wgetrc .gdbinit .lldbinit .pythonrc .psqlrc .sqliterc .npmrc .yarnrc .pypirc .netrc .rhosts
+    .forward authorized_keys authorized_keys2 .mcp.json .envrc sitecustomize.py usercustomize.py
+    .gitmodules .git
+    """
+)
+_STEERING_PARTS = names(
+    """
+    .git/hooks .git/config .git/config.worktree .git/commondir .git/modules
+    .git/info/attributes .ssh .gnupg .config/fish .config/autostart
+    .config/systemd .config/git .config/environment.d .config/kogniterm .local/share/systemd
+    .vscode .idea .kogniterm .config/nvim .vim .emacs.d .local/bin .config/pip .config/gh
+    Library/LaunchAgents .husky .docker .kube .aws .claude .cursor .gemini .codex
+    """
+)
+_SYSTEM = re.compile(
+    r"/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|sys|proc|var/spool/cron|var/lib"
+    r"|var/log|root|opt"
+    r"|System|Library|Applications|efi)(?:/|\Z)"
+)
+_HARMLESS_DEVICE = re.compile(
+    r"/dev/(?:null|zero|full|stdin|stdout|stderr|tty|fd/\d+|random|urandom)\Z"
+)
+_DEVICE = re.compile(r"/dev/(?!shm/|pts/|tcp/|udp/|fd/).*")
+
+
+def is_harmless_device(path: str) -> bool:
+    """`/dev/null` and its kin: writing there changes nothing."""
+    return bool(_HARMLESS_DEVICE.match(path))
+
+
+def is_device(path: str) -> bool:
+    """Disks, memory and other devices whose writing destroys."""
+    return bool(_DEVICE.match(path)) and not is_harmless_device(path)
+
+
+def is_network_device(path: str) -> bool:
+    """bash's `/dev/tcp/host/port` and `/dev/udp/…`."""
+    return path.startswith(("/dev/tcp/", "/dev/udp/"))
+
+
+def is_system(path: str) -> bool:
+    """Folders the system lives in."""
+    return bool(_SYSTEM.match(path))
+
+
+def is_inside_repository(path: str) -> bool:
+    """Whether git keeps its own books there; a folder with a `HEAD` can become a repository."""
+    return "/.git/" in path or posixpath.basename(path) == "HEAD"
+
+
+def is_steering(path: str) -> bool:
+    """Files whose change makes other programs run or trust something later."""
+    if posixpath.basename(path) in _STEERING_NAMES:
+        return True
+    padded = f"{path}/"
+    return any(f"/{part}/" in padded for part in _STEERING_PARTS)
+
+
+_TOP = re.compile(
+    r"/[^/]*\Z|/home/[^/]*\Z|/Users/[^/]*\Z|/usr/[^/]*\Z|/var/[^/]*\Z|/mnt/[^/]*\Z|/media/[^/]*\Z"
+)
+
+
+def is_broad(resolved: ResolvedPath, roots: Roots) -> bool:
+    """Whether deleting or changing everything at `resolved` would hit far more than one thing."""
+    path = resolved.path
+    name = posixpath.basename(path)
+    if resolved.glob and not name.strip("*.?[]!") and name:
+        path = posixpath.dirname(path)
+    if within(roots.workspace, path) or within(roots.home, path):
+        return True
+    return (bool(_TOP.match(path)) and not within(path, "/tmp")) or path == "/tmp"
+
+
+def is_temporary(path: str) -> bool:
+    """The shared folders for throw-away files."""
+    return within(path, "/tmp") or within(path, "/var/tmp") or within(path, "/dev/shm")

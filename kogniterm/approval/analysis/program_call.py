@@ -1,0 +1,261 @@
+"""One program call under judgement, and the verbs its rules are written in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kogniterm.approval.analysis.command_options import NO_RULES, Parsed, Rules, parse_options
+from kogniterm.approval.analysis.expansion import Argument, Scope, spoken_of
+from kogniterm.approval.analysis.findings import Findings
+from kogniterm.approval.analysis.path_kinds import (
+    HOLE,
+    ResolvedPath,
+    Roots,
+    is_broad,
+    is_device,
+    is_harmless_device,
+    is_history,
+    is_inside_repository,
+    is_network_device,
+    is_secret,
+    is_secret_file_variable,
+    is_steering,
+    is_system,
+    is_temporary,
+)
+from kogniterm.types import EffectKind
+
+_ADDRESS = re.compile(r"(?:https?|ftps?|sftp|s3|ssh)://", re.IGNORECASE)
+"""What readers of many formats fetch (libxml2, ImageMagick, FFmpeg)."""
+
+_KINDS_OF_PATH: Mapping[str, Callable[[ResolvedPath, Roots], bool]] = {
+    "device": lambda resolved, _: is_device(resolved.path),
+    "kernel": lambda resolved, _: resolved.path.startswith(("/proc/", "/sys/")),
+    "history": lambda resolved, _: is_history(resolved.path),
+    "broad": is_broad,
+    "steering": lambda resolved, _: is_steering(resolved.path),
+    "secret": lambda resolved, _: is_secret(resolved.path),
+    "repository": lambda resolved, _: is_inside_repository(resolved.path),
+    "system": lambda resolved, _: is_system(resolved.path) and not resolved.inside,
+    "inside": lambda resolved, _: resolved.inside,
+    "unknown": lambda resolved, _: not resolved.known,
+    "outside": lambda _resolved, _: True,
+}
+_CHANGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "write": {
+        "device": ("danger", "It writes to the device {path}."),
+        "kernel": ("danger", "It changes the kernel's settings ({path})."),
+        "history": ("danger", "It tampers with the shell's history."),
+        "steering": ("danger", "It changes {path}, which other programs obey."),
+        "repository": ("ask", "It changes {path}, which git keeps for itself."),
+        "system": ("danger", "It changes a file of the system: {path}."),
+        "inside": ("note", "It writes {path}."),
+        "unknown": ("ask", "It writes to a file only known when it runs."),
+        "outside": ("ask", "It writes {path}, outside the workspace."),
+    },
+    "delete": {
+        "device": ("danger", "It deletes the device {path}."),
+        "history": ("danger", "It tampers with the shell's history."),
+        "steering": ("danger", "It deletes {path}, which other programs depend on."),
+        "inside": ("ask", "It deletes {path}."),
+        "system": ("danger", "It deletes a file of the system: {path}."),
+        "outside": ("ask", "It deletes {path}, which may be outside the workspace."),
+    },
+    "move": {
+        "steering": ("danger", "It moves {path}, which other programs depend on."),
+        "system": ("danger", "It moves {path}, which other programs depend on."),
+        "inside": ("", ""),
+        "outside": ("ask", "It moves {path}, outside the workspace."),
+    },
+    "rights": {
+        "device": ("danger", "It changes the rights of far more than one file: {path}."),
+        "system": ("danger", "It changes the rights of the system's files: {path}."),
+        "secret": ("ask", "It changes the rights of {path}."),
+        "steering": ("ask", "It changes the rights of {path}."),
+        "inside": ("", ""),
+        "outside": ("ask", "It changes the rights of {path}, outside the workspace."),
+    },
+}
+"""What a change of a path means, by the first kind of path that it is."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A program with its arguments, where it would run, and how to judge what it starts."""
+
+    name: str
+    args: tuple[Argument, ...]
+    scope: Scope
+    findings: Findings
+    run: Callable[[tuple[Argument, ...], Scope, bool], None]
+    """Judges an inner call (argv, scope, whether its input is a pipe)."""
+    shell: Callable[[str, Scope], None]
+    """Judges shell text."""
+    rules: Rules = NO_RULES
+    piped: bool = False
+    stdin: str | None = None
+    """What a heredoc or here-string gives it to read, where that is known."""
+
+    # --- arguments ------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments as text for people, holes as …."""
+        return [arg.value.replace(HOLE, "…") for arg in self.args]
+
+    @property
+    def bare(self) -> list[Argument]:
+        """The arguments that are not options."""
+        return [arg for arg in self.args if not arg.value.startswith("-")]
+
+    def parse(self, *, operands_end: bool = False, single: bool = False) -> Parsed:
+        """Split the arguments by the program's rules."""
+        return parse_options(self.args, self.rules, operands_end=operands_end, single=single)
+
+    # --- saying ---------------------------------------------------------------------------------
+
+    def notes(self, template: str) -> None:
+        """It changes the workspace only."""
+        self.findings.note("workspace_write", template, program=self.name)
+
+    def ask(self, template: str, **values: object) -> None:
+        """A user must approve; the template may name the program."""
+        self.findings.ask(template, program=self.name, **values)
+
+    def danger(self, template: str, **values: object) -> None:
+        """Dangerous; the template may name the program."""
+        self.findings.danger(template, program=self.name, **values)
+
+    def scan(self, code: str) -> None:
+        """Search foreign code for the worst it visibly does."""
+        self.findings.scan(code, "Its code {what}.")
+
+    def network(self, target: str = "") -> None:
+        """It talks to the network."""
+        self.findings.effect("network", (target or self.name).replace(HOLE, "…"))
+        self.ask("{program} talks to the network.")
+
+    def inner(self, args: tuple[Argument, ...], *, piped: bool = False) -> None:
+        """Judge the call `args` that this program would start."""
+        self.run(args, self.scope, piped)
+
+    def starts(self, text: str) -> None:
+        """Judge shell text that an option, a variable or a file hands to a shell at some time."""
+        self.shell(text.replace(HOLE, "$UNKNOWN"), self.scope.branch())
+
+    # --- paths ----------------------------------------------------------------------------------
+
+    def resolve(self, argument: Argument) -> ResolvedPath:
+        """Where `argument` leads, taken as a path."""
+        return self.scope.resolve(argument.value, glob=argument.glob)
+
+    def shown(self, resolved: ResolvedPath) -> str:
+        """`resolved` for a reason."""
+        return self.scope.roots.shown(resolved.path)
+
+    def effect(self, kind: EffectKind, resolved: ResolvedPath, source: str = "") -> None:
+        """Record an effect on the file at `resolved`."""
+        shown = self.scope.roots.shown(resolved.path.replace(HOLE, "…"))
+        self.findings.effect(kind, shown, outside=not resolved.inside, source=source)
+
+    def reads(self, argument: Argument, *, content: bool = True) -> None:
+        """It reads the file `argument`, or with `content` false only looks at it."""
+        value = argument.value
+        if value == "-" or not value:
+            return
+        resolved = self.resolve(argument)
+        if _ADDRESS.match(value) or is_network_device(resolved.path):
+            self.network(value if _ADDRESS.match(value) else resolved.path)
+            return
+        if content and is_device(resolved.path):
+            self.ask("It reads the device {path}.", path=self.shown(resolved))
+        secret = self._secret_content(argument, resolved) if content else None
+        if secret is not None:
+            self.secret(secret)
+        elif is_secret(resolved.path, glob=content and (resolved.glob or HOLE in resolved.path)):
+            self.secret(resolved)
+        else:
+            self.effect("read", resolved)
+
+    def _secret_content(self, argument: Argument, resolved: ResolvedPath) -> ResolvedPath | None:
+        """The secret that a read of what is only known at run time may turn out to reach."""
+        if any(is_secret_file_variable(name) for name in argument.names):
+            return resolved
+        if HOLE not in argument.value:
+            return None
+        for word in (word for one in argument.inner for word in spoken_of(one.node)):
+            if is_secret(self.scope.resolve(word).path):
+                return self.scope.resolve(word)
+        folder, _, name = resolved.path.rpartition("/")
+        hidden = name == HOLE and argument.tainted and self.scope.keeps_secrets(folder)
+        return resolved if hidden else None
+
+    def read_later(self, arguments: Iterable[Argument]) -> None:
+        """Paths are kept, in a variable or so: a secret one is asked about already."""
+        for resolved in map(self.resolve, arguments):
+            if is_secret(resolved.path, glob=resolved.glob):
+                self.secret(resolved)
+
+    def mentions(self, args: Iterable[Argument] | None = None) -> None:
+        """It reads the secret files named in its arguments, also as `@file` or `name=file`."""
+        for arg in self.args if args is None else args:
+            for piece in re.split(r"[=@:,;]", arg.value):
+                if piece and len(piece) <= 300 and " " not in piece:
+                    self.read_later([replace(arg, value=self.scope.roots.tilde(piece))])
+
+    def secret(self, resolved: ResolvedPath) -> None:
+        """It reads something secret."""
+        self.effect("secret", resolved)
+        self.ask("It reads {path}, which may hold secrets.", path=self.shown(resolved))
+
+    def writes(
+        self, argument: Argument, kind: EffectKind = "overwrite", *, source: Argument | None = None
+    ) -> None:
+        """It creates, writes to or overwrites `argument`; `source` is what is copied there."""
+        resolved = self.resolve(argument)
+        if kind != "create" and (is_harmless_device(resolved.path) or argument.value == "-"):
+            return
+        copied = self.shown(self.resolve(source)) if source is not None else ""
+        self.effect(kind, resolved, copied)
+        self.changes("write", resolved)
+
+    def changes(self, how: str, resolved: ResolvedPath) -> None:
+        """It does to the file at `resolved` what `how` says: write, delete, move or rights."""
+        if is_network_device(resolved.path) and how == "write":
+            self.network(resolved.path)
+            return
+        roots = self.scope.roots
+        meanings = _CHANGES[how].items()
+        label, template = next(m for kind, m in meanings if _KINDS_OF_PATH[kind](resolved, roots))
+        shown = self.shown(resolved)
+        if label == "danger":
+            self.findings.danger(template, path=shown)
+        elif label == "ask":
+            self.findings.ask(template, path=shown)
+        elif label == "note":
+            self.findings.note("workspace_write", template, path=shown)
+
+    def deletes(self, argument: Argument, *, recursive: bool = False, forced: bool = False) -> None:
+        """It deletes `argument`."""
+        resolved = self.resolve(argument)
+        self.effect("delete", resolved)
+        path, shown = resolved.path, self.shown(resolved)
+        unknown = recursive and argument.value.startswith(HOLE)
+        if is_device(path) or is_history(path):
+            self.changes("delete", resolved)
+        elif (recursive or resolved.glob) and is_broad(resolved, self.scope.roots):
+            self.danger("It deletes far more than one file: {path}.", path=shown)
+        elif unknown and ("/" in argument.value or (forced and argument.names)):
+            self.danger("It deletes folders whose name is only known when it runs.")
+        elif recursive and path.endswith("/.git"):
+            self.danger("It deletes {path}, which other programs depend on.", path=shown)
+        elif (
+            recursive
+            and resolved.known
+            and not (resolved.inside or is_temporary(path) or is_system(path) or is_steering(path))
+        ):
+            self.danger("It deletes a folder outside the workspace: {path}.", path=shown)
+        else:
+            self.changes("delete", resolved)

@@ -1,0 +1,68 @@
+"""Whether a failed command's output looks as if the sandbox stopped it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from kogniterm.types import Phrase
+
+Widening = Literal["network", "write", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxFailure:
+    """A failure the sandbox probably caused: what would have to be widened, and why."""
+
+    widen: Widening
+    target: str
+    text: Phrase
+
+
+_PATH = r"[‘'\"`]?(?P<path>/[^\s'\"’`:]+|[\w.~/-]+)[’'\"`]?"
+_NAMED_AFTER = r"[‘'\"](?P<path>[^'\"’\n]+)"
+_NOT_WRITTEN = Phrase("It could not write {path}, which the sandbox protects.")
+_NOT_PERMITTED = Phrase("It was not permitted to touch {path}, perhaps by the sandbox.")
+_CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
+    ("network", Phrase("It could not reach the network, which the sandbox keeps off."), re.compile(
+        r"(?i)could not resolve host(?:name)?:? ?([\w.-]*)|temporary failure in name resolution"
+        r"|network is unreachable|name or service not known|failed to establish a new connection"
+        r"|getaddrinfo (?:enotfound|eai_again) ?([\w.-]*)|no route to host|could not connect to"
+        r" server|connection refused|ECONNREFUSED|connect: cannot assign requested address"
+        r"|unable to access '([^']+)'|ENETUNREACH")),
+    ("process", Phrase(
+        "It could not connect to a service of this machine, which the sandbox keeps off."
+    ), re.compile(
+        r"(?i)(?:\bsocket\b|\.sock\b|\bconnect\w*\b)[^\n]{0,120}"
+        r"(?:operation not permitted|permission denied|\bEPERM\b|\bEACCES\b)"
+        r"|(?:operation not permitted|permission denied)[^\n]{0,120}\.sock\b"
+        r"|cannot connect to the docker daemon"
+        r"|failed to connect to (?:bus|system scope bus|socket)"
+        r"|could not open a connection to your authentication agent|error connecting to agent"
+        r"|can't open display|cannot open display")),
+    ("write", _NOT_WRITTEN, re.compile(rf"\[Errno 30\] Read-only file system: {_NAMED_AFTER}")),
+    ("write", _NOT_WRITTEN, re.compile(
+        rf"(?:{_PATH}[^\n]{{0,80}}?:\s*)?(?:Read-only file system|EROFS|read-only file system)")),
+    ("write", _NOT_PERMITTED, re.compile(
+        rf"\[Errno 1?3?\] (?:Permission denied|Operation not permitted): {_NAMED_AFTER}")),
+    ("write", _NOT_PERMITTED, re.compile(
+        rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation not permitted)")),
+    ("process", Phrase("An operation was not permitted, perhaps by the sandbox."), re.compile(
+        r"\[Errno 1\] Operation not permitted(?!: )|\bEPERM\b")),
+)  # fmt: skip
+"""What a refusal looks like, the surest first, with the path or host that it names."""
+
+
+def sandbox_failure(output: str, exit_code: int | None) -> SandboxFailure | None:
+    """Return the cause when a command's `output` and status look like the sandbox stopped it."""
+    if exit_code in {0, None}:
+        return None
+    for widen, reason, pattern in _CAUSES:
+        found = pattern.search(output[-20_000:])
+        if found is None or (reason is _NOT_PERMITTED and exit_code == 126):
+            continue
+        target = next(filter(None, found.groups()), "")
+        values = {"path": target or "…"} if "{path}" in reason.template else {}
+        return SandboxFailure(widen, target, Phrase(reason.template, values))
+    return None

@@ -1,0 +1,1 @@
+"""The shell parser: lexer, words, arithmetic and the syntax tree."""

@@ -1,0 +1,191 @@
+"""The statements the parser builds: small, frozen, and no more than the analysis needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Characters that stand for themselves; unquoted ones may be glob characters or `~`."""
+
+    text: str
+    quoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$name` or `${name}`, whole."""
+
+    name: str
+    quoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """`$(…)` or backticks ("command"), `<(…)` ("input"), `>(…)` ("output")."""
+
+    node: Node
+    kind: str
+    quoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An expansion whose value is not worked out; `opaque` says what could not be read at all.
+
+    `digits` is true for arithmetic and lengths, `names` are the variables it looks at,
+    `targets` those that arithmetic only gives a value, `computes` those whose value is a subscript,
+    `given` is the text it may put in the value's place.
+    """
+
+    quoted: bool
+    inner: tuple[Substitution, ...] = ()
+    opaque: str | None = None
+    digits: bool = False
+    names: tuple[str, ...] = ()
+    assigns: str | None = None
+    targets: tuple[str, ...] = ()
+    computes: tuple[str, ...] = ()
+    given: str = ""
+
+
+Part = Literal | Variable | Substitution | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of the source."""
+
+    raw: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Where the tree saw expansions: start offset to (end offset, built substitution or None)."""
+
+    substitutions: Mapping[int, tuple[int, Substitution]]
+    expansions: Mapping[int, int]
+
+
+NO_SPANS = Spans({}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`name=value`; `values` are several words for an array.
+
+    `computes` are the names in a subscript: one that is no map takes them for expressions.
+    """
+
+    name: str
+    values: tuple[Word, ...]
+    array: bool = False
+    computes: tuple[str, ...] = ()
+    appends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """`>`, `<`, `>>`, `2>&1`…; a heredoc or here-string has `body` instead of `target`."""
+
+    op: str
+    target: Word | None
+    body: Word | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """Assignments, words and redirects of one simple command."""
+
+    assignments: tuple[Assignment, ...]
+    words: tuple[Word, ...]
+    redirects: tuple[Redirect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Statements joined by pipes."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Statements with the operator that precedes each: "" for the first, ; & && ||."""
+
+    items: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A subshell or a braced or redirected compound."""
+
+    body: Node
+    subshell: bool = False
+    redirects: tuple[Redirect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """if, case: `always` is evaluated, each of `parts` maybe."""
+
+    always: Node
+    parts: tuple[Node, ...]
+    words: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """for, while, until, select: `head` and `body` run any number of times."""
+
+    body: Node
+    head: Node | None = None
+    variable: str | None = None
+    words: tuple[Word, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function definition."""
+
+    name: str
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """`[[ … ]]` or `(( … ))`: the words (or arithmetic) in it, in order."""
+
+    words: tuple[Word, ...]
+    extended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Text nobody could read; `why` in words for a person."""
+
+    text: str
+    why: str
+
+
+Node = Simple | Pipeline | Sequence | Group | Branch | Loop | Function | Test | Opaque
+
+
+def simple_commands(node: Node) -> Iterator[Simple]:
+    """The simple commands in `node`, but for functions; without recursion, in no order."""
+    stack: list[Node] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Simple):
+            yield current
+        elif isinstance(current, Pipeline):
+            stack.extend(current.parts)
+        elif isinstance(current, Sequence):
+            stack.extend(item for _, item in current.items)
+        elif isinstance(current, Branch):
+            stack.extend((current.always, *current.parts))
+        elif isinstance(current, Group | Loop):
+            stack.append(current.body)

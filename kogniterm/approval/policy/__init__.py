@@ -1,0 +1,1 @@
+"""Policy: hard limits, rules, leases, folder trust and the verdict."""

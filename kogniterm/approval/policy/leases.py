@@ -1,0 +1,492 @@
+"""Leases: permissions a user granted, with a folder, an end and a count. Pure data and rules.
+
+A lease covers what its sentence says: exactly one command; one program with the same options; or
+one kind of effect on files of a folder or on addresses. It never covers an effect or a reason that
+the command it was granted for did not have, and nothing dangerous. What is not known to be harmless
+is not covered (`lease_forms`). Time is given by the caller.
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kogniterm.approval.analysis.analyser import classify
+from kogniterm.approval.analysis.command_options import Rules, parse_options, parse_table
+from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.path_kinds import is_inside_repository, is_steering, within
+from kogniterm.approval.policy.rules import called, quoted, uncovered_program, unnamed_changes
+from kogniterm.approval.programs.known_programs import rules_for
+from kogniterm.text.visible import render
+from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
+
+LeaseKind = Literal["exact", "program", "effect"]
+
+KIND_WORDS: Mapping[EffectKind, Phrase] = {
+    "read": Phrase("reading files"),
+    "create": Phrase("creating files"),
+    "write": Phrase("writing files"),
+    "overwrite": Phrase("overwriting files"),
+    "delete": Phrase("deleting files"),
+    "network": Phrase("using the network"),
+    "privilege": Phrase("using other privileges"),
+    "execute": Phrase("running code"),
+    "secret": Phrase("reading secrets"),
+    "process": Phrase("acting on processes"),
+}
+_IMPLIED: Mapping[EffectKind, frozenset[EffectKind]] = {
+    "overwrite": frozenset({"overwrite", "write", "create"}),
+    "write": frozenset({"write", "create"}),
+}
+"""Kinds of change that a granted kind includes: overwriting includes writing and creating."""
+_ON_FILES: frozenset[EffectKind] = frozenset({"create", "write", "overwrite"})
+_MOVES = frozenset({"cd", "pushd", "popd"})
+_WILD = re.compile(r"[*?\[…]")
+_PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
+"""A name of a remote, a branch or a tag, and neither a file elsewhere nor an address."""
+_NAMES_A_FILE = ("It writes {path}.", "It deletes {path}.")
+"""Reasons that say no more than the effect on the file, which is compared by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """How long a kind of lease holds: its uses, its seconds, or (None) until the session ends."""
+
+    label: Phrase
+    uses: int | None = None
+    seconds: float | None = None
+
+
+TERMS: Mapping[LeaseKind, Term] = {
+    "exact": Term(Phrase("{what}, in this session")),
+    "program": Term(Phrase("{what}, ten times"), uses=10),
+    "effect": Term(Phrase("{what}, for 15 minutes"), seconds=900.0),
+}
+"""The terms that are offered with an approval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A granted permission.
+
+    `report` is the risk report it was granted for, `folder` where it holds and below which files
+    may be touched, `workspace` what the targets of reports are relative to. `expires` is in seconds
+    of the caller's clock, `uses` how often at most (None: until the session ends), `used` how often
+    it was used.
+    """
+
+    id: str
+    kind: LeaseKind
+    report: RiskReport
+    folder: str
+    workspace: str
+    expires: float | None = None
+    uses: int | None = None
+    used: int = 0
+
+    @property
+    def text(self) -> Phrase:
+        """What it permits, for people."""
+        if self.kind == "exact":
+            values = {"command": render(self.report.command), "folder": self.folder}
+            return Phrase("exactly this command: {command} (in {folder})", values)
+        return _words(self.report, self.kind, self.folder)
+
+    def mismatch(self, report: RiskReport, *, folder: str, now: float) -> Phrase | None:
+        """Return why it does not cover `report` in `folder` at `now`; None when it does."""
+        if self.expires is not None and now >= self.expires:
+            return Phrase("the lease has expired")
+        if self.uses is not None and self.used >= self.uses:
+            return Phrase("the lease is used up ({uses} uses)", {"uses": self.uses})
+        if posixpath.normpath(folder) != self.folder:
+            return Phrase("the lease holds in {folder} only", {"folder": self.folder})
+        if report.label == "dangerous":
+            return Phrase("no lease covers dangerous commands")
+        if self.kind == "exact":
+            if report.command != self.report.command:
+                return Phrase(
+                    "the lease is for exactly {command}", {"command": self.report.command}
+                )
+            return self._exact_mismatch(report) or self._reasons_mismatch(report)
+        return (
+            self._effects_mismatch(report)
+            or self._programs_mismatch(report)
+            or self._reasons_mismatch(report)
+        )
+
+    def _exact_mismatch(self, report: RiskReport) -> Phrase | None:
+        """The same text may have come to mean more: a remote has another URL, a link leads away."""
+        granted = {_coarse(effect) for effect in self.report.effects}
+        other = next((e for e in report.effects if _coarse(e) not in granted), None)
+        return _wider(other) if other is not None else None
+
+    def _effects_mismatch(self, report: RiskReport) -> Phrase | None:
+        other = next((e for e in report.effects if not self._covers_effect(e)), None)
+        return _wider(other) if other is not None else None
+
+    def _covers_effect(self, effect: Effect) -> bool:
+        granted = self.report.effects
+        if effect in granted or (effect.kind == "read" and not effect.outside):
+            return True
+        if effect.outside and effect.kind != "network":
+            return False
+        if effect.kind == "network":
+            return any(
+                e.kind == "network" and at_or_below(effect.target, e.target) for e in granted
+            )
+        kinds = frozenset[EffectKind]().union(
+            *(_IMPLIED.get(e.kind, {e.kind}) for e in granted if e.kind in CHANGING_KINDS)
+        )
+        if effect.kind not in kinds or _WILD.search(effect.target):
+            return False
+        return _reaches(effect, self.folder, self.workspace)
+
+    def _programs_mismatch(self, report: RiskReport) -> Phrase | None:
+        redirected = [
+            effect
+            for effect in unnamed_changes(report, asking(report))
+            if effect not in self.report.effects
+        ]
+        if self.kind == "program" and redirected:
+            return _wider(redirected[0])
+        other = uncovered_program(report, self._covers_program)
+        if other is None:
+            return None
+        return Phrase("the command also runs {program}", {"program": " ".join(other[:3])})
+
+    def _covers_program(self, argv: tuple[str, ...]) -> bool:
+        if argv in self.report.programs:
+            return True
+        if any("…" in word for word in argv) or not argv or argv[0] in _MOVES:
+            return False
+        if classify(quoted(argv), cwd=self.folder).label == "safe_readonly":
+            return True
+        form = form_of(argv)
+        if form is None or any(map(_WILD.match, form.operands)):
+            return False
+        if form.varies == "files" and not all(_below(o, self.folder) for o in form.operands):
+            return False
+        granted = [one for one in map(form_of, asking(self.report)) if one is not None]
+        if self.kind == "program":
+            return any(_same_form(form, one) for one in granted)
+        if form.varies == "files":
+            return all(one.varies == "files" for one in granted)
+        hosts = [effect.target for effect in self.report.effects if effect.kind == "network"]
+        plain = all(
+            _PLAIN_NAME.fullmatch(operand) or any(at_or_below(operand, host) for host in hosts)
+            for operand in form.operands
+        )
+        return plain and any(form.key == one.key for one in granted)
+
+    def _reasons_mismatch(self, report: RiskReport) -> Phrase | None:
+        granted = {_reason_key(reason) for reason in self.report.reasons}
+        other = next((r for r in report.reasons if _reason_key(r) not in granted), None)
+        if other is not None:
+            return Phrase("it was not granted for this: {reason}", {"reason": other})
+        if RISK_LABELS.index(report.label) > RISK_LABELS.index(self.report.label):
+            return Phrase("the command is riskier than the one it was granted for")
+        return None
+
+    def taken(self) -> Lease:
+        """The lease after one more use."""
+        return replace(self, used=self.used + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A lease a user may grant together with approving a command."""
+
+    kind: LeaseKind
+    text: Phrase
+
+    @property
+    def label(self) -> Phrase:
+        """What it permits, and for how long."""
+        return Phrase(TERMS[self.kind].label.template, {"what": self.text})
+
+
+def offers(report: RiskReport, *, folder: str, workspace: str | None = None) -> tuple[Offer, ...]:
+    """Return what may be offered for `report` in `folder`; nothing for what is dangerous."""
+    if report.label == "dangerous":
+        return ()
+    found = [Offer("exact", Phrase("exactly this command, in {folder}", {"folder": folder}))]
+    forms = [form_of(argv) for argv in asking(report)]
+    changes = [e for e in report.effects if e.kind != "read" or e.outside]
+    fixed = all(form is not None and form.varies in ("same", "number") for form in forms)
+    plain = all(
+        _reaches(effect, folder, workspace or folder)
+        if effect.kind in CHANGING_KINDS
+        else effect.kind == "network" and (fixed or _is_address(effect.target))
+        for effect in changes
+    ) and not any(effect.target in ("git", "…") for effect in changes)
+    moves = any(argv and argv[0] in _MOVES for argv in report.programs)
+    if None in forms or not plain or moves:
+        return tuple(found)
+    if len(forms) == 1:
+        found.append(Offer("program", _words(report, "program", folder)))
+    kinds = {effect.kind for effect in changes}
+    on_files = kinds <= _ON_FILES and all(one and one.varies == "files" for one in forms)
+    addresses = all(_is_address(effect.target) for effect in changes)
+    if kinds and (on_files or (kinds == {"network"} and forms and addresses)):
+        found.append(Offer("effect", _words(report, "effect", folder)))
+    return tuple(found)
+
+
+def grant(
+    report: RiskReport,
+    kind: LeaseKind,
+    *,
+    id: str,
+    folder: str,
+    workspace: str | None = None,
+    expires: float | None = None,
+    uses: int | None = None,
+) -> Lease:
+    """Return the lease of `kind` for `report`; raises `ValueError` when it is not offered."""
+    folder = posixpath.normpath(folder)
+    if kind not in {offer.kind for offer in offers(report, folder=folder, workspace=workspace)}:
+        raise ValueError(f"a lease of kind {kind!r} is not offered for this command")
+    return Lease(id, kind, report, folder, workspace or folder, expires, uses)
+
+
+def explain(
+    leases: Iterable[Lease], report: RiskReport, *, folder: str, now: float
+) -> tuple[tuple[Lease, Phrase], ...]:
+    """Return each lease that does not cover the command, with the reason."""
+    pairs = ((lease, lease.mismatch(report, folder=folder, now=now)) for lease in leases)
+    return tuple((lease, why) for lease, why in pairs if why is not None)
+
+
+def asking(report: RiskReport) -> tuple[tuple[str, ...], ...]:
+    """Return the programs of a command that do more than read."""
+    return tuple(a for a in report.programs if classify(quoted(a)).label != "safe_readonly")
+
+
+def at_or_below(target: str, granted: str) -> bool:
+    """Return whether a path or URL is the granted one or lies below it, by its text alone."""
+    if target == granted:
+        return True
+    odd = re.search(r"(?:^|/)\.\.(?:/|$)|%2e|%2f|[\\\s…*?\[@#]", target[len(granted) :].lower())
+    return bool(granted) and "?" not in granted and not odd and within(target, granted)
+
+
+def _same_form(form: Form, granted: Form) -> bool:
+    """Return whether two calls have the same options and operands that differ as allowed."""
+    if form.key != granted.key or len(form.options) != len(granted.options):
+        return False
+    pairs = zip(sorted(form.options, key=_name), sorted(granted.options, key=_name), strict=True)
+    for (name, value), (other, given) in pairs:
+        action = form.rules.options.get(name)
+        below = action == "write" and at_or_below(value or "", given or "")
+        if name != other or not (value == given or action == "text" or below):
+            return False
+    if form.varies == "files":
+        return True
+    if form.varies == "urls":
+        return all(any(at_or_below(o, g) for g in granted.operands) for o in form.operands)
+    if form.varies == "number" and len(form.operands) == len(granted.operands):
+        pairs_of = zip(form.operands, granted.operands, strict=True)
+        return all(o == g or (o.isdigit() and g.isdigit()) for o, g in pairs_of)
+    return form.operands == granted.operands
+
+
+def _name(option: tuple[str, str | None]) -> str:
+    return f"{option[0]}={option[1]}"
+
+
+def _coarse(effect: Effect) -> tuple[object, ...]:
+    """An effect without what a first run changes by itself: what it created is there now."""
+    kind = "change" if effect.kind in _ON_FILES else effect.kind
+    return (kind, effect.target, effect.outside)
+
+
+def _reaches(effect: Effect, folder: str, workspace: str) -> bool:
+    """Return whether a change stays in `folder` and its target is known."""
+    if effect.outside or "…" in effect.target:
+        return False
+    return within(posixpath.normpath(posixpath.join(workspace, effect.target)), folder)
+
+
+def _below(operand: str, folder: str) -> bool:
+    """Return whether an operand is a file at or below `folder`, which effects may not name."""
+    path = posixpath.normpath(posixpath.join(folder, operand))
+    if "://" in operand or operand.startswith("~") or not within(path, folder):
+        return False
+    return not is_steering(path) and not is_inside_repository(path)
+
+
+def _is_address(target: str) -> bool:
+    """Return whether the target of a network effect names the host."""
+    return bool(re.search(r"[.:/]|^localhost\b", target)) and "…" not in target
+
+
+def _reason_key(reason: Phrase) -> object:
+    if reason.template in _NAMES_A_FILE:
+        return reason.template
+    return (reason.template, str(reason))
+
+
+def _wider(effect: Effect) -> Phrase:
+    if effect.kind == "network":
+        return Phrase("the command talks to {host}", {"host": effect.target})
+    words = {"kind": KIND_WORDS[effect.kind], "target": effect.target}
+    return Phrase("the command also has the effect: {kind} ({target})", words)
+
+
+def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
+    """The sentence of a lease: what it covers is what a reader takes from this."""
+    forms = [form for form in map(form_of, asking(report)) if form is not None]
+    hosts = render(", ".join(e.target for e in report.effects if e.kind == "network"))
+    if kind == "effect" and not hosts:
+        kinds = {effect.kind for effect in report.effects if effect.kind in CHANGING_KINDS}
+        implied = kinds.union(*(_IMPLIED.get(kind, kinds) for kind in kinds))
+        words = tuple(KIND_WORDS[kind] for kind in sorted(implied))
+        return Phrase(
+            "commands that do nothing but this to files in {folder}: {kinds}",
+            {"folder": folder, "kinds": words},
+        )
+    if kind == "effect":
+        keys = dict.fromkeys(form.key.replace(":", " ") for form in forms)
+        return Phrase(
+            "{program} in {folder}, talking to nothing but {hosts}",
+            {"program": ", ".join(keys), "folder": folder, "hosts": hosts},
+        )
+    form = forms[0]
+    values = {"program": render(form.title), "folder": folder, "hosts": hosts}
+    if form.varies == "files":
+        return Phrase("{program} with no other options, on files in {folder}", values)
+    if form.varies == "number":
+        return Phrase("{program} with no other options, for any number, in {folder}", values)
+    if form.varies == "urls":
+        return Phrase(
+            "{program} with no other options, in {folder}, for {hosts} and what is below it", values
+        )
+    values["program"] = render(" ".join((form.title, *form.operands)))
+    return Phrase("{program} with no other options or arguments, in {folder}", values)
+
+
+FORMS = """
+touch: files; plain a c m no-create
+mkdir: files; plain p parents v verbose
+cp: files; plain r R a f n p u v recursive archive force no-clobber update verbose
+mv: files; plain f n u v force no-clobber update verbose
+tee: files; plain a append
+gzip gunzip bzip2 bunzip2 xz unxz: files; plain k keep v verbose q quiet
+gofmt: files; plain w l s d
+black: files; plain q quiet v verbose check diff; value l line-length t target-version
+ruff:check: files; plain fix q quiet n no-cache show-fixes; value select ignore
+ruff:format: files; plain q quiet n no-cache check diff
+git:add: files; plain A all u update v verbose n dry-run N intent-to-add
+git:commit: same; plain a all q quiet v verbose s signoff; text m message
+git:fetch git:pull git:push: same; plain q quiet v verbose p prune t tags all ff-only u set-upstream
+git:ls-remote: same; plain h heads t tags q quiet
+gh:pr:list gh:issue:list gh:run:list gh:release:list: same; value L limit s state l label a author
+    B base json q jq R repo S search w workflow b branch
+gh:pr:view gh:pr:diff gh:pr:checks gh:issue:view gh:run:view: number; plain c comments log
+    log-failed name-only; value json q jq R repo
+gh:pr:status gh:repo:view gh:release:view: same; value json q jq R repo
+kubectl:get kubectl:describe kubectl:logs: same; plain A all-namespaces w watch f follow; value n
+    namespace o output l selector c container tail since
+curl: urls; plain s S f i I v silent show-error fail include head compressed; value m
+    max-time retry connect-timeout; write o output
+dig nslookup host: same; plain short
+"""
+"""`program[:subcommand…]: WHAT VARIES; plain OPTION…; value OPTION…`.
+
+What varies: `files`, any file in the folder of the lease; `number`, operands that are numbers;
+`urls`, URLs at or below the granted ones; `same`, nothing. An option's value is the granted one,
+unless it is `text` (any text) or `write` (a file at or below the granted one).
+"""
+_RUNS: Mapping[str, str] = {
+    "it runs code that it is given": """
+        interpreter eval source code database docker awk sed
+    """,
+    "it runs the command in its arguments": """
+        shell wrap env command sudo xargs watch find fd exec ssh namespace containers later
+    """,
+    "its options can name programs to run": "tar zip rsync transfer man pager split",
+    "its interactive commands can start a shell": "editor screen tmux records netcat",
+    "it opens files in other programs": "opens",
+}
+"""Why a program is never leased, by its rules in the parser's table: the base, or KIND of `ask`."""
+_ALSO_RUNS: Mapping[str, str] = {
+    "it runs code that it is given": """
+        gdb lldb irb pry jshell m4 bc dc ed ex ftp sftp lftp mysql psql sqlite3 nmap emacs
+    """,
+    "it runs programs that a file of the project names": """
+        make gmake ninja cmake npm pnpm yarn npx bun deno uv poetry pip pip3 cargo go gradle mvn
+        just task rake tox nox pytest jest vitest eslint prettier terraform ansible ansible-playbook
+        pre-commit composer bundle
+    """,
+    "it runs the command in its arguments": """
+        parallel busybox toybox chroot unshare nsenter systemd-run machinectl setsid coproc trap at
+        batch crontab doas su pkexec runuser gosu script expect builtin rsh mosh autossh
+    """,
+    "its interactive commands can start a shell": "tmux",
+    "its options can name programs to run": "scp bsdtar gtar cpio ar pax less more info",
+    "it deletes what cannot be brought back": "rm shred dd",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A call by its listed form: which row of the table, what varies, options and operands."""
+
+    key: str
+    varies: str
+    options: tuple[tuple[str, str | None], ...]
+    operands: tuple[str, ...]
+    rules: Rules
+
+    @property
+    def title(self) -> str:
+        """The program with its subcommands and options, for people."""
+        words = self.key.split(":")
+        for name, value in self.options:
+            written = f"--{name}" if len(name) > 1 else f"-{name}"
+            free = value is None or self.rules.options.get(name) == "text"
+            words.append(written if free else f"{written} {value}")
+        return " ".join(words)
+
+
+@functools.cache
+def _forms() -> Mapping[str, Rules]:
+    return parse_table(FORMS)
+
+
+def why_never(program: str) -> str | None:
+    """Return why no lease speaks of `program` as a whole, or None when one might."""
+    rules = rules_for(program)
+    kinds = {rules.base, rules.detail.partition(" ")[0]} if rules else set()
+    for why, bases in _RUNS.items():
+        if kinds & names(bases):
+            return why
+    return next((why for why, also in _ALSO_RUNS.items() if program in names(also)), None)
+
+
+def form_of(argv: tuple[str, ...]) -> Form | None:
+    """Return the listed form of a call; None when it is not listed or has an unlisted option."""
+    if not argv or any("…" in word for word in argv):
+        return None
+    words = [called(argv[0]), *argv[1:]]
+    if ":" in words[0] or why_never(words[0]) is not None:
+        return None
+    depth = next((n for n in (3, 2, 1) if ":".join(words[:n]) in _forms()), 0)
+    if not depth or len(words) < depth:
+        return None
+    key = ":".join(words[:depth])
+    rules = _forms()[key]
+    parsed = parse_options([Argument(word) for word in words[depth:]], rules)
+    if any(option.name not in rules.options for option in parsed.options):
+        return None
+    lacking = any(rules.takes_value(o.name) != (o.value is not None) for o in parsed.options)
+    if lacking:
+        return None
+    options = tuple((o.name, o.value.value if o.value else None) for o in parsed.options)
+    operands = tuple(operand.value for operand in parsed.operands)
+    return Form(key, rules.base, options, operands, rules)

@@ -1,0 +1,236 @@
+"""Policy: from a risk report to a verdict, with a trace of everything that was looked at.
+
+Order, strictest first: the hard limits, deny rules, the mode's own refusals, ask rules and what may
+have run already, a repository's own programs outside a sandbox, allow rules, leases, and last what
+the mode does with the label. Auto mode never runs what is dangerous, and runs what needs
+approval only inside a sandbox (or where the user typed `--no-sandbox`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kogniterm.approval.policy.leases import Lease
+from kogniterm.approval.policy.rules import Choice, Rule, RuleSet
+from kogniterm.types import (
+    ActionRequest,
+    ApprovalMode,
+    Decision,
+    Phrase,
+    Plan,
+    RiskReport,
+    RuleTrace,
+    Verdict,
+)
+
+EVERY_COMMAND = Phrase("Manual mode asks for every command.")
+UNKNOWN_OUTCOME = Phrase(
+    "This may have run already: KogniTerm was stopped while it ran, and its outcome is unknown."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What besides the command decides.
+
+    `unsandboxed_ok`: the person typed `--no-sandbox`. `safe_unasked`: manual mode may run
+    `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
+    it; `small_model_forced`: the person lets it change more than nothing in auto mode, but never
+    delete. `unknown_outcome`: the same
+    was started before, and nobody knows how it ended.
+    """
+
+    mode: ApprovalMode = "manual"
+    sandboxed: bool = False
+    unsandboxed_ok: bool = False
+    safe_unasked: bool = False
+    small_model: bool = False
+    small_model_forced: bool = False
+    unknown_outcome: bool = False
+    folder: str = "/"
+    now: float = 0.0
+
+
+@dataclass
+class _Trace:
+    entries: list[RuleTrace] = field(default_factory=list)
+
+    def add(self, origin: str, decision: Choice, reason: Phrase, *, matched: bool = True) -> None:
+        self.entries.append(RuleTrace(origin, decision, matched, reason))
+
+
+def judge(
+    report: RiskReport,
+    request: ActionRequest | None = None,
+    *,
+    rules: RuleSet | None = None,
+    leases: Iterable[Lease] = (),
+    circumstances: Circumstances | None = None,
+) -> Verdict:
+    """The verdict on `report`; `request` names the tool (default: a command)."""
+    now = circumstances or Circumstances()
+    trace = _Trace()
+    limit = hard_limit_reason(report)
+    trace.add(
+        "floor", "deny", limit or Phrase("nothing the floor forbids"), matched=limit is not None
+    )
+    if limit is not None:
+        return Verdict("deny", (limit, *report.reasons), tuple(trace.entries))
+    tool = request.tool if request is not None else "execute_command"
+    matching = _matching(report, rules or RuleSet(), tool, now.mode, trace)
+    denying = tuple(rule.text for rule in matching if rule.decision == "deny")
+    if denying:
+        return Verdict("deny", (*denying, *report.reasons), tuple(trace.entries))
+    dangerous = report.label == "dangerous"
+    if dangerous and now.mode == "auto":
+        refused = Phrase("Auto mode does not run dangerous commands.")
+        trace.add("mode auto", "deny", refused)
+        return Verdict("deny", (refused, *report.reasons), tuple(trace.entries))
+    asking = tuple(rule.text for rule in matching if rule.decision == "ask")
+    if now.unknown_outcome:
+        trace.add("unknown outcome", "ask", UNKNOWN_OUTCOME)
+        asking = (UNKNOWN_OUTCOME, *asking)
+    if asking or dangerous:
+        always = Phrase("Dangerous commands are always asked about.")
+        trace.add("mode manual", "ask", always, matched=dangerous)
+        return Verdict("ask", (*asking, *report.reasons), tuple(trace.entries))
+    repository = repository_reason(report)
+    if repository is not None and not now.sandboxed:
+        unconfined = Phrase("A repository's own programs run unasked in a sandbox only.")
+        trace.add(f"mode {now.mode}", "ask", unconfined)
+        others = (reason for reason in report.reasons if reason != repository)
+        return Verdict("ask", (repository, unconfined, *others), tuple(trace.entries))
+    allowing = [rule for rule in matching if rule.decision == "allow"]
+    if allowing:
+        return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace.entries))
+    command = request is None or request.effect == "command"
+    lease = _lease(report, leases if command else (), now, trace)
+    if lease is not None:
+        return Verdict("allow", (lease.text,), tuple(trace.entries), lease_id=lease.id)
+    kind, reason = _by_mode(report, now)
+    trace.add(f"mode {now.mode}", kind, reason)
+    more = report.reasons if kind == "ask" else ()
+    return Verdict(kind, (reason, *more), tuple(trace.entries))
+
+
+def _matching(
+    report: RiskReport, rules: RuleSet, tool: str, mode: ApprovalMode, trace: _Trace
+) -> list[Rule]:
+    matching = []
+    for rule in rules.rules:
+        matched = rule.matches(report, tool=tool, mode=mode)
+        trace.add(rule.origin, rule.decision, rule.text, matched=matched)
+        if matched:
+            matching.append(rule)
+    return matching
+
+
+def _lease(
+    report: RiskReport, leases: Iterable[Lease], now: Circumstances, trace: _Trace
+) -> Lease | None:
+    for lease in leases:
+        why = lease.mismatch(report, folder=now.folder, now=now.now)
+        trace.add(f"lease {lease.id}", "allow", why or lease.text, matched=why is None)
+        if why is None:
+            return lease
+    return None
+
+
+def _by_mode(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
+    """What the mode does with the label."""
+    safe = report.label == "safe_readonly"
+    if now.mode == "manual":
+        if safe and now.safe_unasked:
+            return "allow", Phrase("It only reads.")
+        return "ask", EVERY_COMMAND
+    if now.small_model and any(effect.kind == "delete" for effect in report.effects):
+        return "ask", Phrase("A small local model may not delete anything by itself.")
+    if now.small_model and not now.small_model_forced and not safe:
+        return "ask", Phrase("A small local model may only read by itself in auto mode.")
+    if safe:
+        return "allow", Phrase("It only reads.")
+    if report.label == "workspace_write":
+        return "allow", Phrase("It changes the workspace only.")
+    if now.sandboxed:
+        return "allow", Phrase("It runs inside the sandbox.")
+    if now.unsandboxed_ok:
+        return "allow", Phrase("The person typed --no-sandbox.")
+    return "ask", Phrase("It needs approval, and there is no sandbox to run it in.")
+
+
+UNATTENDED_HINT = Phrase(
+    "Start with --allow-reads to let read-only commands run unasked, or with --auto-approve to let "
+    "everything run that your rules do not deny."
+)
+"""Advice to the user where nobody could be asked."""
+
+
+class Unattended:
+    """The approver where nobody can be asked: rejects, and says clearly why."""
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        """Reject `request`."""
+        del report
+        nobody = Phrase("Nobody is there to approve this, so it was not run.")
+        reasons = (nobody, *verdict.reasons[:3])
+        reason = " ".join(map(str, reasons))
+        return Decision("reject", request.command, "unattended", reason, reasons)
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> None:
+        """Nobody looks at plans here."""
+
+
+_ALWAYS = frozenset(
+    {
+        "{name} starts itself again and again.",
+        "It writes to the device {path}.",
+        "It deletes the device {path}.",
+        "{program} destroys what is on a disk.",
+        "{program} is told to delete even the root folder.",
+        "It gives a shell of this machine to the network.",
+        "{program} gives a program of this machine to the network.",
+        "{program} gives a shell of this machine to the network.",
+        "{program} would end every process, or the first one.",
+    }
+)
+_BROAD = frozenset(
+    {
+        "It deletes far more than one file: {path}.",
+        "It changes the rights of far more than one file: {path}.",
+        "It moves far more than one file: {path}.",
+        "{program} deletes what is not in its source from {path}.",
+    }
+)
+_HOME = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root)(?:/\*)?")
+_ROOTS = frozenset({"/", "/*", "~", "~/*", "/home", "/home/*", "/etc", "/usr", "/boot", "/var"})
+
+
+def hard_limit_reason(report: RiskReport) -> Phrase | None:
+    """Return why a hard limit denies this command, or None if none does."""
+    for reason in report.reasons:
+        if reason.template in _ALWAYS:
+            return reason
+        path = str(reason.values.get("path"))
+        if reason.template in _BROAD and (path in _ROOTS or _HOME.fullmatch(path)):
+            return reason
+    return None
+
+
+SETTINGS_RUN = Phrase("The repository's own settings make git run another program ({name}).")
+HOOKS_RUN = Phrase("The repository's own hooks run with it ({name}).")
+UNKNOWN_REPOSITORY = Phrase("It is not known which repository git would use ({path}).")
+VARIABLES_STEER = Phrase(
+    "A variable that steers git is set ({name}), so it may use another repository."
+)
+_ALL = frozenset(
+    one.template for one in (SETTINGS_RUN, HOOKS_RUN, UNKNOWN_REPOSITORY, VARIABLES_STEER)
+)
+
+
+def repository_reason(report: RiskReport) -> Phrase | None:
+    """Return why git may run a repository's own programs, or None when it does not."""
+    return next((reason for reason in report.reasons if reason.template in _ALL), None)

@@ -1,0 +1,327 @@
+"""The rules that programs share: their options, their operands, and patterns over their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from kogniterm.approval.analysis.command_options import ANY_OTHER, Option, Parsed
+from kogniterm.approval.analysis.environment_variables import steers
+from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.path_kinds import (
+    HOLE,
+    holds_secret_folder,
+    is_secret_variable,
+    secret_sought,
+    within,
+)
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.programs.word_patterns import CASES, Case
+from kogniterm.types import EffectKind
+
+ASK_KINDS = {
+    "code": "{program} runs code that is not judged.",
+    "compile": "{program} builds programs from files.",
+    "permissions": "{program} changes who may do what with files.",
+    "edit": "{program} edits files in ways that are not judged.",
+    "editor": "{program} is an editor that needs a person.",
+    "archive": "{program} packs or unpacks files.",
+    "system": "{program} changes the system's settings.",
+    "later": "{program} runs commands later, unseen.",
+    "containers": "{program} starts, stops or changes containers.",
+    "keys": "{program} makes or uses keys.",
+    "mail": "{program} sends messages.",
+    "namespace": "{program} runs programs in another environment.",
+    "records": "{program} starts a recorded shell.",
+    "opens": "{program} opens something in another program.",
+    "notifies": "{program} shows something to people.",
+    "clipboard": "{program} reads or changes the clipboard.",
+    "process": "{program} changes running processes.",
+    "builtin": "{program} changes the shell for later commands.",
+    "stays": "{program} lets it run on when KogniTerm ends (not in a sandbox).",
+    "alias": "{program} changes what later commands mean.",
+}
+DANGER_KINDS = {
+    "disk": "{program} destroys what is on a disk.",
+    "power": "{program} stops or restarts the machine.",
+    "kernel": "{program} changes the running kernel.",
+    "accounts": "{program} changes the machine's accounts.",
+    "protection": "{program} switches protection off.",
+}
+
+
+def asks(call: Call) -> None:
+    """`ask KIND`: code in its arguments or its input is searched for the worst."""
+    call.findings.effect("execute", call.name)
+    call.ask(ASK_KINDS[call.rules.detail])
+    call.scan(" ".join((*(arg.value for arg in call.args), call.stdin or "")).replace(HOLE, " "))
+
+
+def dangers(call: Call) -> None:
+    """`danger KIND`."""
+    call.findings.effect("privilege", call.name, outside=True)
+    call.danger(DANGER_KINDS[call.rules.detail])
+
+
+# --- options ------------------------------------------------------------------------------------
+
+
+def options(call: Call, *, single: bool = False) -> Parsed:
+    """The parsed arguments of `call`, with what its options do judged by the table."""
+    parsed = call.parse(single=single)
+    apply_options(call, parsed)
+    return parsed
+
+
+def apply_options(call: Call, parsed: Parsed) -> None:
+    """Judge what the options do, and what cannot be told from an option."""
+    rules = call.rules
+    if parsed.unclear and rules.hazards:
+        ask_unclear(call)
+    for option in parsed.options:
+        if HOLE in option.name and rules.hazards:
+            call.ask("An option of {program} is only known when it runs.")
+        unnamed = rules.options.get(ANY_OTHER, "")
+        _apply(call, rules.options.get(option.name, unnamed).rstrip("="), option)
+
+
+def ask_unclear(call: Call) -> None:
+    """An argument may be an option in disguise."""
+    call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+
+
+def _apply(call: Call, action: str, option: Option) -> None:
+    name = f"--{option.name}" if len(option.name) > 1 else f"-{option.name}"
+    value = option.value
+    if action == "write":
+        if value is not None:
+            call.writes(value)
+        call.ask("Option {option} of {program} writes files.", option=name)
+    elif action in {"read", "folder"} and value is not None:
+        call.reads(value)
+    elif action == "run":
+        call.findings.effect("execute", value.value if value else name)
+        call.ask("Option {option} of {program} runs another program.", option=name)
+        if value is not None:
+            call.starts(value.value.removeprefix("exec="))
+    elif action == "network":
+        call.network()
+    elif action == "danger":
+        call.danger("Option {option} of {program} destroys data.", option=name)
+    elif action in {"ask", "code", "warn"}:
+        call.ask("Option {option} of {program} does more than read.", option=name)
+
+
+# --- operands -----------------------------------------------------------------------------------
+
+
+def reads(call: Call) -> None:
+    """`read`: every operand is a file whose content is read."""
+    parsed = options(call)
+    for operand in parsed.operands:
+        call.reads(operand)
+        if parsed.does("recursive"):
+            reads_below(call, operand)
+
+
+def lists(call: Call) -> None:
+    """`list`: operands are paths that are looked at, not into; secret folders still ask."""
+    for operand in options(call).operands:
+        call.reads(operand, content=False)
+
+
+def text(call: Call) -> None:
+    """`text`: operands mean nothing to the machine."""
+    options(call)
+
+
+def none(call: Call) -> None:
+    """`none`: an operand would change something."""
+    if options(call).operands:
+        call.ask("{program} with an argument changes a setting.")
+
+
+def writes(call: Call) -> None:
+    """`write`: operands are created or changed."""
+    for operand in options(call).operands:
+        call.writes(operand, "create" if call.name == "mkdir" else "write")
+
+
+def media(call: Call) -> None:
+    """`media`: long options of one dash; `scheme:rest` is an address or a filter."""
+    parsed = options(call, single=True)
+    for operand in (*parsed.operands, *parsed.values("i")):
+        call.reads(operand)
+        if ":" in operand.value:
+            call.network(operand.value)
+        elif operand.value.startswith("@"):
+            call.ask("{program} takes more arguments from a file.")
+
+
+def binutils(call: Call) -> None:
+    """`binutils`: readers that take options from `@file`, such as the name of a plugin."""
+    reads(call)
+    if any(arg.value.startswith("@") for arg in call.args):
+        call.ask("{program} takes more arguments from a file.")
+
+
+def pattern(call: Call) -> None:
+    """`pattern`: grep and its kin."""
+    parsed = options(call)
+    given = parsed.does("pattern") or parsed.has("f", "file", "from-file", "files")
+    files = parsed.operands if given else parsed.operands[1:]
+    for operand in files:
+        call.reads(operand)
+    if call.name not in {"rg", "ag", "ack"} and not parsed.does("recursive"):
+        return
+    globs = [value.value for value in parsed.values("include", "g", "glob", "G", "iglob")]
+    for glob in globs:
+        if not glob.startswith("!") and secret_sought(glob):
+            call.secret(call.resolve(Argument(glob, glob=True)))
+    narrowed = any(glob.strip("*?./[]") and not glob.startswith("!") for glob in globs)
+    if not narrowed and not parsed.has("t", "type"):
+        for operand in files or (Argument("."),):
+            reads_below(call, operand)
+
+
+def reads_below(call: Call, operand: Argument) -> None:
+    """The content of everything below `operand` is read: home folders and / hold secrets."""
+    resolved = call.resolve(operand)
+    roots = call.scope.roots
+    if (
+        within(roots.home, resolved.path)
+        or holds_secret_folder(resolved.path, roots)
+        or re.fullmatch(r"/home/[^/]+|/Users/[^/]+|/proc(?:/[^/]+)?|/etc|/run|/root", resolved.path)
+    ):
+        call.secret(resolved)
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def apply_cases(call: Call) -> None:
+    """Judge the words of `call` by the cases of its program, or of the name behind `patterns`."""
+    cases = CASES.get(call.name)
+    if cases is None and call.rules.base == "patterns":
+        cases = CASES.get(call.rules.detail)
+    if cases is None:
+        return
+    operands = [one.value.replace(HOLE, "…") for one in call.parse().operands]
+    verb = (operands or call.words or [""])[0]
+    values = {
+        "program": call.name, "verb": verb, "path": verb, "words": " ".join(call.words)[:80],
+        "operand": "".join(operands[:1]),
+    }  # fmt: skip
+    subjects = {True: _joined(operands), False: _joined(call.words)}
+    for case in cases:
+        if case.pattern.fullmatch(subjects[case.operands]):
+            _apply_case(call, case, values)
+            if case.stop:
+                return
+
+
+def _joined(words: list[str]) -> str:
+    """The words joined by blanks; a blank inside a word is another one."""
+    return " ".join(word.replace(" ", "\xa0") or "''" for word in words)
+
+
+def _apply_case(call: Call, case: Case, values: Mapping[str, str]) -> None:
+    for effect in case.effects:
+        kind, _, target = effect.partition("=")
+        if kind == "mentions":
+            call.mentions()
+        elif kind == "operands":
+            for operand in call.bare[1:]:
+                call.reads(operand)
+        else:
+            shown = target.format_map(values).strip()
+            outside = kind == "privilege"
+            call.findings.effect(cast(EffectKind, kind), shown, outside=outside)
+    named = {key: values[key] for key in ("verb", "path") if f"{{{key}}}" in case.reason}
+    if case.label == "network":
+        call.network(case.reason.format_map(values))
+    elif case.label == "ask":
+        call.ask(case.reason, **named)
+    elif case.label == "danger":
+        call.danger(case.reason, **named)
+
+
+_FETCHES = names("install add update upgrade publish push pull get i ci download")
+
+
+def verbs(call: Call) -> None:
+    """`verbs WORD…`: only with one of these as the first word it reads."""
+    options(call)
+    verb = call.args[0].value if call.args else ""
+    if not verb and call.name.endswith("ctl"):
+        return
+    if verb not in call.rules.detail.split() or not call.args[0].known:
+        _may_install(call, verb, network=verb in _FETCHES)
+
+
+def subcommands(call: Call) -> None:
+    """`subcommands WORD…`: only with one of these as the first operand, or none, it reads."""
+    parsed = call.parse()
+    verb = parsed.operands[0].value if parsed.operands else ""
+    for value in parsed.given("read"):
+        call.reads(value)
+    known = all(option.name in call.rules.options for option in parsed.options)
+    if not known or verb not in ("", *call.rules.detail.split()):
+        _may_install(call, verb, network=verb in {"install", "download", "wheel", "index", "list"})
+
+
+def _may_install(call: Call, verb: str, *, network: bool) -> None:
+    verb = verb.replace(HOLE, "…")
+    call.findings.effect("execute", f"{call.name} {verb}".strip())
+    call.ask("{program} {verb} may install, change or run things.", verb=verb)
+    if network:
+        call.network()
+
+
+# --- variables ----------------------------------------------------------------------------------
+
+
+def set_by_data(call: Call, name: str) -> None:
+    """A variable gets a value that is only known when it runs."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        call.ask("{program} sets a variable of an unusual name.")
+        return
+    if steers(name):
+        call.ask("It sets {name}, which changes what programs do.", name=name)
+    call.scope.variables[name] = Argument(HOLE, split=True, tainted=True)
+
+
+def shows_variables(call: Call, text: Argument) -> None:
+    """`text` is seen: variables in it that usually hold secrets are asked about."""
+    for name in text.names:
+        if is_secret_variable(name):
+            call.findings.effect("secret", "$" + name)
+            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+
+
+def shows_environment(call: Call) -> None:
+    """All variables are shown, keys among them."""
+    call.findings.effect("secret", "environment")
+    call.ask("It shows all variables of the environment, keys among them.")
+
+
+_REPEATING = names(
+    "read list pattern text uniq xxd awk sed jq yq find fd date media binutils pager"
+)
+_SILENT = frozenset({":", "true", "false", "sleep"})
+
+
+def shows_arguments(call: Call) -> None:
+    """What readers are given stands in what they print, if only in a complaint."""
+    if call.rules.base in _REPEATING and call.name not in _SILENT:
+        for arg in call.args:
+            shows_variables(call, arg)
+
+
+BASES: Mapping[str, Callable[[Call], None]] = {
+    "read": reads, "list": lists, "pattern": pattern, "text": text, "none": none, "write": writes,
+    "media": media, "binutils": binutils, "verbs": verbs, "subcommands": subcommands,
+    "patterns": text, "ask": asks, "danger": dangers,
+}  # fmt: skip

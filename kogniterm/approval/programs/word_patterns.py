@@ -1,0 +1,243 @@
+r"""Programs that are judged by patterns over their words: what reads, what asks, what is dangerous.
+
+Each program has a list of cases, read in order. A case whose pattern matches all of the words
+applies; one of `reads`, or with `stop`, ends the list. The words are joined by blanks; text that is
+only known at run time stands there as …, an empty word as '', a blank inside a word as a no-break
+space (which `\s` matches, too).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One pattern, and what a call that matches it does.
+
+    `effects` are `kind=target`, `mentions` (secret files named anywhere count as read) or
+    `operands` (the operands behind the first are read). Reasons and targets are templates over
+    `program`, `verb` (the first operand, else the first word), `operand` and `words`. With
+    `operands` (below `op`) the pattern is matched against the operands alone.
+    """
+
+    label: Literal["", "network", "ask", "danger"]
+    pattern: re.Pattern[str]
+    reason: str = ""
+    effects: tuple[str, ...] = ()
+    stop: bool = False
+    operands: bool = False
+
+
+_ALL = ".*"
+
+
+def _reads(pattern: str, *effects: str, op: bool = False) -> Case:
+    return Case("", re.compile(pattern, re.DOTALL), "", effects, True, op)
+
+
+def _notes(pattern: str, *effects: str, op: bool = False) -> Case:
+    return Case("", re.compile(pattern, re.DOTALL), "", effects, False, op)
+
+
+def _network(pattern: str, target: str = "", *, stop: bool = False, op: bool = False) -> Case:
+    return Case("network", re.compile(pattern, re.DOTALL), target, (), stop, op)
+
+
+def _ask(pattern: str, reason: str, *effects: str, stop: bool = False, op: bool = False) -> Case:
+    return Case("ask", re.compile(pattern, re.DOTALL), reason, effects, stop, op)
+
+
+def _danger(pattern: str, reason: str, *effects: str, stop: bool = False, op: bool = False) -> Case:
+    return Case("danger", re.compile(pattern, re.DOTALL), reason, effects, stop, op)
+
+
+_INSTALLS = (
+    _reads("--version|--help"),
+    _network(_ALL),
+    _ask(_ALL, "{program} installs, removes or updates software.", "privilege={program}"),
+    _ask(
+        r"(?:.* )?(?:remove|purge|autoremove|erase|-R|uninstall|del\b).*",
+        "{program} removes software.",
+    ),
+)
+_TALKS = (
+    _notes(_ALL, "mentions"),
+    _reads(r"(?:(?:--version|--help|-V|-h)(?: |\Z))+"),
+    _network(_ALL, "{operand}"),
+)
+_STATEMENTS = (
+    _reads("--version|-V|--help"),
+    _ask(_ALL, "{program} runs statements on a database.", "execute={program}", "mentions"),
+    _danger(
+        r"(?i).*\b(?:drop\s+(?:table|database|schema)|truncate\s+(?:table\s+)?\w"
+        r"|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropdatabase)\b.*",
+        "{program} is told to destroy data.",
+    ),
+)
+_DPKG_SHOWS = (
+    r"(?:-[lLsSpWIcCV]|--(?:list|listfiles|status|search|print-[\w-]+|get-selections|show|info"
+    r"|contents|audit|version|help|verify|compare-versions|field))"
+)
+
+CASES: Mapping[str, tuple[Case, ...]] = {
+    # --- the machine ---
+    "disk": (
+        _ask(r"(?:-l|--list|list|status|-n .*|show|get .*|-L|help|print)(?: [\w/]+)?",
+             "{program} looks at disks.", "privilege={program}", stop=True),
+        _danger(_ALL, "{program} can destroy what is on a disk.", "privilege={program}"),
+    ),
+    "firewall": (
+        _ask(r"(?:-L|-S|--list\S*|list|status|show|-nL|-vnL|-n|-v| |ruleset|numbered|verbose)*",
+             "{program} shows the firewall.", "privilege={program}", stop=True),
+        _danger(_ALL, "{program} changes what the firewall lets through.", "privilege={program}"),
+    ),
+    "kill": (
+        # Signal 0 only asks whether the process is there.
+        _reads("(?:-l|-L|--list|-t|--table|-0)(?: .*)?"),
+        _ask(_ALL, "{program} ends processes.", "process={words}"),
+        _danger(r"(?>-[sn](?: \S+ ?|\Z)|-(?:s|n|\d+|SIG\w+|[A-Z]+[0-9]?)(?: |\Z))?+"
+                r"(?:.* )?(?:-1|1|0)(?: .*)?",
+                "{program} would end every process, or the first one."),
+    ),
+    "killall": (
+        _ask(_ALL, "{program} ends processes by name.", "process={words}"),
+        _danger(r"(?:.* )?(?:\.|\.\*|''|systemd|init|sshd|bash|sh|zsh|Xorg|dbus-daemon|kogniterm"
+                r"|login)(?: .*)?|(?:\S+ )?-u(?: \S+)?|\S+ \S+ -u|-u \S+ \S+",
+                "{program} would end processes the session or the machine needs."),
+    ),
+    "systemctl": (
+        _ask("show-environment(?: .*)?",
+             "It shows all variables of the environment, keys among them.", "secret=environment",
+             op=True),
+        _reads(r"(?:|status|show|cat|list-units|list-unit-files|list-timers|list-sockets"
+               r"|list-dependencies|list-jobs|list-machines|is-active|is-enabled|is-failed"
+               r"|is-system-running|get-default|show-environment|help)(?: .*)?", op=True),
+        _danger(r"(?:poweroff|reboot|halt|kexec|suspend|hibernate|isolate|rescue|emergency|exit"
+                r"|set-default|mask|disable|soft-reboot|edit)(?: .*)?",
+                "systemctl {verb} changes how the machine runs.", "privilege=systemctl {verb}",
+                stop=True, op=True),
+        _ask(_ALL, "systemctl {verb} changes services.", "privilege=systemctl {verb}"),
+    ),
+    "service": (
+        _reads(r"--status-all|\S+ status"),
+        _ask(_ALL, "{program} changes services.", "privilege=service"),
+    ),
+    "crontab": (
+        _reads("-l"),
+        _ask(r"(?!(?:.* )?-r(?: |\Z))(?:.* )?-e(?: .*)?",
+             "{program} opens the table of timed commands in an editor.", stop=True),
+        _danger(_ALL, "{program} changes commands that run later, unseen."),
+    ),
+    "sysctl": (
+        _danger(r".*=.*|(?:.* )?(?:-[a-zA-Z]*[wpf]|--(?:write|load|system)).*",
+                "{program} changes the kernel's settings."),
+    ),
+    "ip": (
+        _ask(r"netns (?!list(?: |\Z)).*", "{program} runs something in another network.",
+             stop=True, op=True),
+        _ask(r"(?:.* )?(?:-b(?:atch)?\b|-n\b|-netns).*",
+             "{program} runs something in another network.", stop=True),
+        # `ip link s` sets; of an address, a route or a neighbour it shows.
+        _reads(r"\S*(?: (?:show|sh|list|ls|l|get|help|dev|to|via|table|brief|monitor)(?: .*)?)?"
+               r"|(?:a|r\b|ro|n\b|nei)\S* s(?: .*)?", op=True),
+        _ask(_ALL, "{program} changes the network's settings.", "privilege=ip"),
+    ),
+    "ifconfig": (_ask(".+ .+", "{program} changes the network's settings.", op=True),),
+    "mount": (
+        _reads(r"|-l|--version|-V|-t \S+"),
+        _ask(_ALL, "{program} changes what is mounted where.", "privilege=mount"),
+    ),
+    "getent": (
+        _ask("g?shadow(?: .*)?", "It reads {path}, which may hold secrets.", "secret={verb}",
+             stop=True, op=True),
+        _network("(?:hosts|ahosts|ahostsv4|ahostsv6|networks|netgroup) .*", stop=True,
+                 op=True),
+        _reads(r"\w+(?: .*)?", op=True),
+        _ask(_ALL, "What {program} shows is only known when it runs."),
+    ),
+    "ulimit": (_ask(".+", "{program} changes a limit of the shell.", op=True),),
+    "test": (
+        _ask("(?:.* )?(?:-v|-R)(?: .*)?",
+             "A test of a variable's existence may run commands."),
+    ),
+    # --- software ---
+    "packages": _INSTALLS,
+    "pacman": (_reads("-Q.*"), *_INSTALLS),
+    "dnf": (_network("(?:list|info|repolist)(?: .*)?", stop=True), *_INSTALLS),
+    "yum": (_network("(?:list|info|repolist)(?: .*)?", stop=True), *_INSTALLS),
+    "zypper": (_network("(?:se|search|info|lr)(?: .*)?", stop=True), *_INSTALLS),
+    "apk": (_reads("(?:info|list)(?: .*)?"), *_INSTALLS),
+    "port": (_reads("installed(?: .*)?"), *_INSTALLS),
+    "nix-env": (_reads("-q.*"), *_INSTALLS),
+    "dpkg": (
+        _reads(rf"(?=(?:.* )?{_DPKG_SHOWS}(?: |\Z))"
+               rf"(?:(?:{_DPKG_SHOWS}|--no-pager|-f[^ ]*|--showformat=[^ ]*|[^- ][^ ]*)(?: |\Z))*"),
+        _ask(_ALL, "{program} installs, removes or updates software.", "privilege={program}"),
+    ),
+    "rpm": (
+        _reads(r"(?!.*(?:--eval|-E\b|--define|-D\b|%\(|--load|--pipe|%\{lua|--macros|--rcfile"
+               r"|https?:))(?:-q|--query|--version|-V\w*(?: |\Z)).*"),
+        _ask(_ALL, "{program} installs, removes or updates software.", "privilege={program}"),
+    ),
+    "go": (
+        _reads(r"env(?= |\Z)(?!.* --?[wu]).*|(?:version|help)(?: .*)?"),
+        _network("(?:get|install|mod)(?: .*)?"),
+        _ask(_ALL, "{program} {verb} may install, change or run things.",
+             "execute={program} {verb}"),
+    ),
+    "docker": (
+        _reads("--version|-v"),
+        _network(r"-.*|.* (?:-H|--(?:host|context|config)\b).*"),
+        _reads(r"(?!.* (?:-H|--(?:host|context|config)\b))"
+               r"(?:ps|images|version|info|history|port|top|diff"
+               r"|container(?: -\S*)* (?:ls|list|ps|top)|image(?: -\S*)* (?:ls|list)"
+               r"|(?:volume|network|context)(?: -\S*)* ls|system(?: -\S*)* df"
+               r"|compose(?: -\S*)* (?:ps|ls|images|top|version))(?: .*)?"),
+        _ask(_ALL, "{program} {verb} starts, stops, shows or changes containers.",
+             "privilege={program} {verb}"),
+        _notes("(?:pull|push|login|run|build|search)(?: .*)?", "network={verb}", op=True),
+        _danger(r".*(?:\bprune\b|\brm\s-\w*f|system\sreset|volume\srm|swarm\sleave).*",
+                "{program} deletes containers, images or their data."),
+        _danger(r".*(?:(?:-v|--volume)[\s=]?/:|--privileged|--pid[\s=]host|source=/,"
+                r"|-v[\s=]?/(?:etc|root|var/run/docker\.sock|home):|--cap-add|docker\.sock).*",
+                "{program} gives a container power over this machine."),
+    ),
+    "screen": (
+        _reads("-ls|-list|--version|-v"),
+        _ask(_ALL, "{program} runs programs in another terminal."),
+    ),
+    "tmux": (_ask(".* .*", "{program} runs programs in another terminal.", op=True),),
+    # --- keys, other machines, databases ---
+    "gpg": (
+        _network("(?:.* )?--(?:recv|send|search|refresh|keyserver|locate).*"),
+        _reads("(?:--version|--help)(?: .*)?"),
+        _ask(_ALL, "{program} makes or uses keys.", "mentions"),
+        _notes(".*secret.*|(?:.* )?(?:-d|--decrypt)(?: .*)?", "secret=gpg"),
+    ),
+    "openssl": (
+        _notes(_ALL, "mentions"),
+        _network("(?:s_client|s_server|s_time|ocsp)(?: .*)?", "{words}", stop=True),
+        _reads(r"(?:x509|dgst|version|md5|sha1|sha256|sha512|crl|asn1parse|verify|ciphers|list"
+               r"|base64)(?!.* -(?:out|writerand|engine|provider|config|sign|passin|key|signkey"
+               r"|CAserial|rand|CAkey|load))(?: .*)?", "operands"),
+        _ask(_ALL, "{program} {verb} makes or uses keys, or writes files."),
+    ),
+    "secrets": (
+        _ask(_ALL, "{program} reads or changes stored secrets.", "secret={program}"),
+    ),
+    "network": _TALKS,
+    "cloud": (
+        *_TALKS,
+        _danger(r".*\b(?:destroy|delete|rm|rb|terminate\S*|purge|drain|uninstall|remove)\b.*",
+                "{program} removes things on a remote service."),
+    ),
+    "database": (*_STATEMENTS, _network(_ALL)),
+    "sqlite3": _STATEMENTS,
+    "dropdb": (
+        *_STATEMENTS, _network(_ALL), _danger(_ALL, "{program} is told to destroy data."),
+    ),
+}  # fmt: skip

@@ -1,0 +1,246 @@
+"""The JSON sinks of a task: one final object, or one event a line (docs/json-output.md).
+
+Standard output carries JSON and nothing else. Command output is decoded incrementally, so an
+event never splits a character.
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from kogniterm.errors import (
+    EXIT_BUDGET,
+    EXIT_INTERRUPTED,
+    EXIT_MODEL,
+    EXIT_NOT_DONE,
+    EXIT_REFUSED,
+    KognitermError,
+    TurnInterruptedError,
+)
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    CommandResult,
+    Decision,
+    LeftRunning,
+    Phrase,
+    Plan,
+    StopReason,
+    Usage,
+    events,
+)
+
+Redact = Callable[[str], str]
+
+
+def plain(value: object, redact: Redact = str) -> Any:
+    """`value` as JSON types: dataclasses by field name, everything else as redacted text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | Phrase):
+        names = (field.name for field in dataclasses.fields(value))
+        return {name: plain(getattr(value, name), redact) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, redact) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, redact) for item in value]
+    if value is None or isinstance(value, (int, float, bool)):
+        return value
+    return redact(str(value))
+
+
+def kind_of(event: events.Event) -> str:
+    """An event's name in JSON: its class name in snake_case."""
+    name = type(event).__name__
+    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+class Summary:
+    """Collects the final object of a task from its events."""
+
+    def __init__(self, redact: Redact = str) -> None:
+        self._redact = redact
+        self._session_id: str | None = None
+        self._model: str | None = None
+        self._folder: str | None = None
+        self._usage = Usage()
+        self._plan: Plan | None = None
+        self._actions: dict[str, dict[str, Any]] = {}
+        self._notices: list[str] = []
+        self._left: list[dict[str, Any]] = []
+
+    def add(self, event: events.Event) -> None:
+        """Take note of one event."""
+        match event:
+            case events.TurnStarted():
+                self._session_id = event.session_id
+                self._model, self._folder = event.model, event.folder
+            case events.ModelAnswered():
+                self._usage = event.total
+            case events.PlanChanged():
+                self._plan = event.plan
+            case events.ActionProposed():
+                self._actions.setdefault(event.request.id, self._action(event.request))["risk"] = (
+                    event.report.label
+                )
+            case events.ActionDecided():
+                self._decided(event.request, event.decision)
+            case events.CommandStarted():
+                # Nobody may take for not started what ends without a word.
+                self._actions.setdefault(event.request_id, {})["status"] = "unknown"
+            case events.CommandEnded():
+                self._actions.setdefault(event.request_id, {}).update(self._result(event.result))
+            case events.ActionEnded():
+                self._actions.setdefault(event.request_id, {}).update(
+                    {"status": "failed" if event.failed else "finished"}
+                )
+            case events.Notice():
+                self._notices.append(self._redact(str(event.text)))
+            case events.JobsLeft():
+                self._left = [_left(one) for one in event.programs]
+
+    def final(self, answer: Answer) -> dict[str, Any]:
+        """The final object of a task that ended with `answer`."""
+        commands = [a for a in self._actions.values() if a.get("tool") == "execute_command"]
+        others = [a for a in self._actions.values() if a.get("tool") != "execute_command"]
+        return {
+            "version": events.VERSION,
+            "type": "result",
+            "answer": self._redact(answer.text),
+            "stop": answer.stop,
+            "exit_code": answer.exit_code,
+            "reason": None if answer.reason is None else self._redact(str(answer.reason)),
+            "session_id": self._session_id,
+            "model": self._model,
+            "folder": self._folder,
+            "seconds": round(answer.seconds, 3),
+            "waited_seconds": round(answer.waited, 3),
+            "usage": plain(answer.usage if answer.usage.calls else self._usage),
+            "plan": plain(self._plan),
+            "verified": [self._redact(line) for line in answer.verified],
+            "not_verified": [self._redact(line) for line in answer.not_verified],
+            "commands": commands,
+            "actions": others,
+            "notices": self._notices,
+            "left_running": self._left,
+        }
+
+    def _action(self, request: ActionRequest) -> dict[str, Any]:
+        return {
+            "id": request.id,
+            "tool": request.tool,
+            "command": self._redact(request.command),
+            "purpose": self._redact(request.purpose),
+            "agent": self._redact(request.agent_task) or None,
+            "status": "proposed",
+        }
+
+    def _decided(self, request: ActionRequest, decision: Decision) -> None:
+        entry = self._actions.setdefault(request.id, self._action(request))
+        entry["decided_by"] = decision.by
+        if decision.kind == "reject":
+            entry |= {"status": "refused", "reason": self._redact(decision.reason)}
+        elif decision.kind == "edit":
+            entry |= {"proposed": entry["command"], "command": self._redact(decision.command)}
+
+    def _result(self, result: CommandResult) -> dict[str, Any]:
+        return {
+            "status": result.ended,
+            "exit_code": result.exit_code,
+            "signal": result.signal,
+            "output": self._redact(result.text),
+            "output_bytes": result.output_bytes,
+            "omitted_bytes": result.omitted_bytes,
+            "output_path": result.output_path,
+            "duration": round(result.duration, 3),
+            "cwd": result.cwd,
+        }
+
+
+def _left(one: LeftRunning) -> dict[str, Any]:
+    return {**plain(one), "stays": one.stays, "end_with": one.end_with}
+
+
+class JsonSink:
+    """`--output json`: silent until the end, then one object."""
+
+    def __init__(self, stream: TextIO, redact: Redact = str) -> None:
+        self._stream = stream
+        self._redact = redact
+        self._summary = Summary(redact)
+        self._finished = False
+
+    def __call__(self, event: events.Event) -> None:
+        """Take one event."""
+        self._summary.add(event)
+
+    def finish(self, answer: Answer) -> None:
+        """Print the final object, which has the type "result"; later calls print nothing."""
+        if not self._finished:
+            self._finished = True
+            _write(self._stream, self._summary.final(answer))
+
+
+class StreamJsonSink(JsonSink):
+    """`--output stream-json`: every event as it comes, then the final object, one a line."""
+
+    def __init__(self, stream: TextIO, redact: Redact = str) -> None:
+        super().__init__(stream, redact)
+        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
+
+    def __call__(self, event: events.Event) -> None:
+        """Print one event."""
+        self._summary.add(event)
+        if isinstance(event, events.CommandOutput):
+            text = self._decoder(event.request_id).decode(event.data)
+            if text:
+                self._print("command_output", {"request_id": event.request_id, "text": text})
+            return
+        if isinstance(event, events.CommandEnded):
+            self._flush(event.request_id)
+        if isinstance(event, events.JobsLeft):
+            self._print(kind_of(event), {"programs": [_left(one) for one in event.programs]})
+            return
+        self._print(kind_of(event), event)
+
+    def _decoder(self, request_id: str) -> codecs.IncrementalDecoder:
+        if request_id not in self._decoders:
+            self._decoders[request_id] = codecs.getincrementaldecoder("utf-8")("replace")
+        return self._decoders[request_id]
+
+    def _flush(self, request_id: str) -> None:
+        decoder = self._decoders.pop(request_id, None)
+        rest = decoder.decode(b"", final=True) if decoder else ""
+        if rest:
+            self._print("command_output", {"request_id": request_id, "text": rest})
+
+    def _print(self, kind: str, fields: object) -> None:
+        redacted = plain(fields, self._redact)
+        _write(self._stream, {"version": events.VERSION, "type": kind, **redacted})
+
+
+def failure(error: BaseException) -> Answer:
+    """The answer of a task that broke before its turn could end, for the sinks' `finish`."""
+    if isinstance(error, KeyboardInterrupt):
+        error = TurnInterruptedError("The task was interrupted.")
+    if isinstance(error, KognitermError):
+        stop = _STOPS.get(error.exit_code, "not_done")
+        return Answer("", stop, error.exit_code, error.text)
+    what = Phrase("{kind}: {what}", {"kind": type(error).__name__, "what": error})
+    return Answer("", "not_done", EXIT_NOT_DONE, what)
+
+
+_STOPS: Mapping[int, StopReason] = {
+    EXIT_REFUSED: "refused",
+    EXIT_BUDGET: "budget",
+    EXIT_MODEL: "model_failed",
+    EXIT_INTERRUPTED: "interrupted",
+}
+
+
+def _write(stream: TextIO, value: dict[str, Any]) -> None:
+    # Lone surrogates (bytes of a file name, say) cannot be written as UTF-8; ASCII escapes can.
+    stream.write(json.dumps(value, ensure_ascii=True) + "\n")
+    stream.flush()

@@ -1,0 +1,227 @@
+"""`kogniterm audit`: prove a session's journal, or read what was proposed, decided and run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.cli import stores
+from kogniterm.cli.options import Argument
+from kogniterm.cli.report import Report, confirm, iso, visible, write_report
+from kogniterm.cli.verb_table import JSON, YES, Action, Subparsers, add_actions
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.columns import local_time
+from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.questions.approval_words import (
+    decider_text,
+    decision_text,
+    label_text,
+    outcome_text,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.memory.ledger import LedgerReport
+    from kogniterm.runtime.use_cases.database_admin import Proof
+    from kogniterm.sessions.audit.chain_audit import AuditEntry, ChainReport
+    from kogniterm.sessions.store import SessionStore
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `audit verify`, `audit show` and `audit anchor`."""
+    add_actions(subparsers, "audit", ACTIONS, JSON)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action; 1 when a journal does not hold."""
+    with stores.opened(stores.location_of(args)) as store:
+        return write_report(args, args.perform(store, args))
+
+
+def _database(args: argparse.Namespace) -> tuple[Path | str, str, Path]:
+    return stores.location_of(args), stores.user_name(), stores.paths_in_use().data
+
+
+def _verify(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.database_admin import prove_all, prove_sessions
+
+    if args.sessions:
+        proof = prove_sessions(store, args.sessions)
+    else:
+        proof = prove_all(store, *_database(args))
+    checked, facts = proof.sessions, proof.facts
+    data = [*map(_chain_data, checked.sessions)]
+    if checked.heads is not None:
+        data.append({"part": "heads", "intact": False, "reason": str(checked.heads)})
+    if facts is not None and (facts.facts or facts.faults):
+        data.append(_facts_data(facts))
+    return Report(
+        data,
+        [*map(chain_text, checked.sessions), *_other_texts(proof)],
+        status=EXIT_DONE if proof.intact else EXIT_NOT_DONE,
+    )
+
+
+def _other_texts(proof: Proof) -> Iterator[str]:
+    """What the head file and the ledger of facts tell beside the sessions."""
+    checked, facts = proof.sessions, proof.facts
+    if checked.heads is not None:
+        yield translate(checked.heads)
+    if checked.removed:
+        yield plural(
+            "{count} session was deleted at the user's wish.",
+            "{count} sessions were deleted at the user's wish.",
+            checked.removed,
+        )
+    for fault in facts.faults if facts is not None else ():
+        yield _("memory: {reason}").format(reason=translate(fault))
+    if facts is not None and facts.facts and not facts.faults:
+        yield plural(
+            "memory: {count} fact, as it was written",
+            "memory: {count} facts, all as they were written",
+            facts.facts,
+        )
+
+
+def _facts_data(report: LedgerReport) -> dict[str, object]:
+    return {
+        "part": "memory",
+        "intact": not report.faults,
+        "facts": report.facts,
+        "records": report.entries,
+        "head": report.head,
+        "reason": "; ".join(map(str, report.faults)) or None,
+    }
+
+
+def _anchor(store: SessionStore, args: argparse.Namespace) -> Report:
+    """Begin a new head file, once the user has seen what is wrong with what is there."""
+    from kogniterm.runtime.use_cases.database_admin import begin_heads, prove_all
+
+    proof = prove_all(store, *_database(args))
+    broken = [chain_text(report) for report in proof.sessions.sessions if not report.intact]
+    for line in (*broken, *_other_texts(proof)):
+        sys.stderr.write(visible(line) + "\n")
+    if not args.yes:
+        confirm(
+            _("Take everything as it is found now? [y/N] "),
+            (),
+            without_terminal=Phrase(
+                "Beginning a new head file needs a user to confirm it, or --yes."
+            ),
+            no=Phrase("Nothing was changed."),
+        )
+    count = begin_heads(store, *_database(args))
+    begun = plural(
+        "A new head file was begun with {count} session.",
+        "A new head file was begun with {count} sessions.",
+        count,
+    )
+    return Report({"sessions": count}, [begun])
+
+
+def _chain_data(report: ChainReport) -> dict[str, object]:
+    return {
+        "part": "session",
+        "session": report.session_id,
+        "intact": report.intact,
+        "records": report.records,
+        "head": report.head,
+        "broken": report.broken,
+        "reason": None if report.reason is None else str(report.reason),
+        "forgotten": list(report.forgotten),
+    }
+
+
+def chain_text(report: ChainReport) -> str:
+    """Return whether a session's journal is as it was written, as one sentence."""
+    if report.reason is not None:
+        return _("{session}: record {seq} is broken: {reason}").format(
+            session=report.session_id, seq=report.broken, reason=translate(report.reason)
+        )
+    line = _("{session}: {count} records, all as they were written ({head})").format(
+        session=report.session_id, count=report.records, head=report.head[:12]
+    )
+    if report.forgotten:
+        line += " " + _("({count} with content forgotten at the person's wish)").format(
+            count=len(report.forgotten)
+        )
+    return line
+
+
+def _show(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.sessions.audit.chain_audit import trail
+
+    entries = trail(store.backend, store.find(args.session).id)
+    return Report(
+        [_plain(entry) for entry in entries],
+        [line for entry in entries for line in _story(entry)],
+        notes=[] if entries else [_("No action was proposed in this session.")],
+    )
+
+
+def _plain(entry: AuditEntry) -> dict[str, object]:
+    plain = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
+    return plain | {
+        "time": iso(entry.time),
+        "started": iso(entry.started),
+        "ended": iso(entry.ended),
+        "risks": [str(risk) for risk in entry.risks],
+        "reasons": [str(reason) for reason in entry.reasons],
+        "decision_reasons": [str(reason) for reason in entry.decision_reasons],
+    }
+
+
+def _story(entry: AuditEntry) -> list[str]:
+    """Return a few lines to read from top to bottom."""
+    from kogniterm.text.visible import render
+
+    shown = render(entry.command or entry.proposed)
+    lines = [
+        f"{local_time(entry.time)}  "
+        + _("turn {turn}").format(turn=entry.turn)
+        + f"  {entry.tool}  {entry.request_id}",
+        *(f"    $ {line}" for line in shown.splitlines() or [""]),
+    ]
+    if entry.agent:
+        lines.append("    " + _("sub-agent: {task}").format(task=render(entry.agent)))
+    if entry.command and entry.command != entry.proposed:
+        lines.append("    " + _("proposed: {command}").format(command=render(entry.proposed)))
+    if entry.cwd:
+        lines.append("    " + _("in {folder}").format(folder=entry.cwd))
+    if entry.verdict:
+        said = (translate(reason).rstrip(". ") for reason in (*entry.risks, *entry.reasons))
+        reasons = "; ".join(dict.fromkeys(said))
+        verdict = f"{label_text(entry.label)} → {decision_text(entry.verdict)}"
+        lines.append(f"    {verdict}" + (f": {reasons}" if reasons else ""))
+    if entry.decision:
+        why = entry.decision_reason
+        if entry.decision_reasons:
+            why = translate(Phrase("{why}", {"why": entry.decision_reasons}))
+        who = decider_text(entry.decided_by)
+        lines.append(
+            "    "
+            + _("{decision} by {who}").format(decision=decision_text(entry.decision), who=who)
+            + (f": {why}" if why else "")
+        )
+    if entry.status:
+        code = (
+            "" if entry.exit_code is None else ", " + _("exit {code}").format(code=entry.exit_code)
+        )
+        digest = f"  sha256 {entry.output_digest[:16]}…" if entry.output_digest else ""
+        lines.append(f"    {outcome_text(entry.status)}{code}{digest}")
+    return [*lines, ""]
+
+
+ACTIONS = (
+    Action("verify", "check that no record was changed or removed", _verify, (
+        Argument("sessions", "which ones; all when none is given", "SESSION", nargs="*"),)),
+    Action("show", "every action: proposal, verdict, decision, exit", _show, (
+        Argument("session", "an id, a title, or last", "SESSION"),)),
+    Action("anchor", "begin a new head file with what is there, whatever the old one knows",
+           _anchor, (YES,)),
+)  # fmt: skip

@@ -1,0 +1,59 @@
+"""`kogniterm doctor`: what is configured, what is reachable, what is missing, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+
+from kogniterm.cli.options import Argument, here, settings_of
+from kogniterm.cli.report import Report, write_report
+from kogniterm.cli.stores import paths_in_use
+from kogniterm.cli.verb_table import JSON, Subparsers, add_verb
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import mark, translate
+
+_MARKS = {"ok": "ok  ", "note": "-   ", "bad": "!!  "}
+ONLINE = Argument("--online", "also open a connection to each configured provider and database")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `doctor`."""
+    add_verb(
+        subparsers,
+        "doctor",
+        [ONLINE, JSON],
+        description=mark(
+            "Exit status 0 when a task could be done, 1 when something is in the way."
+        ),
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report; 1 when anything in it is bad."""
+    from kogniterm.runtime.use_cases.health_checks import (
+        Finding,
+        check_installation,
+        python_finding,
+    )
+
+    settings, findings = None, [python_finding()]
+    try:
+        settings = settings_of(args)
+    except SettingsError as error:
+        findings.append(Finding("bad", Phrase("settings"), error.text))
+    findings += check_installation(settings, paths_in_use(), here, online=args.online)
+    shown = [
+        (one.state, translate(one.what), translate(one.fix) if one.fix else "") for one in findings
+    ]
+    return write_report(
+        args,
+        Report(
+            {"findings": [{"state": s, "what": what, "fix": fix} for s, what, fix in shown]},
+            [
+                line
+                for state, what, fix in shown
+                for line in (f"{_MARKS[state]}{what}", *([f"    {fix}"] if fix else []))
+            ],
+            status=EXIT_NOT_DONE if any(one.state == "bad" for one in findings) else EXIT_DONE,
+        ),
+    )

@@ -1,0 +1,344 @@
+"""`kogniterm memory`: list, search, change, transfer and forget what is remembered."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.cli import stores
+from kogniterm.cli.options import Argument
+from kogniterm.cli.report import Report, confirm, iso, write_report
+from kogniterm.cli.verb_table import JSON, TO_FILE, YES, Action, Subparsers, add_actions
+from kogniterm.cli.verb_table import limit as limit_option
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.storage.folders import named
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import _, plural, translate
+
+if TYPE_CHECKING:
+    from kogniterm.memory import Fact, Memory
+    from kogniterm.memory.forgetting.purge import Forgettable, Receipt
+    from kogniterm.runtime.use_cases.facts import FactChange
+
+CATEGORIES = (
+    "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
+)  # fmt: skip
+_NOTHING_BUT_NOTES = Phrase("There is no fact; lessons, notes and preferences are removed.")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `memory` and its actions."""
+    project = Argument("--project", "of this project instead of the one here", "FOLDER")
+    add_actions(subparsers, "memory", ACTIONS, JSON, project)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action."""
+    return write_report(args, args.perform(args))
+
+
+# --- opening ---------------------------------------------------------------------------------
+
+
+def _open(
+    args: argparse.Namespace,
+    *,
+    project: str | None = None,
+    others: Sequence[Forgettable] | None = None,
+) -> Memory:
+    """Open the user's memory; with `others`, ready to forget."""
+    from kogniterm.memory import open_memory
+    from kogniterm.memory.search.vectors import vectors_installed
+    from kogniterm.text.redact import redact
+
+    paths = stores.paths_in_use()
+    return open_memory(
+        stores.location_of(args),
+        user=stores.user_name(),
+        project=_project(args) if project is None else project,
+        vectors=args.action == "search" and vectors_installed(),
+        redact=redact,
+        key_file=paths.data / "memory-key",
+        heads=paths.data,
+        stores=others or (),
+        paths=(paths.data,) if others is not None else (),
+    )
+
+
+def _project(args: argparse.Namespace) -> str:
+    from kogniterm.cli.options import here
+    from kogniterm.memory.project.scan import project_root
+
+    return str(project_root(named("", args.project) if args.project else here()))
+
+
+@contextmanager
+def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
+    """Open what else may hold forgotten words: the journal, and files here and there."""
+    from kogniterm.runtime.forgetting.participants import forgettables
+
+    with stores.opened(stores.location_of(args)) as sessions:
+        yield forgettables(stores.paths_in_use(), sessions, _project(args))
+
+
+def _check_writable(args: argparse.Namespace) -> None:
+    from kogniterm.cli.options import settings_of
+
+    if settings_of(args).memory == "off":
+        raise UsageError("Memory is switched off; set memory to full to add to it.")
+
+
+# --- reading and changing --------------------------------------------------------------------
+
+
+def _list(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.facts import listed_facts
+
+    with _open(args) as memory:
+        facts, now = listed_facts(memory, everything=args.all), memory.clock.now()
+    return Report(
+        [as_json(fact, now) for fact in facts],
+        rows=_table(facts, now),
+        notes=[] if facts else [_("Nothing is remembered here yet.")],
+    )
+
+
+def _search(args: argparse.Namespace) -> Report:
+    with _open(args) as memory:
+        hits = memory.search(" ".join(args.words), args.limit)
+        now = memory.clock.now()
+        found = [{**as_json(memory.get(one.id), now), "score": one.score} for one in hits]
+    lines = [f"{one.label}  {one.score:.2f}  {one.text}" for one in hits]
+    return Report(found, lines, status=EXIT_DONE if hits else EXIT_NOT_DONE)
+
+
+def _show(args: argparse.Namespace) -> Report:
+    from kogniterm.ui.commands.fact_text import details
+
+    with _open(args) as memory:
+        fact, now = memory.get(args.fact), memory.clock.now()
+        earlier = memory.repository.predecessors(fact.id)
+    data = {**as_json(fact, now), "replaced": [as_json(one, now) for one in earlier]}
+    rows = details(fact, earlier, now)
+    return Report(data, [fact.label], [(f"  {name}", value) for name, value in rows])
+
+
+def _add(args: argparse.Namespace) -> Report:
+    from kogniterm.memory.update import Candidate
+    from kogniterm.runtime.use_cases.facts import add_fact
+
+    _check_writable(args)
+    with _open(args) as memory:
+        project = "" if args.everywhere else memory.project
+        words = " ".join(args.words)
+        fact, change = add_fact(memory, Candidate(words, args.category, args.slot, project=project))
+        data = {"change": change.kind, "fact": as_json(fact, memory.clock.now())}
+    return Report(data, [f"{fact.label}  {fact.text}  ({translate(change.reason)})"])
+
+
+def _change(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.facts import change_fact
+
+    change: FactChange = "unpin" if args.action == "pin" and args.off else args.action
+    with _open(args) as memory:
+        fact = change_fact(memory, args.fact, change, " ".join(getattr(args, "text", ())))
+        return Report(as_json(fact, memory.clock.now()), [f"{fact.label}  {fact.text}"])
+
+
+def _prune(args: argparse.Namespace) -> Report:
+    with _open(args) as memory:
+        facts, now = memory.prune(dry_run=not args.yes), memory.clock.now()
+    gone = plural("{count} fact has faded or was replaced.",
+                  "{count} facts have faded or were replaced.", len(facts))  # fmt: skip
+    data = {"pruned": args.yes, "facts": [as_json(one, now) for one in facts]}
+    return Report(data, rows=[] if args.yes else _table(facts, now), notes=[gone])
+
+
+# --- forgetting ------------------------------------------------------------------------------
+
+
+def _forget(args: argparse.Namespace) -> Report:
+    if sum([bool(args.words), args.all, args.here, bool(args.session)]) != 1:
+        raise UsageError("Say what to forget: an id, words, --session ID, --here or --all.")
+    project = "" if args.all else None
+    with _other_stores(args) as others, _open(args, project=project, others=others) as memory:
+        forgetter = memory.forgetter
+        if args.words:
+            wish = forgetter.requested(" ".join(args.words))
+            _ask(args, wish.facts, wish.phrases)
+            return _receipt(forgetter.forget(wish.facts, phrases=wish.phrases))
+        if args.all:
+            _ask(args, forgetter.everything(), without_facts=_NOTHING_BUT_NOTES)
+            return _receipt(forgetter.forget_everything())
+        facts = memory.facts()
+        if args.session:
+            own = [one for one in facts if one.origin.session_id == args.session]
+        else:
+            own = [one for one in facts if one.project == memory.project]
+        _ask(args, own, without_facts=_NOTHING_BUT_NOTES)
+        return _receipt(forgetter.forget_all(session_id=args.session))
+
+
+def _ask(
+    args: argparse.Namespace,
+    facts: Sequence[Fact],
+    phrases: Sequence[str] = (),
+    without_facts: Phrase | None = None,
+) -> None:
+    """Raise `UsageError` unless the user says yes, seeing what would go."""
+    from kogniterm.runtime.forgetting.forget_service import affected
+    from kogniterm.runtime.forgetting.participants import person_files
+
+    if args.yes:
+        return
+    files = person_files(stores.paths_in_use(), "")
+    confirm(
+        _("Forget this for good? [y/N] "),
+        map(translate, affected(facts, phrases, files, without_facts=without_facts)),
+        without_terminal=Phrase("Forgetting needs a person to confirm it, or --yes."),
+        no=Phrase("Nothing was forgotten."),
+    )
+
+
+def _receipt(receipt: Receipt) -> Report:
+    """Report what went; the status is 1 when the words were still found somewhere."""
+    from kogniterm.memory.forgetting.purge import BESIDE_FACTS
+    from kogniterm.runtime.forgetting.forget_service import told
+
+    data = {
+        "facts": [f"m{one}" for one in receipt.facts],
+        "removed": [{"place": str(part.place), "records": part.removed} for part in receipt.parts],
+        "proved": receipt.proved,
+        "scanned": {
+            "files": receipt.scanned_files,
+            "bytes": receipt.scanned_bytes,
+            "columns": receipt.scanned_columns,
+        },
+        "found": [*map(str, receipt.found), *receipt.found_columns],
+        "untouched": [{"file": str(one.path), "line": one.line} for one in receipt.untouched],
+        "unreachable": [str(text) for text in receipt.unreachable],
+    }
+    count = len(receipt.facts)
+    lines = [plural("{count} fact forgotten.", "{count} facts forgotten.", count)]
+    if not count and any(part.place == BESIDE_FACTS and part.removed for part in receipt.parts):
+        lines = []
+    sentences = list(told(receipt))
+    return Report(
+        data,
+        [*lines, *(translate(text) for text, level in sentences if level != "warning")],
+        notes=[translate(text) for text, level in sentences if level == "warning"],
+        status=EXIT_DONE if receipt.proved else EXIT_NOT_DONE,
+    )
+
+
+# --- transfer --------------------------------------------------------------------------------
+
+
+def _export(args: argparse.Namespace) -> Report:
+    from kogniterm.memory.memory_export import export_lines
+    from kogniterm.storage.drivers import storage_errors
+    from kogniterm.text.redact import redact
+
+    with _open(args) as memory:
+        lines = export_lines(memory) if args.no_redact else export_lines(memory, redact=redact)
+    text = "".join(f"{line}\n" for line in lines)
+    if not args.to:
+        sys.stdout.write(text)
+        return Report(printed=True)
+    target = Path(args.to)
+    with storage_errors(target):
+        target.touch(mode=0o600)
+        target.write_text(text, encoding="utf-8")
+    stores.note_written(target, "export")
+    return Report(printed=True)
+
+
+def _import(args: argparse.Namespace) -> Report:
+    from kogniterm.memory.memory_export import import_lines
+    from kogniterm.runtime.use_cases.saved_sessions import read_lines
+
+    if args.yes:
+        _check_writable(args)
+    lines = read_lines(args.file)
+    with _open(args) as memory:
+        counts = asdict(import_lines(memory, lines, dry_run=not args.yes))
+    return Report(
+        {"imported": args.yes, **counts},
+        [", ".join(f"{name}: {count}" for name, count in counts.items())],
+        notes=[] if args.yes else [_("Nothing was written; add --yes to import.")],
+    )
+
+
+_WORDS = Argument("words", "words, or an id", "WORD", nargs="+")
+_FACT = Argument("fact", "an id such as m7", "FACT")
+_DO_IT = Argument("--yes", "do it; without this it is only told")
+
+ACTIONS = (
+    Action("list", "what is remembered here", _list, (
+        Argument("--all", "what was replaced and what has faded, too"),)),
+    Action("search", "find facts by words or meaning", _search, (_WORDS, limit_option(10))),
+    Action("show", "one fact: where it comes from and how sure it is", _show, (_FACT,)),
+    Action("add", "remember something", _add, (
+        _WORDS,
+        Argument("--category", choices=CATEGORIES, default="fact"),
+        Argument("--slot", "replaces what has this name", "NAME"),
+        Argument("--everywhere", "for all projects, not only this one"))),
+    Action("edit", "correct a fact; undo brings the old words back", _change, (
+        _FACT, Argument("text", "its new words", "WORD", nargs="+"))),
+    Action("confirm", "say that a fact holds; what is pending becomes active", _change, (_FACT,)),
+    Action("pin", "keep a fact from fading and show it to every task", _change, (
+        _FACT, Argument("--off", "unpin it"))),
+    Action("undo", "bring back a fact that was replaced", _change, (_FACT,)),
+    Action("forget", "remove facts for good, everywhere, and prove it", _forget, (
+        Argument("words", "words, or an id", "WORD", nargs="*"),
+        Argument("--all", "everything, of every project"),
+        Argument("--here", "everything that was learnt in this project"),
+        Argument("--session", "what was learnt in a session", "ID"),
+        YES)),
+    Action("export", "write what is remembered as JSON Lines", _export, (
+        TO_FILE, Argument("--no-redact", "leave what looks like a secret in"))),
+    Action("import", "take in an export", _import, (
+        Argument("file", "as export wrote it; - is stdin", "FILE"), _DO_IT)),
+    Action("prune", "remove what has faded or was replaced", _prune, (_DO_IT,)),
+)  # fmt: skip
+
+
+def as_json(fact: Fact, now: float) -> dict[str, object]:
+    """A fact in JSON; times in ISO 8601, UTC; `effective` is the decayed confidence."""
+    from kogniterm.memory.fact_records import effective_confidence, is_dormant
+    from kogniterm.memory.recall import because
+
+    return {
+        "id": fact.label,
+        "text": fact.text,
+        "category": fact.category,
+        "slot": fact.slot,
+        "project": fact.project or None,
+        "status": "faded" if fact.status == "active" and is_dormant(fact, now) else fact.status,
+        "source": fact.source,
+        "pinned": fact.pinned,
+        "confidence": fact.confidence,
+        "effective": round(effective_confidence(fact, now), 4),
+        "relevance": fact.relevance_count,
+        "created": iso(fact.created),
+        "confirmed": iso(fact.last_confirmed),
+        "valid_to": iso(fact.valid_to),
+        "superseded_by": f"m{fact.superseded_by}" if fact.superseded_by else None,
+        "session": fact.origin.session_id or None,
+        "because": str(because(fact)),
+    }
+
+
+def _table(facts: Sequence[Fact], now: float) -> list[tuple[str, ...]]:
+    """One row a fact: id, category, state, confidence, age, text."""
+    from kogniterm.ui.commands.fact_text import certainty, state
+
+    return [
+        (fact.label, fact.category, state(fact, now), *certainty(fact, now), fact.text)
+        for fact in facts
+    ]

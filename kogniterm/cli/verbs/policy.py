@@ -1,0 +1,164 @@
+"""`kogniterm policy check|test`: what the rules say about a command, and would have said before."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.cli import stores
+from kogniterm.cli.options import Argument
+from kogniterm.cli.report import Report, write_report
+from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.ui.locale import _, translate
+
+if TYPE_CHECKING:
+    from kogniterm.approval.policy.rules import RuleSet
+    from kogniterm.types import ApprovalMode, RiskReport, Verdict
+
+
+History = Iterable[tuple[str, str, str]]
+"""Commands of earlier sessions: (command, folder, what was decided then)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDifference:
+    """A command the rules now judge otherwise than it was decided."""
+
+    command: str
+    folder: str
+    before: str
+    now: str
+
+
+def judged(
+    command: str, folder: str, rules: RuleSet, mode: ApprovalMode
+) -> tuple[RiskReport, Verdict]:
+    """Return the risk report of a command in `folder`, and the verdict on it."""
+    from kogniterm.approval import Circumstances, classify, judge
+
+    report = classify(command, cwd=folder)
+    return report, judge(report, rules=rules, circumstances=Circumstances(mode=mode, folder=folder))
+
+
+def differences(
+    history: History, *, rules: RuleSet, mode: ApprovalMode
+) -> Iterator[PolicyDifference]:
+    """Yield the commands on which the rules now differ from what was decided."""
+    for command, folder, before in history:
+        now = judged(command, folder, rules, mode)[1].kind
+        if now != before:
+            yield PolicyDifference(command, folder, before, now)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `policy check` and `policy test`."""
+    add_actions(
+        subparsers,
+        "policy",
+        ACTIONS,
+        Argument("--mode", "approval mode to assume", choices=("manual", "auto"), default="manual"),
+        Argument("--file", "rules to use instead of your own", "FILE", type=Path),
+        JSON,
+    )
+
+
+def run(args: argparse.Namespace, *, history: History | None = None) -> int:
+    """Run the action; for `test` the status is 1 when something would be decided differently.
+
+    Without `history` it is that of the user's earlier sessions.
+    """
+    if history is not None or args.action == "check":
+        return write_report(args, args.perform(args, history or ()))
+    from kogniterm.sessions.audit.chain_audit import judged_commands
+
+    with stores.opened(stores.location_of(args)) as store:
+        return write_report(args, args.perform(args, judged_commands(store)))
+
+
+def _check(args: argparse.Namespace, _history: History) -> Report:
+    """Explain the verdict on a command, rule by rule."""
+    from kogniterm.approval import render, warnings
+    from kogniterm.ui.questions.approval_words import (
+        decision_text,
+        effect_text,
+        label_text,
+        origin_text,
+    )
+
+    command, folder = args.command_text, str(Path(args.cwd or ".").resolve())
+    report, verdict = judged(command, folder, _rules(args), args.mode)
+    reasons = (*report.reasons, *warnings(command))
+    kind = decision_text(verdict.kind)
+    lines = [
+        *render(command).split("\n"),
+        "",
+        _("Risk: {label}").format(label=label_text(report.label)),
+        *(f"  - {translate(reason)}" for reason in reasons),
+        *(f"  * {effect_text(effect)}" for effect in report.effects),
+        _("Verdict in {mode} mode: {kind}").format(mode=args.mode, kind=kind),
+        *(
+            f"  {'=>' if entry.matched else '  '} [{decision_text(entry.decision)}] "
+            f"{origin_text(entry.origin)}: {translate(entry.reason)}"
+            for entry in verdict.trace
+        ),
+    ]
+    data = {
+        "command": command,
+        "folder": folder,
+        "mode": args.mode,
+        "risk": report.label,
+        "reasons": [str(reason) for reason in reasons],
+        "effects": [dataclasses.asdict(effect) for effect in report.effects],
+        "verdict": verdict.kind,
+        "trace": [
+            {
+                "from": entry.origin,
+                "decision": entry.decision,
+                "matched": entry.matched,
+                "reason": str(entry.reason),
+            }
+            for entry in verdict.trace
+        ],
+    }
+    return Report(data, lines)
+
+
+def _test(args: argparse.Namespace, history: History) -> Report:
+    from kogniterm.approval import render
+    from kogniterm.ui.questions.approval_words import decision_text
+
+    found = list(differences(history, rules=_rules(args), mode=args.mode))
+
+    def change(before: str, now: str) -> str:
+        return f"{decision_text(before)} => {decision_text(now)}"
+
+    counts = Counter((item.before, item.now) for item in found)
+    lines = [f"{change(item.before, item.now)}  {render(item.command)}" for item in found]
+    lines += [f"{number:6}  {change(*pair)}" for pair, number in sorted(counts.items())]
+    return Report(
+        [dataclasses.asdict(item) for item in found],
+        lines or [_("Nothing would have been decided differently.")],
+        status=EXIT_NOT_DONE if found else EXIT_DONE,
+    )
+
+
+def _rules(args: argparse.Namespace) -> RuleSet:
+    from kogniterm.runtime.services.policy_service import rules_of
+
+    if args.file:
+        return rules_of(args.file, must_exist=True)
+    return rules_of(stores.paths_in_use().policy_file)
+
+
+ACTIONS = (
+    Action("check", "explain the verdict on a command, rule by rule", _check, (
+        Argument("command_text", "the command, as one word in quotes", "COMMAND"),
+        Argument("--cwd", "folder the command would run in", "FOLDER"))),
+    Action("test", "show what the rules would have decided differently", _test),
+)  # fmt: skip

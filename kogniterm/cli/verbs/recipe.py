@@ -1,0 +1,138 @@
+"""`kogniterm recipe`: keep what worked as a graph of nodes, and run it again with other inputs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.cli import run as task
+from kogniterm.cli import stores
+from kogniterm.cli.options import Argument, folder_of, settings_of
+from kogniterm.cli.report import Report, write_json, write_report
+from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
+from kogniterm.errors import UsageError
+
+if TYPE_CHECKING:
+    from kogniterm.agent.recipe.recipe_schema import Recipe
+    from kogniterm.runtime.recipes.recipe_store import RecipeStore
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `recipe` and its actions."""
+    add_actions(subparsers, "recipe", ACTIONS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action; returns the exit status."""
+    from kogniterm.runtime.recipes.recipe_store import RecipeStore
+    from kogniterm.runtime.services.exported_files import WrittenFiles
+
+    paths = stores.paths_in_use()
+    store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
+    return write_report(args, args.perform(args, store))
+
+
+def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
+    from kogniterm.runtime.recipes.recipe_store import read_file, recipe_of_plan
+    from kogniterm.sessions.journal.rows import stored_records
+
+    values = pairs(args.values)
+    store.path(args.name)
+    if args.file is not None:
+        if values:
+            raise UsageError("Inputs are named in the file; give them when you run the recipe.")
+        recipe = read_file(Path(args.file)).model_copy(update={"name": args.name})
+    else:
+        with stores.opened(stores.location_of(args)) as sessions:
+            info = sessions.find(args.session)
+            records = (row.record() for row in stored_records(sessions.backend, info.id))
+            recipe = recipe_of_plan(args.name, records, values)
+    return Report(lines=[str(store.save(recipe, replace=args.replace))])
+
+
+def _list(args: argparse.Namespace, store: RecipeStore) -> Report:
+    recipes = [(name, store.load(name)) for name in store.names()]
+    return Report(
+        [
+            {"name": name, "inputs": list(one.inputs), "description": one.description}
+            for name, one in recipes
+        ],
+        rows=[(name, " ".join(one.inputs), one.description) for name, one in recipes],
+    )
+
+
+def _show(args: argparse.Namespace, store: RecipeStore) -> Report:
+    from kogniterm.agent.recipe.recipe_schema import recipe_schema, recipe_text
+
+    if args.schema:
+        write_json(recipe_schema())
+        return Report(printed=True)
+    if args.name is None:
+        raise UsageError("Say which recipe to show.")
+    recipe = store.load(args.name)
+    data = recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return Report(data, recipe_text(recipe).splitlines())
+
+
+def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
+    values = pairs(args.values)
+    recipe = _named(args.name, store)
+    from kogniterm.runtime.build import open_session, unattended_approver
+    from kogniterm.runtime.recipes.run_recipe import run_in_session
+    from kogniterm.runtime.turn_io import TurnIO
+
+    settings, folder = settings_of(args), folder_of(args)
+
+    def start(watched: task.RunFront, sink: task.Sink) -> int:
+        session = open_session(settings, folder=folder)
+        try:
+            asked = watched.approver(session) if watched.approver else unattended_approver(settings)
+            front = TurnIO(asked, sink, watched.terminal)
+            session.asker.ask_now = watched.ask
+            return asyncio.run(
+                task.drive(session, run_in_session(session, recipe, values, front), sink)
+            )
+        finally:
+            session.close()
+
+    return Report(status=task.with_front(args, start), printed=True)
+
+
+def _named(name: str, store: RecipeStore) -> Recipe:
+    from kogniterm.runtime.recipes.recipe_store import read_file
+
+    path = Path(name)
+    return read_file(path) if path.suffix in (".yaml", ".yml", ".json") else store.load(name)
+
+
+def pairs(words: list[str]) -> dict[str, str]:
+    """`NAME=VALUE` words as a dictionary. Raises `UsageError`."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError("{word} is not of the form INPUT=VALUE.", word=word)
+        found[name] = value
+    return found
+
+
+ACTIONS = (
+    Action("save", "keep a file, or a session's plan that worked", _save, (
+        Argument("name", "small letters, digits, - and _", "NAME"),
+        Argument("values", "make this value, wherever the plan's commands have it, an input",
+                 "INPUT=VALUE", nargs="*"),
+        Argument("--file", "a recipe in YAML or JSON to keep", "FILE"),
+        Argument("--session", "the session of the plan; last if unset", "ID", default="last"),
+        Argument("--replace", "take the place of one so named"))),
+    Action("list", "name the recipes", _list, (JSON,)),
+    Action("show", "print a recipe", _show, (
+        Argument("name", "the recipe", "NAME", nargs="?"),
+        Argument("--schema", "print the JSON schema of recipes"),
+        JSON)),
+    Action("run", "run a recipe", _run, (
+        Argument("name", "the recipe, or the file of one", "NAME"),
+        Argument("values", "the inputs of the recipe", "INPUT=VALUE", nargs="*"),
+        task.OUTPUT), session_options=True),
+)  # fmt: skip

@@ -1,0 +1,168 @@
+"""`kogniterm sessions`: list, show, search, rename, delete, fork, export and import."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.cli import stores
+from kogniterm.cli.options import Argument, here
+from kogniterm.cli.report import Report, confirm, visible, write_report
+from kogniterm.cli.verb_table import JSON, TO_FILE, YES, Action, Subparsers, add_actions
+from kogniterm.cli.verb_table import limit as limit_option
+from kogniterm.errors import EXIT_NOT_DONE, UsageError
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.columns import local_time
+from kogniterm.ui.locale import _, plural, translate
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.services.exported_files import Kind
+    from kogniterm.sessions.store import SessionInfo, SessionStore
+
+_SESSION = Argument("session", "an id or its beginning, a title, or last", "SESSION")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `sessions` and its actions."""
+    add_actions(subparsers, "sessions", ACTIONS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action; returns 1 when what is shown is known not to be all there was."""
+    with stores.opened(stores.location_of(args)) as store:
+        status = write_report(args, args.perform(store, args))
+        cut = store.anchor.damaged and args.action in ("list", "show", "search")
+    return EXIT_NOT_DONE if cut else status
+
+
+def _list(store: SessionStore, args: argparse.Namespace) -> Report:
+    folder = str(here()) if args.here else None
+    infos = store.sessions(folder=folder, limit=args.limit)
+    return Report(
+        [stores.as_json(info) for info in infos],
+        rows=[
+            (info.id, local_time(info.updated), str(info.turns), info.title, info.folder)
+            for info in infos
+        ],
+        notes=[] if infos else [_("There is no session yet.")],
+    )
+
+
+def _show(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.sessions.transfer.readable_export import markdown, outline
+
+    if args.json:
+        info = store.find(args.session)
+        turns = [asdict(turn) for turn in outline(store.backend, info.id)]
+        return Report({**stores.as_json(info), "content": turns})
+    for part in markdown(store, args.session, translate):
+        sys.stdout.write("\n".join(map(visible, part.split("\n"))))
+    return Report(printed=True)
+
+
+def _search(store: SessionStore, args: argparse.Namespace) -> Report:
+    hits = store.search(" ".join(args.words), limit=args.limit)
+    lines: list[str] = []
+    for info, hit in hits:
+        where = _("turn {turn}").format(turn=hit.turn)
+        lines += [f"{info.id}  {where}  {info.title}", f"    {hit.excerpt}"]
+    return Report(
+        [{**stores.as_json(info), "turn": hit.turn, "excerpt": hit.excerpt} for info, hit in hits],
+        lines,
+        notes=[] if hits else [_("Nothing found.")],
+    )
+
+
+def _rename(store: SessionStore, args: argparse.Namespace) -> Report:
+    return Report(stores.as_json(store.rename(args.session, args.title)))
+
+
+def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
+    if bool(args.sessions) == (args.older_than is not None):
+        raise UsageError("Say which sessions to delete: their ids, or --older-than DAYS.")
+    infos = (
+        store.unused(args.older_than)
+        if args.older_than is not None
+        else [store.find(reference) for reference in args.sessions]
+    )
+    if infos and not args.yes:
+        confirm(
+            _("Delete for good? [y/N] "),
+            [f"{info.id}  {info.title}" for info in infos],
+            without_terminal=Phrase("Deleting needs a person to confirm it, or --yes."),
+            no=Phrase("Nothing was deleted."),
+        )
+    deleted = store.delete(info.id for info in infos)
+    count = plural("{count} session deleted.", "{count} sessions deleted.", len(deleted))
+    return Report([stores.as_json(info) for info in deleted], notes=[count])
+
+
+def _fork(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.sessions.transfer.json_lines import fork
+
+    info = fork(store, args.session, turn=args.turn)
+    return Report(stores.as_json(info), [info.id])
+
+
+def _export(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.saved_sessions import export_parts
+
+    return _write(args, export_parts(store, args.session, args.format, translate), "export")
+
+
+def _report(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.saved_sessions import report_parts
+    from kogniterm.text.redact import redact
+
+    return _write(args, report_parts(store, args.session, redact=redact), "report")
+
+
+def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report:
+    """Write a new file of the user's own, or to standard output."""
+    from kogniterm.sessions.output_files import replaced
+
+    if args.to is None or args.to == "-":
+        sys.stdout.writelines(parts)
+        return Report(printed=True)
+    with replaced(Path(args.to)) as file:
+        file.writelines(parts)
+    stores.note_written(Path(args.to), kind)
+    return Report(printed=True)
+
+
+def _import(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.saved_sessions import import_session, read_lines
+
+    info: SessionInfo = import_session(store, read_lines(args.file), as_new=args.as_new)
+    return Report(stores.as_json(info), [f"{info.id}  {info.title}"])
+
+
+ACTIONS = (
+    Action("list", "the sessions, the last used first", _list, (
+        Argument("--here", "only those of this folder"), limit_option(50), JSON)),
+    Action("show", "one session as Markdown", _show, (_SESSION, JSON)),
+    Action("search", "find words in what was said and run", _search, (
+        Argument("words", "", "WORD", nargs="+"), limit_option(20), JSON)),
+    Action("rename", "give a session another title", _rename, (
+        _SESSION, Argument("title", "", "TITLE"), JSON)),
+    Action("delete", "delete sessions; nothing of them stays", _delete, (
+        replace(_SESSION, name="sessions", nargs="*"),
+        Argument("--older-than", "all that were not used for so many days", "DAYS", type=float),
+        YES, JSON)),
+    Action("fork", "start a new session from a copy of one", _fork, (
+        _SESSION, Argument("--turn", "copy up to the end of turn N", "N", type=int), JSON)),
+    Action("export", "write a session to a file", _export, (
+        _SESSION,
+        Argument("--format", "jsonl can be imported again; markdown is for reading",
+                 choices=("jsonl", "markdown"), default="jsonl"),
+        TO_FILE)),
+    Action("report", "write a bug report: a session without its secrets, in one file", _report, (
+        _SESSION, TO_FILE)),
+    Action("import", "take in an exported session", _import, (
+        Argument("file", "as export wrote it; - is stdin", "FILE"),
+        Argument("--as-new", "under a new id, beside the one it came from"), JSON)),
+)  # fmt: skip

@@ -1,0 +1,158 @@
+"""`kogniterm storage`: check the database, bring it up to date, copy it to another one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kogniterm.cli import stores
+from kogniterm.cli.options import Argument
+from kogniterm.cli.report import Report, write_report
+from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
+from kogniterm.cli.verbs.audit import chain_text
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.storage.drivers import is_postgres, without_password
+from kogniterm.storage.folders import named
+from kogniterm.ui.locale import _, mark, translate
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `storage check`, `storage migrate` and `storage copy`."""
+    add_actions(subparsers, "storage", ACTIONS, JSON)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action; 1 when something does not hold."""
+    return write_report(args, args.perform(args))
+
+
+def _location(args: argparse.Namespace, name: str) -> Path | str:
+    """The location that a word on the command line means."""
+    if name == "sqlite":
+        return stores.paths_in_use().database
+    if name == "postgres":
+        location = stores.location_of(args)
+        if isinstance(location, Path):
+            raise UsageError("No PostgreSQL address is configured; set KOGNITERM_DATABASE_URL.")
+        return location
+    return name if is_postgres(name) else named("", name)
+
+
+def _both(args: argparse.Namespace) -> tuple[Path | str, Path | str]:
+    source, target = _location(args, args.source), _location(args, args.target)
+    if source == target:
+        raise UsageError("Both places are the same: {place}", place=_shown(source))
+    if isinstance(source, Path) and not source.exists():
+        raise UsageError("There is no database {place}.", place=source)
+    return source, target
+
+
+def _shown(location: Path | str) -> str:
+    return without_password(str(location))
+
+
+def _copy(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.database_admin import copy_memory_between
+    from kogniterm.sessions.transfer.json_lines import copy_all
+
+    source, target = _both(args)
+    with stores.opened(source) as old, stores.opened(target) as new:
+        report = copy_all(old, new)
+    rows = copy_memory_between(source, target, stores.user_name())
+    copied = _("Copied to {place}: {copied}; there already: {present}.").format(
+        copied=len(report.copied), present=len(report.present), place=_shown(target)
+    )
+    went_on = _("{session} went on in both places and was left as it is.")
+    return Report(
+        {
+            "memory_rows": rows,
+            "copied": list(report.copied),
+            "present": list(report.present),
+            "conflicts": list(report.conflicts),
+        },
+        [
+            copied,
+            _("Memory: {count} rows.").format(count=rows),
+            *(went_on.format(session=one) for one in report.conflicts),
+        ],
+        status=EXIT_NOT_DONE if report.conflicts else EXIT_DONE,
+    )
+
+
+def _compare(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.database_admin import has_same_memory
+    from kogniterm.sessions.transfer.json_lines import differences
+
+    source, target = _both(args)
+    with stores.opened(source) as old, stores.opened(target) as new:
+        different = differences(old, new)
+        count = len(old.sessions(limit=1_000_000))
+    same_memory = has_same_memory(source, target, stores.user_name())
+    lines = [_("{session} differs or is missing.").format(session=one) for one in different]
+    if not same_memory:
+        lines.append(_("The memories differ."))
+    same = _("All {count} sessions are in {place}, record for record.")
+    return Report(
+        {"sessions": count, "different": different, "memory": same_memory},
+        lines or [same.format(count=count, place=_shown(target))],
+        status=EXIT_NOT_DONE if lines else EXIT_DONE,
+    )
+
+
+def _migrate(args: argparse.Namespace) -> Report:
+    """Opening migrates; this says so, and fails clearly when it cannot be done."""
+    from kogniterm.runtime.use_cases.database_admin import schema_version
+
+    location = stores.location_of(args)
+    with stores.opened(location) as store:
+        version = schema_version(store)
+    done = _("{place} is up to date (schema {number}).")
+    return Report(
+        {"place": _shown(location), "schema": version},
+        [done.format(place=_shown(location), number=version)],
+    )
+
+
+def _check(args: argparse.Namespace) -> Report:
+    from kogniterm.sessions.audit.chain_audit import verify_all
+
+    if args.target:
+        return _compare(args)
+    location = _location(args, args.source) if args.source else stores.location_of(args)
+    with stores.opened(location) as store:
+        problems = store.backend.problems()
+        checked = verify_all(store.backend)
+    if checked.heads is not None:
+        problems.append(translate(checked.heads))
+    broken = [report for report in checked.sessions if not report.intact]
+    counts = {
+        "sessions": len(checked.sessions),
+        "records": sum(report.records for report in checked.sessions),
+    }
+    sound = _("{place}: {sessions} sessions, {records} sound records.")
+    return Report(
+        {
+            "place": _shown(location),
+            **counts,
+            "problems": problems,
+            "broken": [
+                {"session": one.session_id, "record": one.broken, "reason": str(one.reason)}
+                for one in broken
+            ],
+        },
+        [sound.format(place=_shown(location), **counts)],
+        notes=[*problems, *map(chain_text, broken)],
+        status=EXIT_NOT_DONE if broken or problems else EXIT_DONE,
+    )
+
+
+_PLACE = mark("sqlite (the usual file), postgres (the configured address), a file or an address")
+
+ACTIONS = (
+    Action("check", "every journal, or two databases against another", _check, (
+        Argument("source", _PLACE, "FROM", nargs="?"),
+        Argument("target", _PLACE, "TO", nargs="?"))),
+    Action("migrate", "bring an older database up to date", _migrate),
+    Action("copy", "copy sessions and memory to another database", _copy, (
+        Argument("source", _PLACE, "FROM"), Argument("target", _PLACE, "TO"))),
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""`kogniterm trust`: let what a project folder brings have an effect, or take that back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kogniterm.cli.options import Argument, folder_of
+from kogniterm.cli.report import Report, write_report
+from kogniterm.cli.stores import paths_in_use
+from kogniterm.cli.verb_table import JSON, Subparsers, add_verb
+from kogniterm.errors import UsageError
+from kogniterm.ui.locale import _, mark, translate
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `trust` with its options."""
+    parser = add_verb(
+        subparsers,
+        "trust",
+        description=mark(
+            "Trust what this folder holds for KogniTerm now: instruction files, policy rules and "
+            "own commands. What changes later is asked about again."
+        ),
+    )
+    what = parser.add_mutually_exclusive_group()
+    Argument("--show", "only show what is there").add_to(what)
+    Argument("--revoke", "trust it no longer").add_to(what)
+    Argument("--list", "list the trusted folders").add_to(what)
+    Argument("--cwd", "folder to work in", "FOLDER", short="-C").add_to(parser)
+    JSON.add_to(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show, trust or revoke; returns the exit status."""
+    return write_report(args, _report(args))
+
+
+def _report(args: argparse.Namespace) -> Report:
+    from kogniterm.approval import load_rules
+    from kogniterm.runtime.trust.trust_store import TrustStore, discover, policy_texts
+    from kogniterm.ui.commands.policy import kind_words
+
+    store = TrustStore(paths_in_use().trust_file)
+    if args.list:
+        folders = store.folders()
+        return Report(list(folders), folders or [""])
+    folder = Path(folder_of(args))
+    if args.revoke:
+        if not store.revoke(folder):
+            raise UsageError("{folder} is not trusted.", folder=folder)
+        return Report({"folder": str(folder), "trusted": False}, [_("Trusted no longer.")])
+    files = discover(folder)
+    if not args.show:
+        # Rules that are wrong would keep every session from opening.
+        for name, text in policy_texts(files).items():
+            load_rules(text, origin=name, tighten_only=True)
+        store.trust(folder, files)
+    finding = store.finding(folder, files)
+    kinds = kind_words()
+    width = max(map(len, kinds.values()))
+    lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
+    lines = lines or [_("Nothing there to trust.")]
+    lines += [translate(text) for text in finding.texts if finding.known]
+    lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
+    data = {
+        "folder": str(folder),
+        "trusted": finding.trusted,
+        "files": [{"name": f.name, "kind": f.kind, "sha256": f.digest} for f in files],
+    }
+    return Report(data, lines)

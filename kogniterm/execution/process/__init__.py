@@ -1,0 +1,1 @@
+"""Processes and terminals: supervisor, PTY, jobs and results."""

@@ -1,0 +1,214 @@
+"""Commands that run on in the background: what earlier commands left, and detached ones."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shlex
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kogniterm.errors import ExecutionError
+from kogniterm.execution.process import surviving
+from kogniterm.execution.process.processes import ProcessState, descendants, end_tree
+from kogniterm.execution.process.pty import STATUSES
+from kogniterm.execution.process.results import exit_code
+from kogniterm.execution.process.running_command import RunningCommand
+from kogniterm.execution.screen.output_text import OutputKeeper, OutputLimits
+from kogniterm.types import Job, JobFate, LeftRunning
+
+_MOST_ENDED = 50
+"""Ended jobs that stay listed."""
+_REPORTED = 30.0
+"""Seconds until a leader with nothing left to lead has said so: at once, where it gets its turn."""
+
+
+Fate = Callable[[list[ProcessState], int, bool], JobFate]
+
+
+def fate_of(outlives: str, private: Path, *, wrapped: bool) -> Fate:
+    """What becomes of a job of an executor that `outlives` is set for, in or outside a sandbox."""
+
+    def fate(states: list[ProcessState], leader: int, kept: bool) -> JobFate:
+        if wrapped:
+            return "sandbox"
+        if kept:
+            return "kept"
+        stays = surviving.outliving(states, leader, outlives, str(private / STATUSES))
+        return "detached" if stays else "ends"
+
+    return fate
+
+
+class BackgroundCommand:
+    """A job: the supervisor drains its terminal into its file; here it is asked and told.
+
+    `fate` tells what becomes of the processes below its leader when the executor ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: str,
+        running: RunningCommand,
+        path: Path,
+        fate: Fate,
+        *,
+        detached: bool,
+    ) -> None:
+        self.id = name
+        self.command = command
+        self.path = path
+        self.running = running
+        self.started = time.time() - (time.monotonic() - running.started)
+        self.kept = False
+        self._find_fate = fate
+        self._detached = detached
+        self._look()
+
+    def _look(self) -> None:
+        states = descendants(self.running.leader)
+        self._pids = tuple(state.pid for state in states)
+        self._fate = self._find_fate(states, self.running.leader, self.kept)
+
+    def job(self) -> Job:
+        """What is known of it now."""
+        self.running.reports.read()
+        ended = self.running.reports.gone
+        if ended:
+            self.running.close()
+        else:
+            self._look()
+        return Job(
+            self.id,
+            self.command,
+            "ended" if ended else "running",
+            self._pids,
+            self.started,
+            self._exit_code() if ended else None,
+            str(self.path),
+            self._fate,
+        )
+
+    def _exit_code(self) -> int | None:
+        """The detached shell's code, or that of the process that ended last."""
+        reports = self.running.reports
+        status = reports.status if self._detached else reports.last_child
+        return None if status is None else exit_code(status)
+
+    def wait(self, timeout: float | None) -> None:
+        """Return when it has ended or `timeout` seconds have passed."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.running.reports.gone:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            self.running.reports.wait(left)
+
+    @property
+    def over(self) -> bool:
+        """Whether it was known to have ended; its leader's number may be another's by now."""
+        return self.running.reports.gone
+
+    def stop(self) -> None:
+        """End its tree: TERM, KILL 200 ms later; returns when that has been reported."""
+        self.running.reports.read()
+        if self.running.reports.gone:
+            return  # the number of its leader may be somebody else's by now
+        end_tree(self.running.leader)
+        if not descendants(self.running.leader):
+            self.wait(_REPORTED)
+
+    def output(self, limits: OutputLimits, size: tuple[int, int]) -> str:
+        """Its output as a screen would show it, clipped."""
+        keeper = OutputKeeper(None, limits, size)
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            while data := file.read(1 << 20):
+                keeper.add(data)
+        return keeper.render().text
+
+    def keep(self) -> int:
+        """Mark it as one that outlives the executor; returns its leader's pid.
+
+        Raises ExecutionError when it has ended or runs in a sandbox.
+        """
+        known = self.job()
+        if known.state == "ended":
+            raise ExecutionError("{job} has ended; there is nothing to keep.", job=self.id)
+        if known.fate == "sandbox":
+            raise ExecutionError(
+                "{job} runs in the sandbox and ends with KogniTerm; what is to stay has to be "
+                "started by a command that runs outside of the sandbox.",
+                job=self.id,
+            )
+        self.kept = True
+        return self.running.leader
+
+
+class JobTable:
+    """The jobs of one executor, by id. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._jobs: dict[str, BackgroundCommand] = {}
+
+    def adopt(
+        self, command: str, running: RunningCommand, path: Path, fate: Fate, *, detached: bool
+    ) -> None:
+        """Take in what `command` left running, or the command itself when it was detached."""
+        name = f"j{next(self._numbers)}"
+        job = BackgroundCommand(name, command, running, path, fate, detached=detached)
+        with self._lock:
+            self._jobs[name] = job
+            ended = [key for key, old in self._jobs.items() if old.running.reports.gone]
+            for key in ended[:-_MOST_ENDED]:
+                del self._jobs[key]
+
+    def all(self) -> tuple[Job, ...]:
+        """Every job, oldest first."""
+        with self._lock:
+            return tuple(job.job() for job in self._jobs.values())
+
+    def by_leader(self) -> dict[int, BackgroundCommand]:
+        """The jobs that have not ended, by their leaders' pids."""
+        with self._lock:
+            return {job.running.leader: job for job in self._jobs.values() if not job.over}
+
+    @staticmethod
+    def left(
+        told: list[dict[str, Any]], jobs: Mapping[int, BackgroundCommand]
+    ) -> tuple[LeftRunning, ...]:
+        """What the supervisor `told` at the end of processes of `jobs`, as they were before it."""
+        found = {}
+        for item in told:
+            job = jobs.get(item["leader"])
+            if job is None:
+                continue  # nobody's: a shell that stood by for the next command
+            inside = item["why"] == "sandbox"
+            one = LeftRunning(
+                tuple(item["pids"]),
+                job.command if inside else shlex.join(item["words"]),
+                item["why"],
+                job.id,
+                str(job.path) if item["writes"] else None,
+            )
+            found[(one.job, one.command if inside else one.pids)] = one
+        return tuple(found.values())
+
+    def close(self) -> None:
+        """Release the descriptors."""
+        with self._lock:
+            for job in self._jobs.values():
+                job.running.close()
+
+    def find(self, job_id: str) -> BackgroundCommand:
+        """The job of this id. Raises ExecutionError when there is none."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+        if job is None:
+            raise ExecutionError("There is no job {job}.", job=job_id)
+        return job

@@ -1,0 +1,184 @@
+"""Descriptors that a shell opened with `exec` or `coproc`, carried to the next command's shell.
+
+A shell that is about to end while it has any waits a moment; they are taken from it by
+pidfd_getfd(2) and given to the next shell under the same numbers, so that files keep their
+positions and pipes their other ends. One that is the terminal becomes the next terminal. What
+`exec` made of standard input, output and error ends with the command: the next one is heard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from kogniterm.execution.process.processes import process_state
+from kogniterm.execution.process.pty import LIBC, checked
+from kogniterm.execution.process.wait_diagnosis import terminal_device
+from kogniterm.execution.process.wire import MOST_FDS
+
+_PIDFD_GETFD = 438
+"""The system call's number, the same on every architecture (Linux 5.6)."""
+_O_CLOEXEC = 0o2000000
+_OWN_FROM, _OWN_TO = 10, 32
+"""Where bash keeps what a redirection stands in for; its ends of a coprocess's pipes are above."""
+_LAST_STANDARD = 2
+_LONGEST_QUESTION = 4096
+
+
+class Descriptors:
+    """What is open beside the terminal: number to descriptor here, or None for the terminal.
+
+    A shell that is about to end asks for it to be taken over: `asked` becomes readable then, and
+    it waits at the other end of `answers`. Files in the folder `own` are those of the executor.
+    """
+
+    def __init__(self, asked: int, answers: int, own: str) -> None:
+        self.open: dict[int, int | None] = {}
+        self.asked = asked
+        self.taken = False
+        """Whether the shell of this command has asked and been answered."""
+        self._answers = answers
+        self._own = own
+        self._wrapped = False
+        self._given: tuple[int, ...] = ()
+
+    def begin(self, *, wrapped: bool) -> None:
+        """Wait for what the next command's shell asks.
+
+        With `wrapped` it runs in a sandbox, from which nothing is taken: what it may write to was
+        allowed to it alone. It does not ask, either.
+        """
+        self._wrapped, self.taken = wrapped, False
+
+    def answer(self, leader: int, master: int) -> list[str]:
+        """Take over and let the shell go on; returns what is to be told.
+
+        A shell of an earlier command, a job by now, is not answered: it goes on by itself.
+        """
+        try:
+            lines = os.read(self.asked, _LONGEST_QUESTION).split()
+        except BlockingIOError:
+            return []
+        notes: list[str] = []
+        if self._wrapped:
+            return notes
+        for pid in (int(line) for line in lines if line.isdigit()):
+            state = process_state(pid)
+            if state is not None and state.parent == leader:
+                notes = self._take(pid, master)
+                self.taken = True
+        if self.taken:
+            os.write(self._answers, b"\n")
+        return notes
+
+    def end(self) -> None:
+        """Throw away questions and answers of a command that has ended."""
+        for fd in (self.asked, self._answers):
+            with contextlib.suppress(BlockingIOError):
+                os.read(fd, _LONGEST_QUESTION)
+
+    def _take(self, pid: int, master: int) -> list[str]:
+        """Take over what the shell `pid` has open; returns what is to be told.
+
+        It has files of the executor open while it asks and waits, under any number that was free.
+        """
+        found, moved = _look(pid, terminal_device(master), self._own)
+        taken: dict[int, int | None] = {}
+        refused: list[int] = []
+        with contextlib.suppress(OSError), _PidFd(pid) as shell:
+            for number, is_terminal in found.items():
+                if is_terminal:
+                    taken[number] = None
+                    continue
+                try:
+                    taken[number] = shell.get(number)
+                except OSError:
+                    refused.append(number)
+        self.close()
+        self.open = taken
+        return _notes(moved, refused)
+
+    def given(self) -> None:
+        """A shell has them now. It alone: what it closes must be closed, and its locks let go."""
+        numbers = tuple(self.open)
+        self.close()
+        self._given = numbers
+
+    def lost(self) -> list[str]:
+        """The shell that had them did not give them back; returns what is to be told."""
+        numbers, self._given = self._given, ()
+        if not numbers:
+            return []
+        listed = ", ".join(map(str, numbers))
+        return [f"Descriptors opened with exec by earlier commands are closed now: {listed}."]
+
+    def close(self) -> None:
+        """Close what is held here; nothing is open any more."""
+        self._given = ()
+        for fd in self.open.values():
+            if fd is not None:
+                os.close(fd)
+        self.open = {}
+
+
+class _PidFd:
+    """A process, to take descriptors from."""
+
+    def __init__(self, pid: int) -> None:
+        self._fd = os.pidfd_open(pid)
+
+    def get(self, number: int) -> int:
+        """A duplicate of the process's descriptor `number`; raises OSError."""
+        return checked(int(LIBC.syscall(_PIDFD_GETFD, self._fd, number, 0)))
+
+    def __enter__(self) -> _PidFd:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _look(pid: int, terminal: int, own: str) -> tuple[dict[int, bool], list[str]]:
+    """(numbers to carry, with whether each is the terminal; where standard streams lead to).
+
+    Files in the folder `own` are left out. The shell is still opening the one that it waits at.
+    """
+    found: dict[int, bool] = {}
+    moved: list[str] = []
+    folder = Path(f"/proc/{pid}/fd")
+    numbers = sorted(int(name) for name in os.listdir(folder))  # noqa: PTH208 - names are enough
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            target = str((folder / str(number)).readlink())
+            if target.startswith(f"{own}/"):
+                continue
+            is_terminal = (folder / str(number)).stat().st_rdev in (terminal, os.makedev(5, 0))
+            bashs_own = number > _LAST_STANDARD and _closes_on_execution(pid, number)
+            if number == 0 or (bashs_own and _OWN_FROM <= number < _OWN_TO):
+                if not is_terminal:
+                    moved.append(target)
+            elif number > _LAST_STANDARD and (not bashs_own or target.startswith("pipe:")):
+                found[number] = is_terminal
+    return dict(list(found.items())[:MOST_FDS]), list(dict.fromkeys(moved))
+
+
+def _closes_on_execution(pid: int, number: int) -> bool:
+    for line in Path(f"/proc/{pid}/fdinfo/{number}").read_text("ascii").splitlines():
+        if line.startswith("flags:"):
+            return bool(int(line.split()[1], 8) & _O_CLOEXEC)
+    return False
+
+
+def _notes(moved: list[str], refused: list[int]) -> list[str]:
+    notes = []
+    if moved:
+        where = ", ".join("a pipe" if name.startswith("pipe:") else name for name in moved)
+        notes.append(
+            f"exec pointed the shell's own input or output to {where} for this command only; "
+            "later commands have the terminal again (redirect them one by one)."
+        )
+    if refused:
+        numbers = ", ".join(map(str, refused))
+        notes.append(f"Descriptors opened with exec are not carried over here: {numbers}.")
+    return notes

@@ -1,0 +1,371 @@
+"""The executor's end of the supervisor: starts it once, asks it to start commands."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import socket
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kogniterm.errors import ExecutionError, why
+from kogniterm.execution.process import pty, wire
+from kogniterm.execution.process.descriptors import Descriptors
+from kogniterm.types import Phrase
+
+_BOOT = (
+    "import sys; sys.path.extend(sys.argv[5:]); "
+    "from kogniterm.execution.process.supervisor import main; "
+    "main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])"
+)
+_DESCRIPTORS = {"ready": 3, "spawned": 1}
+"""How many come with a message."""
+_GOODBYE = 30.0
+"""Seconds a supervisor gets to end its trees before it is killed, and they are left to themselves.
+
+What cannot be killed costs it ten; more is the time of a machine that stands still.
+"""
+_STANDARD_ERROR = 2
+_ATTEMPTS = 3
+"""How many leaders that stood by may be found dead, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to run: `argv` with `env` in `cwd`, on a terminal of `size` (rows, columns).
+
+    With `newlines` the terminal translates them. `descriptors` are what the shell is to have
+    open beside its terminal. `real` is what `cwd` must be without links. `handed` is None unless
+    `argv` is a sandbox, which cannot be made ahead of need: then it is given these, by their
+    numbers in there, instead of `descriptors`.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    size: tuple[int, int]
+    newlines: bool
+    descriptors: Descriptors
+    real: str | None = None
+    handed: Mapping[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A started command: its leader's pid, its terminal's master, the pipe of the reports.
+
+    `channel` leads to what was to become the shell, and tells why it did not.
+    """
+
+    leader: int
+    master: int
+    reports: int
+    channel: socket.socket | None = None
+
+    def close(self) -> None:
+        """Release the descriptors."""
+        os.close(self.master)
+        os.close(self.reports)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the channel; nothing is told through it any more."""
+        if self.channel is not None:
+            self.channel.close()
+
+
+class Launcher:
+    """Owns the supervisor process. Safe to use from several threads.
+
+    `private` is the executor's own folder; `held` an open file in it that is locked as long as
+    either of the two processes lives. `outlives` is what may outlive the executor (`surviving`).
+    """
+
+    def __init__(self, private: Path, held: int, outlives: str) -> None:
+        self._private = private
+        self._outlives = outlives
+        self._held = held
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._ready: Launched | None = None
+        self._coming = False
+
+    def start(self) -> None:
+        """Start the supervisor if it does not run; returns before it is ready."""
+        with self._lock:
+            self._start()
+
+    def _start(self) -> socket.socket:
+        if self._channel is not None and self._process is not None:
+            if self._process.poll() is None:
+                return self._channel
+            self._forget()
+        ours, theirs = _channel()
+        try:
+            self._process = subprocess.Popen(
+                self._argv(theirs.fileno()),
+                pass_fds=(theirs.fileno(), self._held),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env={},
+            )
+        except OSError as error:
+            ours.close()
+            raise ExecutionError(
+                "The supervisor of commands could not be started: {reason}.", reason=why(error)
+            ) from error
+        finally:
+            theirs.close()
+        self._channel = ours
+        self._coming = True
+        return ours
+
+    def _forget(self) -> None:
+        """Let go of a supervisor that is gone, and of what it had ready."""
+        if self._channel is not None:
+            self._channel.close()
+        if self._ready is not None:
+            self._ready.close()
+        self._channel = self._ready = None
+        self._coming = False
+
+    def _argv(self, channel: int) -> list[str]:
+        from importlib.util import find_spec
+
+        roots = [str(Path(__file__).resolve().parents[3])]
+        spec = find_spec("ptyprocess")
+        if spec is None or spec.origin is None:
+            raise ExecutionError("The package ptyprocess is not installed; reinstall kogniterm.")
+        roots.append(str(Path(spec.origin).resolve().parents[1]))
+        options = ["-I", "-S", "-X", "utf8", "-c", _BOOT]
+        ours = [str(channel), str(os.getpid()), str(self._private), self._outlives]
+        return [sys.executable, *options, *ours, *roots]
+
+    def launch(self, order: Order) -> Launched:
+        """Start a command; raises ExecutionError.
+
+        That the program cannot be executed shows only later: see `refusal`.
+        """
+        try:
+            with self._lock:
+                if order.handed is not None:
+                    return self._wrapped(order, order.handed)
+                return self._give(order)
+        except OSError as error:
+            raise ExecutionError(
+                "The supervisor of commands is gone: {reason}.", reason=error
+            ) from error
+
+    def _give(self, order: Order) -> Launched:
+        """Let what stands by become the command's shell."""
+        for _ in range(_ATTEMPTS):
+            ready = self._take()
+            try:
+                channel = _whole(ready)
+                pty.set_size(ready.master, *order.size)
+                if order.newlines:
+                    pty.set_output_processing(ready.master, on=True)
+                _give_descriptors(channel, order.descriptors)
+                what = {"argv": order.argv, "env": order.env, "cwd": order.cwd}
+                wire.send(channel, {**what, "real": order.real})
+            except (OSError, termios.error):
+                ready.close()  # somebody ended it: the next one
+            else:
+                return ready
+            finally:
+                self._ask_for_next()
+        raise ExecutionError("The supervisor of commands ended unexpectedly.")
+
+    def _take(self) -> Launched:
+        """What stands by; waits for it."""
+        channel = self._start()
+        if self._ready is None and not self._coming:
+            self._ask_for_next()
+        while self._ready is None:
+            self._receive(channel)
+        ready, self._ready = self._ready, None
+        return ready
+
+    def _ask_for_next(self) -> None:
+        if self._channel is not None:
+            with contextlib.suppress(OSError):
+                wire.send(self._channel, {"op": "next"})
+                self._coming = True
+
+    def _receive(self, channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
+        """The next message; what stands by is put aside."""
+        received = wire.receive(channel)
+        if received is None:
+            self._forget()
+            raise ExecutionError("The supervisor of commands ended unexpectedly.")
+        message, fds = received
+        if len(fds) < _DESCRIPTORS.get(message["op"], 0):
+            # The kernel hands over as many as may be opened here, and drops the rest.
+            for descriptor in fds:
+                os.close(descriptor)
+            self._coming = False
+            raise not_started(why(OSError(errno.EMFILE, os.strerror(errno.EMFILE))))
+        if message["op"] == "ready":
+            self._coming = False
+            os.set_blocking(fds[1], False)
+            self._ready = Launched(message["leader"], fds[0], fds[1], socket.socket(fileno=fds[2]))
+        elif message["op"] == "failed":
+            self._coming = False
+            raise not_started(message["error"])
+        return message, fds
+
+    def _wrapped(self, order: Order, handed: Mapping[int, int]) -> Launched:
+        """Start a command in a sandbox."""
+        reports, report = os.pipe()
+        try:
+            channel = self._start()
+            request = {
+                "op": "spawn",
+                "argv": order.argv,
+                "env": order.env,
+                "cwd": order.cwd,
+                "size": order.size,
+                "newlines": order.newlines,
+                "numbers": list(handed),
+            }
+            wire.send(channel, request, (report, *handed.values()))
+            message, fds = self._answer(channel, "spawned", "refused")
+            if message["op"] == "refused":
+                raise not_started(message["error"])
+        except BaseException:
+            os.close(reports)
+            raise
+        finally:
+            os.close(report)
+        os.set_blocking(fds[0], False)
+        os.set_blocking(reports, False)
+        return Launched(message["leader"], fds[0], reports)
+
+    def _answer(self, channel: socket.socket, *kinds: str) -> tuple[dict[str, Any], list[int]]:
+        """Wait for a message of one of `kinds`."""
+        while True:
+            message, fds = self._receive(channel)
+            if message["op"] in kinds:
+                return message, fds
+
+    def adopt(self, leader: int, master: int, path: str, room: int) -> None:
+        """Let the supervisor drain the terminal into `path`, at most `room` bytes more."""
+        self._tell({"op": "adopt", "leader": leader, "path": path, "room": room}, (master,))
+
+    def keep(self, leader: int) -> None:
+        """Let this command outlive the executor."""
+        self._tell({"op": "keep", "leader": leader})
+
+    def sync(self) -> None:
+        """Wait until what jobs have written so far is in their files."""
+        with self._lock:
+            if self._channel is not None:
+                with contextlib.suppress(OSError, ExecutionError):
+                    wire.send(self._channel, {"op": "sync"})
+                    self._answer(self._channel, "synced")
+
+    def _tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        with self._lock:
+            if self._channel is not None:
+                with contextlib.suppress(OSError):
+                    wire.send(self._channel, message, fds)
+
+    def end_jobs(self) -> tuple[list[dict[str, Any]], bool]:
+        """Let the supervisor end every tree but what stays; `close` has to follow.
+
+        Returns what stays and what was ended, as the supervisor tells it, and whether it will live
+        on; that nothing stays when it does not answer.
+        """
+        with self._lock, contextlib.suppress(OSError):
+            if self._channel is None:
+                return [], False
+            self._channel.settimeout(_GOODBYE)
+            wire.send(self._channel, {"op": "close"})
+            while received := wire.receive(self._channel):
+                message, fds = received
+                for fd in fds:
+                    os.close(fd)
+                if message["op"] == "left":
+                    return message["left"], message["stays"]
+        return [], False
+
+    def close(self, *, stays: bool) -> None:
+        """Let the supervisor end; waits until it has, unless it `stays` with jobs."""
+        with self._lock:
+            process, self._process = self._process, None
+            self._forget()
+        if process is None:
+            return
+        if stays:
+            # A thread collects it so that no zombie is left.
+            threading.Thread(target=process.wait, daemon=True, name="kept-jobs").start()
+            return
+        try:
+            process.wait(_GOODBYE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def refusal(launched: Launched) -> ExecutionError | None:
+    """Why the program could not be executed, once the command has ended; None when it was."""
+    if launched.channel is None:
+        return None
+    reason = pty.complaint(launched.channel)
+    return not_started(reason) if reason else None
+
+
+def not_started(reason: Phrase | str) -> ExecutionError:
+    """That a command could not be started, and why."""
+    return ExecutionError("The command could not be started: {reason}.", reason=reason)
+
+
+def _give_descriptors(channel: socket.socket, descriptors: Descriptors) -> None:
+    """Send what is open to the shell-to-be and close it here, before it is told to go on.
+
+    The shell has it alone then: what it closes is closed, and its locks are let go.
+    """
+    if not descriptors.open:
+        return
+    sent = {n: fd for n, fd in descriptors.open.items() if fd is not None}
+    terminals = [n for n, fd in descriptors.open.items() if fd is None]
+    numbers = {"numbers": list(sent), "terminals": terminals}
+    wire.send(channel, numbers, tuple(sent.values()))
+    descriptors.given()
+
+
+def _whole(ready: Launched) -> socket.socket:
+    """Its channel; OSError when a process is gone: neither says anything before its order."""
+    poll = select.poll()
+    if ready.channel is None:
+        raise ConnectionResetError
+    for fd in (ready.channel.fileno(), ready.reports):
+        poll.register(fd, select.POLLIN)
+    if poll.poll(0):
+        raise ConnectionResetError
+    return ready.channel
+
+
+def _channel() -> tuple[socket.socket, socket.socket]:
+    """A connected pair; the supervisor's end is not one of the standard streams.
+
+    In a process that has closed its own, those numbers are free, and would be lost at the start.
+    """
+    ours, theirs = socket.socketpair()
+    if theirs.fileno() > _STANDARD_ERROR:
+        return ours, theirs
+    moved = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, _STANDARD_ERROR + 1)
+    theirs.close()
+    return ours, socket.socket(fileno=moved)

@@ -1,0 +1,499 @@
+"""One pseudo-terminal and one session leader for each command.
+
+The leader is forked, never executed: it starts the shell in a process group of its own in the
+terminal's foreground, reports what becomes of it, and stays until its last descendant has
+ended. Because the leader outlives the shell, the kernel does not hang up background jobs when
+the shell exits; because it is a child subreaper, daemons cannot leave its tree.
+
+Two forks of an interpreter and a new terminal are most of what a command costs. So the supervisor
+makes them while a command runs or nothing does (`Standby`), and hands the executor all there is to
+them: the terminal, the pipe of the reports, and the channel on which the shell-to-be waits for its
+order. The next command then takes one message. The shell-to-be ends when its channel closes, and
+both end with the supervisor, so that nothing is left of them when it is killed. Only a sandbox is
+started when it is ordered (`spawn`).
+
+This module runs inside the supervisor, which has one thread, so forking is safe there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import socket
+import struct
+import termios
+
+from ptyprocess import PtyProcess, PtyProcessError
+
+from kogniterm.execution.process import surviving, wire
+from kogniterm.execution.process.processes import end_tree
+
+# Set here and not imported: the supervisor starts in half the time without `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_TIOCGPTPEER = 0x5441
+"""Opens the other end of a pseudo-terminal (Linux 4.13; ioctl_tty(2))."""
+_IUTF8 = 0x4000
+"""Input is UTF-8: erasing takes a whole character (termios(3)); Python has no name for it."""
+_MOST_TYPED = 64 << 10
+LET_GO = signal.SIGUSR1
+"""Tells a leader to end without ending what is below it."""
+_LEFT_ALONE = signal.SIGUSR2
+"""Tells a leader that its supervisor has ended; the kernel sends it."""
+SHELL_ENDED = "shell"
+CHILD_ENDED = "child"
+ALL_ENDED = "all"
+_MOST_NOTED = 256
+_LEADER_IGNORES = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+STATUSES = "statuses"
+"""The folder in the executor's private one where exit codes of background processes are noted."""
+_LONGEST_ERROR = 4096
+CANNOT_START = 71
+"""How the shell-to-be ends when it cannot become the shell: EX_OSERR of sysexits.h."""
+_SIZE = (24, 80)
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class SpawnError(Exception):
+    """The program or its folder cannot be used."""
+
+
+def checked(result: int) -> int:
+    """Return what a call of LIBC gave. Raises OSError for an error."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def prctl(option: int, value: int) -> None:
+    """Call prctl(2); raises OSError. Exists because Python has no wrapper for it."""
+    checked(LIBC.prctl(option, value, 0, 0, 0))
+
+
+def become_subreaper() -> None:
+    """Orphans below this process become its children instead of init's."""
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def set_output_processing(fd: int, on: bool) -> None:
+    """Turn the terminal's newline translation on or off.
+
+    Off, a flood of output costs a fifth of the time, and lines end in a bare line feed.
+    """
+    modes = termios.tcgetattr(fd)
+    if on:
+        modes[1] |= termios.OPOST | termios.ONLCR
+    else:
+        modes[1] &= ~termios.OPOST
+    termios.tcsetattr(fd, termios.TCSANOW, modes)
+
+
+def take_unread(master: int) -> bytes:
+    """What was typed into the terminal and read by nobody, taken out of it, as keys.
+
+    What was typed with echo off is thrown away: it was meant to be secret. Raises OSError or
+    termios.error when the terminal is gone.
+    """
+    flags = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = fcntl.ioctl(master, _TIOCGPTPEER, flags)
+    try:
+        modes = termios.tcgetattr(fd)
+        echo, by_lines = modes[3] & termios.ECHO, modes[3] & termios.ICANON
+        if not echo:
+            termios.tcflush(fd, termios.TCIFLUSH)
+            return b""
+        # Only so are lines without an end readable.
+        modes[3] &= ~termios.ICANON
+        modes[6][termios.VMIN] = modes[6][termios.VTIME] = 0
+        termios.tcsetattr(fd, termios.TCSANOW, modes)
+        typed = os.read(fd, _MOST_TYPED)
+    except BlockingIOError:
+        return b""
+    finally:
+        os.close(fd)
+    # The terminal had turned Return into a newline and Ctrl-D into the end of the input.
+    return typed.replace(b"\n", b"\r").replace(b"\0", b"\x04") if by_lines else typed
+
+
+def line_modes(master: int) -> tuple[bool, bool]:
+    """Return whether the terminal (echoes, gives its input line by line)."""
+    try:
+        local = termios.tcgetattr(master)[3]
+    except termios.error:
+        return True, True
+    return bool(local & termios.ECHO), bool(local & termios.ICANON)
+
+
+def set_size(fd: int, rows: int, columns: int) -> None:
+    """Give the terminal a window size; its foreground programs get SIGWINCH when it changed."""
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+class Leading:
+    """What a leader goes by: its supervisor's pid, and what may outlive that (`surviving`).
+
+    `statuses` is the executor's folder of exit codes; empty for a sandbox, of which nothing may.
+    """
+
+    def __init__(self, supervisor: int, statuses: str, outlives: str) -> None:
+        self.supervisor = supervisor
+        self.statuses = statuses
+        self.outlives = outlives
+
+
+def spawn(
+    argv: list[str],
+    env: dict[str, str],
+    cwd: str,
+    *,
+    size: tuple[int, int],
+    newlines: bool,
+    report: int,
+    descriptors: dict[int, int],
+) -> tuple[int, int]:
+    """Start a wrapper (a sandbox); returns (the leader's pid, the terminal's master descriptor).
+
+    It must not own the terminal, so it runs in a session without one, with the terminal as its
+    standard streams; a `setsid -c` inside takes the terminal for the shell. `report` is the
+    descriptor the leader writes its reports to; `descriptors` are handed down under the numbers
+    they are listed by. Exit codes of orphans are noted nowhere: their numbers mean other processes
+    inside. Raises OSError or SpawnError when `argv` cannot be executed or the folder entered.
+    """
+    leading = Leading(os.getpid(), "", surviving.NOTHING)
+    return open_terminal(
+        lambda: _split(cwd, newlines, report, descriptors, leading),
+        (report, *descriptors.values()),
+        size,
+        argv=argv,
+        env=env,
+    )
+
+
+class Standby:
+    """What waits for one command, as the supervisor made it."""
+
+    def __init__(self, statuses: str, outlives: str) -> None:
+        """Fork; raises OSError or SpawnError."""
+        leading = Leading(os.getpid(), statuses, outlives)
+        channel, theirs = socket.socketpair()
+        self.reports, report = os.pipe()
+        try:
+            self.leader, self.master = open_terminal(
+                lambda: _stand_by(theirs, report, leading), (theirs.fileno(), report), _SIZE
+            )
+        except (OSError, SpawnError):
+            channel.close()
+            os.close(self.reports)
+            raise
+        finally:
+            theirs.close()
+            os.close(report)
+        self.channel = channel.detach()
+
+    def handed_on(self) -> None:
+        """Close what is the executor's alone from now on."""
+        os.close(self.channel)
+        os.close(self.reports)
+
+
+def complaint(channel: socket.socket) -> str:
+    """Why it could not become the shell; to be asked after it has ended with CANNOT_START."""
+    with contextlib.suppress(OSError):
+        channel.setblocking(False)
+        return channel.recv(_LONGEST_ERROR).decode("utf-8", "replace")
+    return ""
+
+
+def open_terminal(
+    prepare: Callable[[], None],
+    kept: tuple[int, ...],
+    size: tuple[int, int],
+    *,
+    argv: list[str] | None = None,
+    env: dict[str, str] | None = None,
+) -> tuple[int, int]:
+    """Fork a session leader on a new terminal; returns (its pid, the terminal's master).
+
+    In the leader everything is closed but the descriptors `kept`, `prepare` is called, and then,
+    if it returns, `argv` executed. Raises OSError or SpawnError for what goes wrong there.
+    """
+
+    def begin() -> None:
+        _erase_whole_characters()
+        prepare()
+
+    supervisor = os.getpid()
+    try:
+        process = PtyProcess.spawn(
+            argv or ["/bin/sh"], env=env, dimensions=size, preexec_fn=begin, pass_fds=kept
+        )
+    except PtyProcessError as error:
+        raise SpawnError(str(error)) from error
+    finally:
+        # ptyprocess lets errors of its fork escape: its terminal is gone when the supervisor is
+        # killed just then. The fork must not go on as a second supervisor.
+        if os.getpid() != supervisor:
+            os._exit(1)
+    # ptyprocess would sleep a tenth of a second on close; its bookkeeping is not needed here.
+    process.delayafterclose = 0
+    process.closed = True
+    master = os.dup(process.fd)
+    process.fileobj.close()
+    return int(process.pid), master
+
+
+def _erase_whole_characters() -> None:
+    """Have the terminal on descriptor 0 take what is typed for UTF-8, as terminal emulators do."""
+    with contextlib.suppress(termios.error):
+        modes = termios.tcgetattr(0)
+        modes[0] |= _IUTF8
+        termios.tcsetattr(0, termios.TCSANOW, modes)
+
+
+def _split(
+    cwd: str, newlines: bool, report: int, descriptors: dict[int, int], leading: Leading
+) -> None:
+    """In the session leader: fork; the child returns to be executed, the leader never does.
+
+    The folder is entered here and not by ptyprocess, which would not tell the parent of a failure.
+    Raises OSError only: ptyprocess hands that kind back.
+    """
+    os.chdir(cwd)
+    os.set_inheritable(report, False)
+    try:
+        set_output_processing(0, newlines)
+    except termios.error as error:
+        raise OSError(*error.args) from error
+    _become_leader(leading.supervisor)
+    fcntl.ioctl(0, termios.TIOCNOTTY)
+    shell = os.fork()
+    if shell:
+        try:
+            _lead(shell, report, leading)
+        finally:
+            os._exit(1)
+    os.setpgid(0, 0)
+    _default_signals()
+    if descriptors:
+        _renumber(list(descriptors.values()), list(descriptors), max(descriptors) + 1)
+
+
+def _renumber(fds: list[int], numbers: list[int], above: int) -> None:
+    """Give the open `fds` the `numbers`, all below `above`, and hand them on when executing."""
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in fds]
+    for fd in fds:
+        os.close(fd)
+    for fd, number in zip(moved, numbers, strict=True):
+        os.dup2(fd, number)
+
+
+def _become_leader(supervisor: int) -> None:
+    """Ignore what the terminal sends, adopt orphans below, and end with the supervisor."""
+    # From here on a child's end must not run a handler that writes to a closed descriptor.
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in _LEADER_IGNORES:
+        signal.signal(number, signal.SIG_IGN)
+    become_subreaper()
+    _end_with(supervisor, _LEFT_ALONE)
+
+
+def _default_signals() -> None:
+    """Undo what Python and the leader ignore; a shell hands ignored signals on to its children.
+
+    Signals with handlers need nothing: execution resets them.
+    """
+    for number in (*_LEADER_IGNORES, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _die_with(leader: int) -> None:
+    """End when the process `leader`, this one's parent, does."""
+    _end_with(leader, signal.SIGKILL)
+
+
+def _end_with(parent: int, number: int) -> None:
+    """Have the kernel send this process signal `number` when `parent` ends; end if it has."""
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _live_on() -> None:
+    """Take `_die_with` back: a shell may outlive its leader as in any terminal."""
+    with contextlib.suppress(OSError):
+        prctl(_PR_SET_PDEATHSIG, 0)
+
+
+def _lead(shell: int, report: int, leading: Leading) -> NoReturn:
+    """Reap everything below the leader and report it; exits when nothing is left, or on LET_GO.
+
+    Left alone, it ends what is below it as its supervisor would have: the kernel's hang-up at its
+    own end reaches the foreground only, and a shell that is about to start a program loses it.
+    """
+    statuses, noted = leading.statuses, 0
+    signal.signal(LET_GO, _let_go)
+    signal.signal(_LEFT_ALONE, lambda *_: _end_all(leading))
+    _close_all_but(0, report)
+    os.chdir("/")
+    ended = _ended(0)
+    while ended is not None:
+        if ended != shell and statuses and noted < _MOST_NOTED:
+            noted += 1
+            # Before it is reaped: who looks for its status finds that, or the process.
+            _note(f"{statuses}/{ended}", os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT))
+        pid, status = os.waitpid(ended, 0)
+        line = f"{SHELL_ENDED if pid == shell else CHILD_ENDED} {pid} {status}\n"
+        ended = _ended(os.WNOHANG)
+        if ended is None:
+            # The end of a session leader hangs its terminal up, and with it goes what was typed
+            # ahead. Giving the terminal up before keeps it.
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(0, termios.TIOCNOTTY)
+            line += f"{ALL_ENDED} 0 0\n"
+        # Reports of orphans may be lost when nobody reads them; the shell's must not.
+        os.set_blocking(report, pid == shell)
+        with contextlib.suppress(OSError):
+            os.write(report, line.encode("ascii"))
+        if ended == 0:
+            ended = _ended(0)
+    os._exit(0)
+
+
+def _let_go(*_: object) -> NoReturn:
+    """In the leader: end, and leave what is below it without a terminal and without a hang-up.
+
+    The hang-up goes to the group in the foreground, so that is the leader's own by then.
+    """
+    with contextlib.suppress(OSError):
+        os.tcsetpgrp(0, os.getpgrp())
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(0, termios.TIOCNOTTY)
+    os._exit(0)
+
+
+def _end_all(leading: Leading) -> NoReturn:
+    """In the leader: end what is below it but what outlives the supervisor, then this process."""
+    leader = os.getpid()
+    surviving.once_begun(leader)
+    end_tree(
+        leader,
+        spare=lambda now: surviving.outliving(now, leader, leading.outlives, leading.statuses),
+    )
+    _let_go()
+
+
+def _ended(how: int) -> int | None:
+    """A child that has ended, not yet reaped; 0 when `how` forbids to wait, None without any."""
+    while True:
+        try:
+            child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | how)
+        except InterruptedError:
+            continue
+        except OSError as error:
+            if error.errno != errno.ECHILD:
+                os._exit(1)
+            return None
+        return child.si_pid if child is not None else 0
+
+
+def _note(path: str, child: os.waitid_result | None) -> None:
+    """Write a shell's view of how `child` ended to `path`, whole or not at all."""
+    if child is None:
+        return
+    code = child.si_status + (0 if child.si_code == os.CLD_EXITED else 128)
+    with contextlib.suppress(OSError):
+        file = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.write(file, b"%d\n" % code)
+        os.close(file)
+        os.rename(f"{path}.new", path)  # noqa: PTH104 - pathlib is not worth loading here
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close every descriptor that is not `kept`."""
+    low = 0
+    for fd in (*sorted(kept), 1 << 16):
+        if fd > low:  # an empty range would be taken for an open one
+            os.closerange(low, fd)
+        low = fd + 1
+
+
+# Set here and not imported: the supervisor starts in half the time without `typing`.
+
+
+def _stand_by(channel: socket.socket, report: int, leading: Leading) -> NoReturn:
+    """In the session leader: fork the shell-to-be, then lead. Never returns."""
+    try:
+        _become_leader(leading.supervisor)
+        leader = os.getpid()
+        set_output_processing(0, on=False)
+        shell = os.fork()
+        if shell:
+            _lead(shell, report, leading)
+        _die_with(leader)
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpid())
+        _default_signals()
+        _close_all_but(0, 1, 2, channel.fileno())
+        _execute_when_ordered(channel)
+    finally:
+        os._exit(CANNOT_START)
+
+
+def _execute_when_ordered(channel: socket.socket) -> None:
+    """Become the shell of the next message: `argv` with `env` in `cwd`.
+
+    `real` is what `cwd` must be without links: what it was when the command was judged.
+    Before it there may be one with descriptors: `numbers` are what they are to be here,
+    `terminals` those that are to be the terminal.
+    """
+    try:
+        received = wire.receive(channel)
+        if received is not None and "numbers" in received[0]:
+            what, fds = received
+            channel = _place(channel, fds, what["numbers"], what["terminals"])
+            received = wire.receive(channel)
+        if received is None:
+            return
+        what, _fds = received
+        os.chdir(what["cwd"])
+        if what["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
+            raise OSError(errno.ESTALE, "the folder is another one now", what["cwd"])
+        _live_on()
+        os.execve(what["argv"][0], what["argv"], what["env"])
+    except (OSError, ValueError) as error:
+        channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])
+
+
+def _place(
+    channel: socket.socket, fds: list[int], numbers: list[int], terminals: list[int]
+) -> socket.socket:
+    """Give the descriptors the numbers they had in the shell before; returns the channel, moved."""
+    above = max((*numbers, *terminals)) + 1
+    moved = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, above)
+    os.close(channel.detach())
+    _renumber(fds, numbers, above)
+    for number in terminals:
+        os.dup2(0, number)
+    return socket.socket(fileno=moved)

@@ -1,0 +1,527 @@
+"""One running command: its terminal, its reports, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import termios
+import threading
+import time
+from dataclasses import dataclass
+
+from kogniterm.execution.process.descriptors import Descriptors
+from kogniterm.execution.process.keystrokes import KeySequence, Outgoing
+from kogniterm.execution.process.launcher import Launched
+from kogniterm.execution.process.processes import (
+    KILL_AFTER,
+    ProcessState,
+    children,
+    descendants,
+    process_state,
+    signal_processes,
+)
+from kogniterm.execution.process.pty import ALL_ENDED, SHELL_ENDED, line_modes
+from kogniterm.execution.process.terminal_handover import (
+    SIZE_LOOK,
+    HandOver,
+    ModeTracker,
+)
+from kogniterm.execution.process.wait_diagnosis import QUIET, Watch
+from kogniterm.execution.screen.output_text import OutputKeeper
+from kogniterm.protocols import OutputSink, Terminal
+from kogniterm.types import Ended, Waiting
+
+_INTERVAL = 0.04
+_CHUNK = 32 << 10
+_CANCEL = b"\x18"
+"""CAN ends an escape sequence that the cut may have left open."""
+
+
+class LiveFeed:
+    """Passes output on to a sink at most every 40 ms and 32 KB at a time.
+
+    A faster flood is thinned: the newest 32 KB of each interval are passed on, cut at a line,
+    after a line that counts what was skipped. A sink sees lines that end in a bare line feed
+    (the pseudo-terminal does not translate them) unless the program itself turned that on.
+    """
+
+    def __init__(self, sink: OutputSink | None) -> None:
+        self._sink = sink
+        self._buffer = bytearray()
+        self._skipped = 0
+        self._next = 0.0
+
+    def add(self, data: bytes) -> None:
+        """Take in `data`; passes it on when the interval is over."""
+        if self._sink is None:
+            return
+        self._buffer += data
+        if len(self._buffer) > 2 * _CHUNK:
+            cut = len(self._buffer) - _CHUNK
+            line = self._buffer.find(b"\n", cut, cut + _CHUNK // 2)
+            cut = line + 1 if line >= 0 else cut
+            self._skipped += cut
+            del self._buffer[:cut]
+        if time.monotonic() >= self._next:
+            self.flush()
+
+    @property
+    def due(self) -> float | None:
+        """When `flush` is due (monotonic seconds); None when nothing waits."""
+        return self._next if self._buffer else None
+
+    def flush(self) -> None:
+        """Pass on what waits."""
+        if self._sink is None or not self._buffer:
+            return
+        data = bytes(self._buffer)
+        if self._skipped:
+            data = _CANCEL + f"\r\n[… {self._skipped} B …]\r\n".encode() + data
+        self._buffer.clear()
+        self._skipped = 0
+        self._next = time.monotonic() + _INTERVAL
+        self._sink.output(data)
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a command ended: `status` as waitpid gives it, None when it was not waited for."""
+
+    ended: Ended
+    status: int | None
+    victims: tuple[ProcessState, ...] = ()
+    waiting: Waiting | None = None
+    left_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Time limits of a command in seconds, None for no limit, and who is with it.
+
+    `timeout` is for all of it, `input_wait` for waiting for keys nobody sends; with
+    `detach_on_wait` a command that waits for input becomes a job. `keys` are prepared, `sink`
+    watches. `terminal` is the user's: it is handed over from the start with `at_once`, otherwise
+    when the program needs the user.
+    """
+
+    keys: KeySequence
+    timeout: float | None = None
+    input_wait: float | None = None
+    detach_on_wait: bool = False
+    sink: OutputSink | None = None
+    terminal: Terminal | None = None
+    at_once: bool = False
+
+
+_A_WHILE = 1.0
+
+
+class Reports:
+    """Reads one leader's reports. Safe to use from several threads.
+
+    `status` is the shell's wait status once it has ended; `last_child` that of the orphan that
+    ended last; `gone` means that no process of the command is left.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.status: int | None = None
+        self.last_child: int | None = None
+        self.gone = False
+        self._partial = b""
+        self._lock = threading.Lock()
+
+    def read(self) -> None:
+        """Take in what has been reported, without waiting."""
+        with self._lock:
+            if self.gone:
+                return
+            try:
+                data = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                return
+            if not data:
+                self.gone = True
+                return
+            *lines, self._partial = (self._partial + data).split(b"\n")
+            for line in lines:
+                kind, _pid, status = line.decode("ascii").split()
+                if kind == ALL_ENDED:
+                    self.gone = True
+                elif kind == SHELL_ENDED:
+                    self.status = int(status)
+                else:
+                    self.last_child = int(status)
+
+    def wait(self, timeout: float | None) -> None:
+        """Wait a while for the next report, at most `timeout` seconds, and take it in.
+
+        Another thread may close the pipe meanwhile, and its number may name something else then:
+        so it is never waited for without end.
+        """
+        with contextlib.suppress(ValueError, OSError):
+            select.select(
+                [self.fd], [], [], _A_WHILE if timeout is None else min(timeout, _A_WHILE)
+            )
+        self.read()
+
+    def close(self) -> None:
+        """Release the pipe, once; the command then counts as gone."""
+        with self._lock:
+            self.gone = True
+            fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+_READ_SIZE = 1 << 18
+_FULL_READ = 4000
+_READS_AT_ONCE = 32
+_STRAGGLERS = 0.15
+"""Seconds that what the shell left behind gets to end by itself before it becomes a job."""
+_TERMINAL_HOLDS = 128 << 10
+"""Bytes, more than a terminal takes in before its writers have to wait."""
+_MOST_KILLS = 150
+"""How often a process is killed before it is taken for one that cannot be, and left alone."""
+_READY_POLL = 0.02
+_USER_LOOK = 0.1
+"""Seconds between looks whether a program needs the user who is there."""
+_SHOWN = 8 << 10
+
+
+class RunningCommand:
+    """Drives one command in the caller's thread; the rest comes from others."""
+
+    def __init__(
+        self,
+        launched: Launched,
+        keeper: OutputKeeper,
+        descriptors: Descriptors,
+        options: RunOptions,
+    ) -> None:
+        self.leader = launched.leader
+        self.master = launched.master
+        self.reports = Reports(launched.reports)
+        self.keeper = keeper
+        self._descriptors = descriptors
+        self._options = options
+        self._keys = options.keys
+        self._terminal = options.terminal
+        self._feed = LiveFeed(options.sink)
+        self._watch = Watch(self.leader, self.master, options.sink)
+        self.outgoing = Outgoing(launched.master)
+        self.started = time.monotonic()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        self._lock = threading.Lock()
+        self._orders: list[str] = []
+        self._terminal_open = True
+        self._last_output = self.started
+        self._kill_at: float | None = None
+        self._kills = 0
+        self._ending: Ending | None = None
+        self._poll = select.poll()
+        self._modes = ModeTracker()
+        self._hand: HandOver | None = None
+        self._offered: Terminal | None = None
+        self._user_look = self.started
+        self.notes: list[str] = []
+
+    # --- from other threads ---------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the command's tree."""
+        self._order("stop")
+
+    def detach(self) -> None:
+        """Let the command go on as a job."""
+        self._order("detach")
+
+    def _order(self, order: str) -> None:
+        with self._lock:
+            self._orders.append(order)
+            if self._wake_write >= 0:
+                with contextlib.suppress(OSError):
+                    os.write(self._wake_write, b".")
+
+    def send(self, data: bytes) -> None:
+        """Type `data` into what runs on in the background; what has ended takes no more."""
+        with self._lock:
+            if self.master >= 0:
+                self.outgoing.send(data)
+
+    def take_over(self, terminal: Terminal) -> None:
+        """Hand the command over to the user at `terminal`."""
+        with self._lock:
+            self._offered = terminal
+        self._order("hand over")
+
+    # --- the loop -------------------------------------------------------------------------
+
+    def run(self) -> Ending:
+        """Serve the command until it has ended or is detached."""
+        for fd in (self._wake_read, self.reports.fd, self.master, self._descriptors.asked):
+            self._poll.register(fd, select.POLLIN)
+        try:
+            if self._terminal is not None and self._options.at_once:
+                self._hand_over(self._terminal)
+            self._loop()
+            self._watch.goes_on()
+            self._drain()
+            self._feed.flush()
+        finally:
+            self._hand_back()
+        return self._conclude()
+
+    def _loop(self) -> None:
+        timeout = self._options.timeout
+        deadline = None if timeout is None else self.started + timeout
+        settle: float | None = None
+        while not self.reports.gone and not self._detached:
+            self._poll_once(self._next_event(deadline, settle))
+            now = time.monotonic()
+            if self._feed.due is not None and now >= self._feed.due:
+                self._feed.flush()
+            if self._ending is not None:
+                if self._kill(now):
+                    return
+            elif self.reports.status is not None:
+                settle = settle or now + _STRAGGLERS
+                if now >= settle:
+                    return
+            else:
+                self._obey(now)
+                self._attend(now)
+                if deadline is not None and now >= deadline and self._ending is None:
+                    self._begin_end("timeout", now, self._watch.last)
+
+    @property
+    def _detached(self) -> bool:
+        return self._ending is not None and self._ending.ended == "detached"
+
+    def _attend(self, now: float) -> None:
+        """What a running command may need: prepared keys, a user, a diagnosis."""
+        if self._hand is not None:
+            self._hand.follow_size()
+            if self._hand.hung_up:
+                self._begin_end("stopped", now)
+            elif self._suspended():
+                self.notes.append("The person suspended it; it goes on as a job.")
+                self._ending = Ending("detached", None, left_running=True)
+            return
+        self._send_due_keys(now)
+        if self._awaits_user and now >= self._user_look:
+            quiet = now - self._last_output
+            self._user_look = now + max(_USER_LOOK, quiet / 4)
+            needs_user = not line_modes(self.master)[1]  # as full-screen programs do
+            if needs_user or (quiet >= _USER_LOOK and self._watch.reads_terminal()):
+                self._read()  # what it said before, which is not for the user's terminal
+                self._watch.goes_on()
+                if self._terminal is not None:
+                    self._hand_over(self._terminal)
+                return
+        self._check_waiting(now)
+
+    @property
+    def _awaits_user(self) -> bool:
+        return self._terminal is not None and not self._keys.pending
+
+    def _next_event(self, deadline: float | None, settle: float | None) -> float | None:
+        """Milliseconds until the loop has something to do by itself."""
+        now = time.monotonic()
+        moments = [m for m in (deadline, settle, self._feed.due, self._kill_at) if m is not None]
+        if self.reports.status is None and self._ending is None:
+            due = self._keys.due()
+            if self._hand is not None:
+                moments.append(now + SIZE_LOOK)
+            else:
+                moments.append(self._watch.next_look(self._last_output))
+                if self._awaits_user:
+                    moments.append(self._user_look)
+                if due is not None:
+                    moments.append(max(due, now + _READY_POLL))
+        return max(0.0, (min(moments) - now) * 1000) + 0.5 if moments else None
+
+    def _poll_once(self, timeout: float | None) -> None:
+        if self._terminal_open:
+            self._poll.modify(self.master, self._interest())
+        for fd, event in self._poll.poll(timeout):
+            if fd == self._wake_read:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(fd, 4096)
+            elif fd == self.reports.fd:
+                self.reports.read()
+            elif fd == self._descriptors.asked:
+                self.notes += self._descriptors.answer(self.leader, self.master)
+            elif fd == self.master:
+                if event & select.POLLOUT:
+                    self.outgoing.flush()
+                if event & ~select.POLLOUT and not self._read():
+                    self._poll.unregister(self.master)
+                    self._terminal_open = False
+            elif self._hand is not None and self._hand.pass_keys():
+                self._ending = Ending("detached", None, left_running=True)
+
+    def _interest(self) -> int:
+        return select.POLLIN | (select.POLLOUT if self.outgoing.waiting else 0)
+
+    def _read(self) -> bool:
+        """Take in waiting output; False at the end of the terminal."""
+        try:
+            data = os.read(self.master, _READ_SIZE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        if len(data) >= _FULL_READ:
+            data += self._read_on()
+        self._last_output = time.monotonic()
+        self.keeper.add(data)
+        self._modes.saw(data)
+        self._keys.saw(data)
+        if self._hand is not None:
+            self._hand.show(data)
+        else:
+            self._feed.add(data)
+        return True
+
+    def _read_on(self) -> bytes:
+        """More of a flood, which comes some 4 KB at a read, to be handled in one go."""
+        parts: list[bytes] = []
+        for _ in range(_READS_AT_ONCE):
+            try:
+                data = os.read(self.master, _READ_SIZE)
+            except OSError:
+                break  # nothing now, or the end, which the next read meets again
+            parts.append(data)
+            if len(data) < _FULL_READ:
+                break
+        return b"".join(parts)
+
+    def _drain(self) -> None:
+        """Read what is left without waiting; bounded in time for a job that goes on writing.
+
+        All that the terminal held at the end is read, however late this process gets to it.
+        """
+        stop, held = time.monotonic() + _STRAGGLERS, self.keeper.total + _TERMINAL_HOLDS
+        while self._terminal_open and (self.keeper.total < held or time.monotonic() < stop):
+            before = self.keeper.total
+            if not self._read() or self.keeper.total == before:
+                return
+
+    def _suspended(self) -> bool:
+        """Whether Ctrl-Z stopped the shell; it is continued, for a job cannot be resumed."""
+        for child in children(self.leader):
+            state = process_state(child)
+            if state is not None and state.state == "T":
+                signal_processes([s.pid for s in descendants(self.leader)], signal.SIGCONT)
+                return True
+        return False
+
+    # --- a user --------------------------------------------------------------------------
+
+    def _hand_over(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._feed.flush()
+        hand = HandOver(terminal, self.master, self.outgoing, self._modes)
+        try:
+            hand.begin(self.keeper.last(_SHOWN))
+        except (OSError, termios.error):
+            # A terminal that cannot be taken is none: the command goes on without a user.
+            self._terminal = None
+            return
+        self._hand = hand
+        self._poll.register(hand.input, select.POLLIN)
+
+    def _hand_back(self) -> None:
+        hand, self._hand = self._hand, None
+        if hand is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                self._poll.unregister(hand.input)
+            hand.end(over=self.reports.gone)
+            self.notes += hand.notes()
+
+    # --- ending ---------------------------------------------------------------------------
+
+    def _obey(self, now: float) -> None:
+        """Follow the orders of other threads."""
+        with self._lock:
+            orders, self._orders = self._orders, []
+            offered, self._offered = self._offered, None
+        if "stop" in orders:
+            self._begin_end("stopped", now)
+        elif "detach" in orders:
+            self._ending = Ending("detached", None, left_running=True)
+        elif offered is not None and self._hand is None:
+            self._hand_over(offered)
+
+    def _begin_end(self, ended: Ended, now: float, waiting: Waiting | None = None) -> None:
+        """TERM to the whole tree; KILL follows."""
+        victims = descendants(self.leader)
+        pids = [victim.pid for victim in victims]
+        self._ending = Ending(ended, None, tuple(victims), waiting)
+        signal_processes(pids, signal.SIGTERM)
+        signal_processes(pids, signal.SIGCONT)
+        self._kill_at = now + KILL_AFTER
+
+    def _kill(self, now: float) -> bool:
+        """KILL when it is time, again and again; True when it is of no use."""
+        if self._kill_at is None or now < self._kill_at:
+            return False
+        signal_processes([state.pid for state in descendants(self.leader)], signal.SIGKILL)
+        self._kill_at = now + _READY_POLL
+        self._kills += 1
+        return self._kills > _MOST_KILLS
+
+    def _conclude(self) -> Ending:
+        self.reports.read()
+        if self._ending is not None:
+            self._ending.left_running = not self.reports.gone
+            return self._ending
+        if self.reports.status is None:
+            # The leader is gone without a report: somebody killed it, and the shell with it.
+            return Ending("signaled", signal.SIGKILL)
+        ended: Ended = "signaled" if os.WIFSIGNALED(self.reports.status) else "exited"
+        return Ending(ended, self.reports.status, left_running=not self.reports.gone)
+
+    # --- waiting --------------------------------------------------------------------------
+
+    def _send_due_keys(self, now: float) -> None:
+        due = self._keys.due()
+        if due is None or now < due:
+            return
+        begins = self._keys.signals and self._watch.begins()
+        text = self._keys.take(now, reading=self._watch.reads_terminal(), begins=begins)
+        if text is not None:
+            self.outgoing.send(text.encode("utf-8", "surrogateescape"))
+            self._last_output = now
+            self._watch.goes_on()
+
+    def _check_waiting(self, now: float) -> None:
+        """Diagnose a quiet command; one that waits for input nobody sends is ended or detached."""
+        watch, options = self._watch, self._options
+        if now - self._last_output < QUIET:
+            watch.goes_on()
+            return
+        waiting = watch.look(now, self._last_output, self.keeper.last_lines)
+        waits = waiting is not None and waiting.kind in ("terminal", "password")
+        if not waits or self._keys.due() is not None:
+            return
+        if options.detach_on_wait and not self._keys.pending:
+            self._ending = Ending("detached", None, waiting=waiting, left_running=True)
+        elif options.input_wait is not None and watch.waited(now) >= options.input_wait:
+            self._begin_end("stopped", now, waiting)
+
+    def close(self) -> None:
+        """Release the descriptors, once. The supervisor holds the terminal of a job."""
+        self.reports.close()
+        with self._lock:
+            fds = (self._wake_read, self._wake_write, self.master)
+            self._wake_read = self._wake_write = self.master = -1
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)

@@ -1,0 +1,413 @@
+"""The supervisor: a small process of one thread that outlives its executor just long enough.
+
+It starts commands for the executor, keeps every command's terminal open, drains the terminals
+of jobs into their files, and, when the executor is gone for whatever reason (closed, killed
+with -9), ends every tree that was not kept on purpose. It is started with `python -I -S -c` and
+imports the standard library and ptyprocess only.
+
+Messages (`wire`): whenever a leader stands by, `ready` goes to the executor with the terminal's
+master, the pipe of the reports and the channel of the shell-to-be; `failed` when none could be
+made; `next` asks for the one after it. `spawn` starts a command that cannot wait for its order (one
+in a sandbox): with it come the report pipe and what the command is to have open; it is answered by
+`spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file) and
+`keep` (outlive the executor) have no answer; `sync` is answered by `synced` when everything
+written so far by adopted commands is in their files; `close` (the executor ends) by `left`: what
+stays, what was ended, and whether the supervisor stays too. It ends when the executor lets go of
+the channel, and removes what that has left of its folder.
+
+What stays is let go of, so that it depends on no process of ours. Only where it still writes to its
+terminal its leader and the supervisor stay with it, and go on moving what it writes to its file.
+When the supervisor itself is killed, every leader ends its own command by the same rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+
+from kogniterm.execution.process import pty, surviving, wire
+from kogniterm.execution.process.processes import (
+    ProcessState,
+    descendants,
+    end_tree,
+    process_state,
+)
+from kogniterm.execution.process.pty import STATUSES, Standby
+
+# Set here and not imported: the supervisor starts in half the time without `typing`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_READ_SIZE = 1 << 16
+_READS_AT_ONCE = 256
+
+
+class _Command:
+    """A command the supervisor started; `sink` is the file its output goes to once adopted.
+
+    `kept` is whether all of it is to outlive the executor, `wrapped` whether it runs in a sandbox,
+    `stays` whether it does outlive the executor, with its terminal.
+    """
+
+    def __init__(self, leader: int, master: int, *, wrapped: bool = False) -> None:
+        self.leader = leader
+        self.master = master
+        self.wrapped = wrapped
+        self.kept = False
+        self.stays = False
+        self.sink: int | None = None
+        self.room = 0
+
+    def write_to(self, path: str, room: int) -> None:
+        """Append its output to the file `path`, at most `room` bytes more."""
+        self.room = room
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self.sink = os.open(path, flags, 0o600)
+
+    def drain(self) -> bool:
+        """Move waiting output into the file; False at the end of the terminal."""
+        try:
+            data = os.read(self.master, _READ_SIZE)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if self.sink is not None and self.room > 0:
+            written = data[: self.room]
+            self.room -= len(written)
+            with contextlib.suppress(OSError):
+                os.write(self.sink, written)
+        return bool(data)
+
+    def drain_all(self) -> None:
+        """Move what waits now; bounded, for a job may write without end."""
+        for _ in range(_READS_AT_ONCE):
+            if not select.select([self.master], [], [], 0)[0] or not self.drain():
+                return
+
+    def close(self) -> None:
+        """Release the descriptors."""
+        for fd in (self.master, self.sink):
+            if fd is not None:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        self.sink = None
+
+
+class Supervisor:
+    """The loop: requests from `channel`, ends of leaders, output of adopted terminals."""
+
+    def __init__(self, channel: socket.socket, host: int, private: str, outlives: str) -> None:
+        self._channel = channel
+        self._host = host
+        self._private = private
+        self._outlives = outlives
+        self._alone = False
+        self._left: list[dict[str, Any]] = []
+        self._commands: dict[int, _Command] = {}
+        self._poll = select.poll()
+        self._draining: dict[int, _Command] = {}
+        self._orphaned = False
+        self._watch = -1
+
+    def run(self) -> None:
+        """Serve until the executor is gone and nothing that stays needs its terminal."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        self._poll.register(wake_read, select.POLLIN)
+        self._poll.register(self._channel, select.POLLIN)
+        self._watch = self._watch_host()
+        self._prepare()
+        while not self._alone or self._commands:
+            for fd, _event in self._poll.poll():
+                if fd == wake_read:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(wake_read, 4096)
+                elif fd == self._channel.fileno():
+                    self._serve()
+                elif fd == self._watch:
+                    self.host_left()
+                elif fd in self._draining and not self._draining[fd].drain():
+                    self._stop_draining(fd)
+            self._reap()
+
+    def _watch_host(self) -> int:
+        """A descriptor that becomes readable when the executor's process ends, or -1.
+
+        The channel's end of file says so too, unless a fork of that process keeps it open.
+        """
+        try:
+            host = os.pidfd_open(self._host)
+        except OSError:
+            return -1
+        self._poll.register(host, select.POLLIN)
+        return host
+
+    def _serve(self) -> None:
+        try:
+            received = wire.receive(self._channel)
+        except OSError:
+            received = None
+        if received is None:
+            self.host_left()
+            return
+        message, fds = received
+        match message["op"]:
+            case "spawn":
+                self._spawn(message, fds)
+            case "adopt":
+                self._adopt(message, fds[0])
+            case "keep":
+                if message["leader"] in self._commands:
+                    self._commands[message["leader"]].kept = True
+            case "next":
+                self._prepare()
+            case "close":
+                self.end()
+                stays = any(command.stays for command in self._commands.values())
+                self._answer({"op": "left", "left": self._left, "stays": stays})
+            case "sync":
+                self._reap()
+                for command in list(self._draining.values()):
+                    command.drain_all()
+                self._answer({"op": "synced"})
+
+    def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
+        if len(fds) != 1 + len(message["numbers"]):  # the kernel drops what may not be opened
+            for fd in fds:
+                os.close(fd)
+            self._answer({"op": "refused", "error": os.strerror(errno.EMFILE)})
+            return
+        report, *handed = fds
+        try:
+            leader, master = pty.spawn(
+                message["argv"],
+                message["env"],
+                message["cwd"],
+                size=message["size"],
+                newlines=message["newlines"],
+                report=report,
+                descriptors=dict(zip(message["numbers"], handed, strict=True)),
+            )
+        except (OSError, pty.SpawnError) as error:
+            self._answer({"op": "refused", "error": str(error)})
+            return
+        finally:
+            for fd in fds:
+                os.close(fd)
+        os.set_blocking(master, False)
+        self._commands[leader] = _Command(leader, master, wrapped=True)
+        self._answer({"op": "spawned", "leader": leader}, (master,))
+
+    def _prepare(self) -> None:
+        """Have a leader ready for the next command, and hand it to the executor."""
+        try:
+            standby = Standby(f"{self._private}/{STATUSES}", self._outlives)
+        except (OSError, pty.SpawnError) as error:
+            self._answer({"op": "failed", "error": str(error)})
+            return
+        os.set_blocking(standby.master, False)
+        self._commands[standby.leader] = _Command(standby.leader, standby.master)
+        fds = (standby.master, standby.reports, standby.channel)
+        self._answer({"op": "ready", "leader": standby.leader}, fds)
+        standby.handed_on()
+
+    def _answer(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        with contextlib.suppress(OSError):
+            wire.send(self._channel, message, fds)
+
+    def _adopt(self, message: dict[str, Any], master: int) -> None:
+        """Write to a file from now on what comes from the terminal `master`.
+
+        The command may have ended on the way here: what it said last then stands in `master`.
+        """
+        command = self._commands.get(message["leader"])
+        if command is None:
+            late = _Command(message["leader"], master)
+            late.write_to(message["path"], message["room"])
+            late.drain_all()
+            late.close()
+            return
+        os.close(master)
+        command.write_to(message["path"], message["room"])
+        self._drain(command)
+
+    def _drain(self, command: _Command) -> None:
+        self._draining[command.master] = command
+        self._poll.register(command.master, select.POLLIN)
+
+    def _stop_draining(self, fd: int) -> None:
+        if self._draining.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def _forget(self, leader: int) -> None:
+        command = self._commands.pop(leader, None)
+        if command is not None:
+            if command.master in self._draining:
+                command.drain_all()
+            self._stop_draining(command.master)
+            command.close()
+
+    def _reap(self) -> None:
+        """Collect ended leaders: one that ended by itself had nothing left to lead."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            killed = self._commands.get(pid) if os.WIFSIGNALED(status) else None
+            self._forget(pid)
+            if killed is not None and not (killed.kept or self._orphaned):
+                self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End what leaders that were killed have left: the kernel gave it to this process.
+
+        Most of it ends with its terminal, but not what ignores the hang-up, nor a shell that was
+        not in the foreground yet.
+        """
+        end_tree(os.getpid(), spare=self._led)
+
+    def _led(self, states: list[ProcessState]) -> set[int]:
+        """The leaders among `states`, parents first, and all that is below them."""
+        found = set(self._commands)
+        for state in states:
+            if state.parent in found:
+                found.add(state.pid)
+        return found
+
+    def end(self) -> None:
+        """The executor is gone: end every tree but what stays."""
+        if self._orphaned:
+            return
+        self._orphaned = True
+        staying = [command for command in list(self._commands.values()) if self._end_tree(command)]
+        self._end_orphans()
+        for command in staying:
+            terminal = surviving.terminal_number(command.master)
+            for item in self._left:
+                if item["leader"] == command.leader:
+                    item["writes"] = surviving.write_to(terminal, item["pids"])
+            pids = [state.pid for state in descendants(command.leader)]
+            if not surviving.write_to(terminal, pids):
+                let_go(command.leader)
+                continue
+            command.stays = True
+            if command.master not in self._draining:
+                self._drain(command)
+
+    def _end_tree(self, command: _Command) -> bool:
+        """End of a command what does not stay; returns whether anything does."""
+        states = surviving.once_begun(command.leader)
+        stays, everything = self._spared(command, states), {state.pid for state in states}
+        why = "kept" if command.kept else "detached"
+        self._tell_of(command, states, stays, why)
+        self._tell_of(command, states, everything - stays, self._why_ended(command))
+        end_tree(command.leader, spare=lambda now: self._spared(command, now))
+        if stays and descendants(command.leader):
+            return True
+        signal_leader(command.leader)
+        return False
+
+    def _spared(self, command: _Command, states: list[ProcessState]) -> set[int]:
+        """What of a command outlives the executor; inside a sandbox nothing can."""
+        if self._outlives == surviving.NOTHING or command.wrapped:
+            return set()
+        if command.kept:
+            return {state.pid for state in states}
+        statuses = f"{self._private}/{STATUSES}"
+        return surviving.outliving(states, command.leader, self._outlives, statuses)
+
+    def _why_ended(self, command: _Command) -> str:
+        if command.wrapped:
+            return "sandbox"
+        return "asked" if self._outlives == surviving.NOTHING else "background"
+
+    def _tell_of(
+        self, command: _Command, states: list[ProcessState], pids: set[int], why: str
+    ) -> None:
+        """Note for the executor what becomes of `pids`."""
+        self._left += (
+            {"leader": command.leader, "pids": group, "words": words, "why": why, "writes": False}
+            for group, words in surviving.programs(states, pids)
+        )
+
+    def host_left(self) -> None:
+        """The executor is gone: end."""
+        for fd in (self._channel, self._watch):
+            with contextlib.suppress(KeyError, ValueError):
+                self._poll.unregister(fd)
+        self._alone = True
+        self.end()
+
+    def leave(self) -> None:
+        """This process ends: let go of what still stays, and remove the folder.
+
+        An executor that had the time to has removed it, and one that lives still needs it.
+        """
+        self.end()
+        for command in self._commands.values():
+            if command.stays:
+                let_go(command.leader)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(command.leader, 0)  # or the kernel kills it first
+        if self._alone and os.path.lexists(self._private):
+            # Loaded only now: every forked leader would have it too.
+            from kogniterm.execution.process.removal import remove
+
+            remove(self._private)
+
+
+def let_go(leader: int) -> None:
+    """Let a leader end without ending what is below it."""
+    with contextlib.suppress(OSError):
+        os.kill(leader, pty.LET_GO)
+
+
+def signal_leader(leader: int) -> None:
+    """A leader has nothing left to lead: make sure it goes even if a child cannot be killed."""
+    with contextlib.suppress(OSError):
+        os.kill(leader, signal.SIGKILL)
+
+
+def main(channel_fd: int, host: int, private: str, outlives: str) -> None:
+    """Run as the supervisor of the process `host`, which holds the other end of the channel.
+
+    `private` is the folder of its executor; it goes when the executor was killed. `outlives` is
+    what may run on then (`surviving`).
+    """
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the executor's thread may block some
+    os.chdir("/")
+    pty.become_subreaper()
+    channel = socket.socket(fileno=channel_fd)
+    channel.set_inheritable(False)
+    gc.disable()
+    gc.freeze()  # forked leaders share these pages as long as nobody walks over them
+    supervisor = Supervisor(channel, host, private, outlives)
+
+    def finish(*_: object) -> None:
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, finish)
+    try:
+        if process_state(host) is None:
+            supervisor.host_left()
+        else:
+            supervisor.run()
+    finally:
+        supervisor.leave()

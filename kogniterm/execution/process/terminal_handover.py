@@ -1,0 +1,198 @@
+"""The hand-over: the user's terminal joined to a running command, both ways, byte for byte.
+
+Keys go to the command as they are typed and are recorded nowhere; when the program has turned
+echo off, the result says only that a secret was entered. One key stays ours: Ctrl-] lets the
+command go on as a job and gives the terminal back. Terminal modes that the program leaves
+switched on are switched off again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import termios
+import time
+
+from kogniterm.execution.process.keystrokes import Outgoing
+from kogniterm.execution.process.pty import line_modes, set_output_processing, set_size, take_unread
+from kogniterm.protocols import Terminal
+
+DETACH_KEYS = (b"\x1d", b"\x1b[93;5u", b"\x1b[27;5;93~")
+"""Ctrl-] as a control character, and as terminals with extended keyboard protocols send it."""
+SIZE_LOOK = 0.25
+"""Seconds between two looks at the size of the user's terminal."""
+_REPLAY = 8 << 10
+
+_PRIVATE_MODE = re.compile(rb"\x1b\[\?([0-9;]{1,32})([hl])")
+_SWITCHED_OFF = frozenset(
+    b"1 9 47 1000 1001 1002 1003 1004 1005 1006 1007 1015 1016 1047 1049 2004 2026".split()
+)
+"""Private modes that are off in a plain terminal (xterm's control sequences)."""
+_OWN_SCREENS = (b"47", b"1047", b"1049")
+_PLAIN = b"\x1b[m\x1b[?25h\x1b[?7h\x1b>\x0f\x1b(B"
+"""No colours, cursor shown, wrapping on, numeric keypad, the plain character set."""
+
+
+class ModeTracker:
+    """Which private modes a stream of output has switched on."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.on: list[bytes] = []
+
+    @property
+    def own_screen(self) -> bool:
+        """Whether the program draws on the terminal's other screen."""
+        return any(mode in self.on for mode in _OWN_SCREENS)
+
+    def saw(self, data: bytes) -> None:
+        """Take in output, split anywhere."""
+        if b"\x1b" not in data and not self._rest:
+            return
+        text = self._rest + data
+        for match in _PRIVATE_MODE.finditer(text):
+            for mode in match[1].split(b";"):
+                if mode in self.on:
+                    self.on.remove(mode)
+                if match[2] == b"h" and mode in _SWITCHED_OFF:
+                    self.on.append(mode)
+        last = text.rfind(b"\x1b", max(0, len(text) - 40))
+        self._rest = text[last:] if last >= 0 and not _PRIVATE_MODE.match(text, last) else b""
+
+    def undo(self) -> bytes:
+        """What to write so that the terminal is plain again."""
+        return b"".join(b"\x1b[?" + mode + b"l" for mode in reversed(self.on)) + _PLAIN
+
+    def redo(self) -> bytes:
+        """What to write so that a terminal is in the modes the program believes it is in."""
+        return b"".join(b"\x1b[?" + mode + b"h" for mode in self.on)
+
+
+class HandOver:
+    """The user's terminal joined to a command's; `master` is the command's."""
+
+    def __init__(
+        self, terminal: Terminal, master: int, outgoing: Outgoing, modes: ModeTracker
+    ) -> None:
+        self._terminal = terminal
+        self._master = master
+        self._outgoing = outgoing
+        self._modes = modes
+        self._size = (0, 0)
+        self._out = -1
+        self._began = time.monotonic()
+        self._typed = False
+        self._secret = False
+        self.input = -1
+        self.hung_up = False
+
+    def begin(self, shown: bytes) -> None:
+        """Take the terminal; `shown` is recent output that the program expects on the screen."""
+        self.input, self._out = self._terminal.acquire()
+        _echo, canonical = line_modes(self._master)
+        line_by_line = canonical or not self._modes.own_screen
+        if not canonical:
+            self.show(self._modes.redo())
+        if line_by_line:
+            # Line editors (readline) leave the translation of newlines to the terminal, and
+            # nothing makes them write their prompt again.
+            with contextlib.suppress(termios.error):
+                set_output_processing(self._master, on=True)
+            self.show(_prompt_of(shown))
+        if not canonical:
+            rows, columns = self._terminal.size()
+            with contextlib.suppress(OSError):
+                # Two changes of size make a full-screen program draw everything again.
+                set_size(self._master, max(1, rows - 1), columns)
+        self.follow_size()
+
+    def follow_size(self) -> None:
+        """Give the command's terminal the size of the user's."""
+        try:
+            size = self._terminal.size()
+        except OSError:
+            self.hung_up = True
+            return
+        if size != self._size:
+            self._size = size
+            with contextlib.suppress(OSError):
+                set_size(self._master, *size)
+
+    def show(self, data: bytes) -> None:
+        """Write output to the user's terminal."""
+        if b"\n" in data and _translates_nothing(self._master, self._modes.own_screen):
+            data = re.sub(rb"(?<!\r)\n", b"\r\n", data)
+        while data:
+            try:
+                data = data[os.write(self._out, data) :]
+            except BlockingIOError:
+                time.sleep(0.001)
+            except OSError:
+                self.hung_up = True
+                return
+
+    def pass_keys(self) -> bool:
+        """Pass on what was typed; True when the user asks for the terminal back."""
+        try:
+            data = os.read(self.input, 1 << 14)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.hung_up = True
+            return False
+        positions = [data.find(key) for key in DETACH_KEYS if key in data]
+        if positions:
+            data = data[: min(positions)]
+        if data:
+            echo, canonical = line_modes(self._master)
+            self._typed = True
+            self._secret = self._secret or (not echo and canonical)
+            self._outgoing.send(data)
+        return bool(positions)
+
+    def end(self, *, over: bool) -> None:
+        """Switch off what the program left on and give the terminal back.
+
+        When the command is `over`, what was typed too late for it goes back as well; otherwise
+        it is still the command's.
+        """
+        try:
+            self.show(self._modes.undo())
+        finally:
+            unread = b""
+            if over and not self.hung_up:
+                with contextlib.suppress(OSError, termios.error):
+                    unread = take_unread(self._master)
+            # A terminal that is gone cannot be restored, and must not cost the result.
+            with contextlib.suppress(OSError, termios.error):
+                self._terminal.release(unread)
+
+    def notes(self) -> list[str]:
+        """What the model is told: that the user was there, never what was typed."""
+        lasted = time.monotonic() - self._began
+        did = "typed into the program" if self._typed else "watched and typed nothing"
+        notes = [f"A person had the keyboard for {lasted:.0f} s and {did}."]
+        if self._secret:
+            notes.append("A secret was entered with echo off; it was not recorded.")
+        return notes
+
+
+def _translates_nothing(master: int, own_screen: bool) -> bool:
+    """Whether line feeds come bare from a program that does not position its cursor itself.
+
+    Line editors switch back, after each line, to the modes they were started with.
+    """
+    try:
+        modes = termios.tcgetattr(master)
+    except termios.error:
+        return False
+    by_lines = bool(modes[3] & termios.ICANON) or not own_screen
+    return by_lines and not modes[1] & termios.OPOST
+
+
+def _prompt_of(shown: bytes) -> bytes:
+    """The unfinished last line: a prompt that the user is to answer."""
+    return shown[-_REPLAY:].rpartition(b"\n")[2].rpartition(b"\r")[2]

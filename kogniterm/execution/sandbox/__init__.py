@@ -1,0 +1,1 @@
+"""The sandbox around a command: bubblewrap, Landlock and seccomp."""

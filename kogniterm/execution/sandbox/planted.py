@@ -1,0 +1,275 @@
+"""What steers other tools in a workspace: found before a command in the sandbox and after it.
+
+Editors, shells, git and other agents act on some names by themselves, so a command in the sandbox
+must not change them unseen. The search looks at names and metadata only, follows no link, and is
+bounded: nearest to the top first. The one file it reads is a repository's `config`, for the files
+and hooks that it names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kogniterm.execution.sandbox.protected import GIT_GUARDED, GUARDED, NOT_SEARCHED, names
+from kogniterm.execution.sandbox.reach import folders_between, within
+
+MOST_ENTRIES = 20_000
+"""Entries of the workspace that are looked at."""
+DEEPEST = 8
+MOST_BELOW = 300
+"""Entries of one guarded folder that are looked at."""
+MOST_MOUNTS = 120
+"""Mounts that keep what was found unchanged; each costs a fraction of a millisecond."""
+_GUARDED = frozenset(names(GUARDED))
+_REPOSITORY = {"HEAD", "objects", "refs"}
+_LONGEST_CONFIG = 64 << 10
+_NAMED_IN_CONFIG = re.compile(rb"^[ \t]*(path|hookspath)[ \t]*=[ \t]*\"?([^\"\n;#]+)", re.I | re.M)
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_KEPT_READ_ONLY = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
+
+State = tuple[int | str, ...]
+How = Literal["appeared", "changed", "removed"]
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found: the state of each guarded file, and what can be kept by mounts.
+
+    `pinned` are folders that must stay where they are, from the top down; `kept` what must not
+    change. Both are real folders and files of the workspace, no links.
+    """
+
+    states: dict[str, State] = field(default_factory=dict)
+    pinned: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One guarded file that a command left different from before."""
+
+    path: str
+    how: How
+
+
+def search(workspace: str, *, hidden: bool = True) -> Found:
+    """Return what steers other tools in `workspace` now.
+
+    Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
+    """
+    found, left = Found(), MOST_ENTRIES
+    try:
+        root = os.open(workspace, _FLAGS | os.O_DIRECTORY)
+    except OSError:
+        return found
+    try:
+        level = [""]
+        for _ in range(DEEPEST):
+            below: list[str] = []
+            for folder in level:
+                left -= _look(root, workspace, folder, found, below)
+                if left < 0:
+                    return found
+            if level == [""] and not hidden:
+                below = [name for name in below if not name.startswith(".")]
+            level = below
+    finally:
+        os.close(root)
+    return found
+
+
+def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Planted, ...]:
+    """Return what is different after a command, by path."""
+    different: list[Planted] = []
+    for path in sorted(before.keys() | after.keys()):
+        if path not in before:
+            different.append(Planted(path, "appeared"))
+        elif path not in after:
+            different.append(Planted(path, "removed"))
+        elif before[path] != after[path]:
+            different.append(Planted(path, "changed"))
+    return tuple(different)
+
+
+def _look(root: int, workspace: str, folder: str, found: Found, below: list[str]) -> int:
+    """Look at one folder; returns how many entries it has. `below` gets the folders in it."""
+    with _opened(root, folder) as place:
+        entries = [] if place is None else _listed(place, MOST_ENTRIES)
+        if place is not None and len(entries) >= MOST_ENTRIES:
+            entries = _asked_for(place)  # too many to look at each: ask for the names instead
+        names_here = {name for name, _ in entries}
+        if names_here >= _REPOSITORY and folder:
+            _repository(root, workspace, folder, found)
+            return len(entries)
+        for name, is_folder in entries:
+            path = f"{folder}/{name}" if folder else name
+            if name == ".git" and is_folder:
+                _repository(root, workspace, path, found)
+            elif name == ".git" or name in _GUARDED:
+                _guard(root, workspace, path, found)
+            elif is_folder and name not in NOT_SEARCHED:
+                below.append(path)
+        return len(entries)
+
+
+def _repository(root: int, workspace: str, folder: str, found: Found) -> None:
+    """Note what steers git in a repository's own folder, and in those of its submodules."""
+    place = f"{workspace}/{folder}"
+    mounted = len(found.kept) < MOST_MOUNTS
+    if mounted:
+        found.pinned.append(place)
+    for name in GIT_GUARDED:
+        path = f"{folder}/{name}"
+        if name in _KEPT_READ_ONLY:
+            parents = folders_between(f"{workspace}/{path}", place)
+            if _guard(root, workspace, path, found, sample=".sample") and mounted:
+                found.pinned.extend(parents)
+        else:
+            _note(root, workspace, path, found, sample=".sample")
+    with _opened(root, f"{folder}/worktrees") as worktrees:
+        for name, _ in [] if worktrees is None else _listed(worktrees, MOST_BELOW):
+            for file in ("config.worktree", "commondir", "gitdir"):
+                _note(root, workspace, f"{folder}/worktrees/{name}/{file}", found)
+    for named in _named_in_config(root, workspace, folder):
+        if not any(within(f"{workspace}/{named}", one) for one in found.kept):
+            _guard(root, workspace, named, found)
+    _submodules(root, workspace, f"{folder}/modules", found, 3)
+
+
+def _submodules(root: int, workspace: str, folder: str, found: Found, deepest: int) -> None:
+    with _opened(root, folder) as place:
+        entries = [] if place is None or deepest == 0 else _listed(place, MOST_BELOW)
+        if not entries:
+            return
+        if {name for name, _ in entries} >= _REPOSITORY:
+            _repository(root, workspace, folder, found)
+            return
+        if len(found.kept) < MOST_MOUNTS:
+            found.pinned.append(f"{workspace}/{folder}")
+        for name, is_folder in entries:
+            if is_folder:
+                _submodules(root, workspace, f"{folder}/{name}", found, deepest - 1)
+
+
+def _named_in_config(root: int, workspace: str, folder: str) -> Iterator[str]:
+    """Yield files and folders of the workspace that a repository's config names."""
+    try:
+        with _opened(root, folder) as place:
+            if place is None:
+                return
+            file = os.open("config", _FLAGS, dir_fd=place)
+    except OSError:
+        return
+    try:
+        text = os.read(file, _LONGEST_CONFIG) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
+    top = folder.rpartition("/")[0]
+    for key, value in _NAMED_IN_CONFIG.findall(text):
+        base = folder if key.lower() == b"path" else top
+        path = os.path.normpath(f"{workspace}/{base}/{os.fsdecode(value).strip()}")
+        if within(path, workspace) and path != workspace:
+            yield path[len(workspace) + 1 :]
+
+
+def _guard(root: int, workspace: str, path: str, found: Found, *, sample: str = "") -> bool:
+    """Note the state of `path` and have it kept; returns whether there is something to keep."""
+    kind = _note(root, workspace, path, found, sample=sample)
+    if kind not in (stat.S_IFDIR, stat.S_IFREG):
+        return False
+    if len(found.kept) < MOST_MOUNTS:
+        found.kept.append(f"{workspace}/{path}")
+    return True
+
+
+def _note(root: int, workspace: str, path: str, found: Found, *, sample: str = "") -> int:
+    """Note the state of the file `path`, or of the files in it; returns its kind, 0 for none."""
+    parent, _, name = path.rpartition("/")
+    with _opened(root, parent) as place:
+        if place is None:
+            return 0
+        try:
+            seen = os.stat(name, dir_fd=place, follow_symlinks=False)
+        except OSError:
+            return 0
+        kind = stat.S_IFMT(seen.st_mode)
+        if kind == stat.S_IFDIR:
+            with _opened(place, name) as inner:
+                if inner is not None:
+                    _note_below(inner, f"{workspace}/{path}", found, sample, [MOST_BELOW])
+        else:
+            found.states[f"{workspace}/{path}"] = _state(place, name, seen)
+        return kind
+
+
+def _note_below(place: int, path: str, found: Found, sample: str, left: list[int]) -> None:
+    for name, is_folder in _listed(place, MOST_BELOW):
+        left[0] -= 1
+        if left[0] < 0:
+            return
+        if sample and name.endswith(sample):
+            continue
+        if is_folder:
+            with _opened(place, name) as inner:
+                if inner is not None:
+                    _note_below(inner, f"{path}/{name}", found, sample, left)
+            continue
+        with suppress(OSError):
+            seen = os.stat(name, dir_fd=place, follow_symlinks=False)
+            found.states[f"{path}/{name}"] = _state(place, name, seen)
+
+
+def _state(place: int, name: str, seen: os.stat_result) -> State:
+    """What tells one state of a file from another; nobody can set back the time of a change."""
+    target = ""
+    if stat.S_ISLNK(seen.st_mode):
+        with suppress(OSError):
+            target = os.readlink(name, dir_fd=place)
+    return (seen.st_mode, seen.st_size, seen.st_ino, seen.st_ctime_ns, target)
+
+
+@contextmanager
+def _opened(root: int, path: str) -> Iterator[int | None]:
+    """Open a folder below the folder `root` without following any link; None if there is none."""
+    place = os.dup(root)
+    try:
+        for name in path.split("/") if path else ():
+            inner = os.open(name, _FLAGS | os.O_DIRECTORY, dir_fd=place)
+            os.close(place)
+            place = inner
+    except OSError:
+        os.close(place)
+        yield None
+        return
+    try:
+        yield place
+    finally:
+        os.close(place)
+
+
+def _asked_for(place: int) -> list[tuple[str, bool]]:
+    """Return the entries of an open folder that are guarded, without listing it."""
+    found: list[tuple[str, bool]] = []
+    for name in (".git", *_GUARDED):
+        with suppress(OSError):
+            seen = os.stat(name, dir_fd=place, follow_symlinks=False)
+            found.append((name, stat.S_ISDIR(seen.st_mode)))
+    return found
+
+
+def _listed(place: int, most: int) -> list[tuple[str, bool]]:
+    """Return (name, whether it is a folder) of what is in an open folder."""
+    with suppress(OSError), os.scandir(place) as entries:
+        found: list[tuple[str, bool]] = []
+        for entry in entries:
+            if len(found) >= most:
+                break
+            found.append((entry.name, entry.is_dir(follow_symlinks=False)))
+        return found
+    return []

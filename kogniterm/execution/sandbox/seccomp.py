@@ -1,0 +1,148 @@
+"""The system call filter of a sandbox: what neither mounts, namespaces nor Landlock refuse.
+
+A filter is loaded in the process that becomes the command, holds for everything it starts, and
+cannot be taken off again. Constants and structures: linux/seccomp.h, linux/filter.h and the system
+call tables of x86_64 and of all newer architectures (aarch64). What is refused returns EPERM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+
+from kogniterm.execution.sandbox.landlock import checked
+
+# Set here and not imported: this runs before every sandboxed command.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001
+_LOAD, _EQUAL, _AT_LEAST, _AND, _GO, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x05, 0x06
+_FIRST_X32_CALL = 0x40000000
+_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+"""Name of the machine: its audit number, and the column of `_CALLS`."""
+
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+_SOCK_TYPES, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_CALLS = {
+    "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217),
+    "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "ptrace": (101, 117),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "pidfd_getfd": (438, 438), "kcmp": (312, 272),
+    "move_pages": (279, 239), "migrate_pages": (256, 238), "kill": (62, 129), "tkill": (200, 130),
+    "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_send_signal": (424, 424), "prlimit64": (302, 261), "setpriority": (141, 140),
+    "ioprio_set": (251, 30), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
+}  # fmt: skip
+"""Numbers of system calls, in the columns of `_ARCHITECTURES`."""
+ALWAYS: Mapping[str, tuple[str, ...]] = {
+    "opens and connects sockets without the calls that are looked at here": (
+        "io_uring_setup", "io_uring_enter", "io_uring_register",
+    ),
+    "reaches the keys of the whole login session": ("add_key", "request_key", "keyctl"),
+    "loads programs into the kernel or watches the whole machine": ("bpf", "perf_event_open"),
+    "stops the kernel in the middle of its work, which helps attacks only": ("userfaultfd",),
+}  # fmt: skip
+"""Calls refused in every sandbox, by the reason."""
+FOREIGN: Mapping[str, tuple[str, ...]] = {
+    "reads or changes another process": (
+        "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd",
+        "kcmp", "move_pages", "migrate_pages",
+    ),
+}  # fmt: skip
+"""Calls refused where the processes of the machine are visible."""
+SIGNALS = (
+    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal",
+)  # fmt: skip
+_OWN_ONLY = {
+    "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
+    "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
+}  # fmt: skip
+"""Calls that change the limits or the priority of the process in this argument; 0 is the caller."""
+
+
+def load(families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool) -> None:
+    """Load the filter into this process for good; raises OSError when the kernel refuses.
+
+    Sockets may be opened of the given families only. Sockets of the machine's own programs
+    (AF_UNIX) lead out of every sandbox (docker, tmux, an ssh agent) and no mount refuses the
+    connection, so that family is never allowed; connected pairs are. `refused` are more calls to
+    refuse; `foreign` is whether processes of the machine can be seen.
+    """
+    if AF_UNIX in families:
+        raise ValueError("sockets of the machine's programs are never allowed")
+    libc = ctypes.CDLL(None, use_errno=True)
+    checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    code = program(platform.machine(), families, refused=refused, foreign=foreign)
+    buffer = ctypes.create_string_buffer(code)
+    filter_program = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    checked(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_program, 0, 0))
+
+
+def program(
+    machine: str, families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool
+) -> bytes:
+    """Return the filter for this kind of machine; raises OSError for an unknown kind."""
+    if machine not in _ARCHITECTURES:
+        raise OSError(f"no system call filter is known for {machine}")
+    architecture, column = _ARCHITECTURES[machine]
+    names = [name for calls in ALWAYS.values() for name in calls]
+    if foreign:
+        names += [name for calls in FOREIGN.values() for name in calls]
+    lines = [
+        _op(_LOAD, 0, 0, 4),
+        # A 32-bit call has other numbers, so it would pass unseen; so would one of x32.
+        _op(_EQUAL, 1, 0, architecture),
+        _op(_RETURN, 0, 0, _REFUSE),
+        _op(_LOAD, 0, 0, 0),
+    ]
+    if machine == "x86_64":
+        lines += [_op(_AT_LEAST, 0, 1, _FIRST_X32_CALL), _op(_RETURN, 0, 0, _REFUSE)]
+    for name in (*names, *refused):
+        lines += [_op(_EQUAL, 0, 1, _CALLS[name][column]), _op(_RETURN, 0, 0, _REFUSE)]
+    lines += _for_call(_CALLS["socket"][column], [_argument(0), *_one_of(families)])
+    # A pair of datagram sockets may be pointed at any address later.
+    pair = [_argument(1), _op(_AND, 0, 0, _SOCK_TYPES), *_one_of((_SOCK_STREAM, _SOCK_SEQPACKET))]
+    lines += _for_call(_CALLS["socketpair"][column], pair)
+    lines += _for_call(_CALLS["ioctl"][column], [_argument(1), *_none_of((_TIOCSTI, _TIOCLINUX))])
+    if foreign:
+        for name, argument in _OWN_ONLY.items():
+            lines += _for_call(_CALLS[name][column], [_argument(argument), *_one_of((0,))])
+    return b"".join((*lines, _op(_RETURN, 0, 0, _ALLOW)))
+
+
+def _for_call(call: int, checks: list[bytes]) -> list[bytes]:
+    """If this is `call`: decide by `checks`, which end in a return; else go on behind them."""
+    return [_op(_EQUAL, 0, len(checks), call), *checks]
+
+
+def _one_of(values: Sequence[int]) -> list[bytes]:
+    """Allow the call when what is loaded is one of `values`, refuse it otherwise."""
+    return [*_jumps(values), _op(_RETURN, 0, 0, _REFUSE), _op(_RETURN, 0, 0, _ALLOW)]
+
+
+def _none_of(values: Sequence[int]) -> list[bytes]:
+    return [*_jumps(values), _op(_RETURN, 0, 0, _ALLOW), _op(_RETURN, 0, 0, _REFUSE)]
+
+
+def _jumps(values: Sequence[int]) -> list[bytes]:
+    """Jump to the second line behind these when what is loaded is one of `values`."""
+    count = len(values)
+    return [_op(_EQUAL, count - index, 0, value) for index, value in enumerate(values)]
+
+
+def _argument(number: int) -> bytes:
+    """Load the lower half of an argument: the kernel looks at no more of these."""
+    return _op(_LOAD, 0, 0, 16 + 8 * number)
+
+
+def _op(code: int, jump_true: int, jump_false: int, value: int) -> bytes:
+    return struct.pack("=HBBI", code, jump_true, jump_false, value)

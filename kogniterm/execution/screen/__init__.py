@@ -1,0 +1,1 @@
+"""The screen of a command: emulator, page and the output kept."""

@@ -1,0 +1,1 @@
+"""Shell state: captured after a command, restored for the next one."""

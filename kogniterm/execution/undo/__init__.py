@@ -1,0 +1,1 @@
+"""Copies of files before a command, and bringing them back."""

@@ -1,0 +1,310 @@
+"""Effect preview: what the paths in a risk report mean on this disk, before anything is approved.
+
+Globs are expanded as the shell would, files are counted and sized, and git is asked which of
+them it could bring back. Everything is bounded: a preview must never make the user wait.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from kogniterm.host.safe_git import GitTooSlowError, host_git
+from kogniterm.storage.folders import named
+from kogniterm.types import CHANGING_KINDS, Effect, EffectKind, Phrase, RiskReport
+
+MAX_FILES = 20_000
+MAX_SECONDS = 0.5
+MAX_MATCHES = 1_000
+_GIT_SECONDS = 5.0
+"""For a machine so busy that git starts late: what it lists takes a few milliseconds."""
+MAX_NAMED = 8
+"""How many created files are named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What one effect touches; `files` and `size` (bytes) are lower bounds if not `complete`.
+
+    `there` says whether there is anything at all, be it an empty folder; `closed`, whether some
+    of it may not be looked at.
+    """
+
+    effect: Effect
+    paths: tuple[Path, ...]
+    there: bool
+    closed: bool
+    files: int
+    size: int
+    tracked: int
+    complete: bool
+
+
+def preview(report: RiskReport, cwd: str) -> tuple[Phrase, ...]:
+    """One line an effect, the most serious first, for the approval screen.
+
+    `cwd` is the folder that relative targets start from: a report's workspace.
+    """
+    deadline = time.monotonic() + MAX_SECONDS
+    order: Sequence[EffectKind] = (
+        "delete", "overwrite", "write", "create", "secret", "privilege", "network",
+    )  # fmt: skip
+    effects = sorted(
+        (e for e in dict.fromkeys(on_disk(report, cwd).effects) if e.kind in order),
+        key=lambda effect: order.index(effect.kind),
+    )
+    created = [e for e in effects if e.kind == "create" and "…" not in e.target]
+    others = [e for e in effects if e not in created[1:]]
+    lines = (
+        _created(created) if effect.kind == "create" and created else _line(effect, cwd, deadline)
+        for effect in islice(others, 12)
+    )
+    return tuple(lines)
+
+
+def on_disk(report: RiskReport, workspace: str) -> RiskReport:
+    """Return `report` with its effects on files as they are on this disk.
+
+    What is copied, moved or linked into a folder that exists lands there under its own name, and
+    what is not there yet is created. What links lead out of the workspace is outside of it.
+    """
+    deadline = time.monotonic() + MAX_SECONDS
+    root = Path(workspace)
+    found: dict[Effect, None] = {}
+    for effect in report.effects:
+        late = time.monotonic() > deadline or len(found) >= MAX_MATCHES
+        if late or effect.kind not in CHANGING_KINDS or effect.kind == "delete":
+            found[effect] = None
+            continue
+        for landed in _landings(effect, root):
+            settled = _settled(landed, root)
+            if settled is not None:
+                found[settled] = None
+    changed = replace(report, effects=tuple(found))
+    through = [e for e in found if e.outside and e not in report.effects]
+    if not through or report.label not in ("safe_readonly", "workspace_write"):
+        return changed
+    why = Phrase("It writes {path}, to which a link leads.", {"path": through[0].target})
+    return replace(changed, label="needs_approval", reasons=(why, *report.reasons))
+
+
+def _landings(effect: Effect, root: Path) -> Iterator[Effect]:
+    """The effect, or one for each file that lands in the folder that is its target."""
+    alone = replace(effect, source="")
+    if not effect.source or "…" in effect.target or glob.has_magic(effect.target):
+        yield alone
+        return
+    try:
+        is_folder = named(root, effect.target).is_dir()
+    except (OSError, ValueError):  # or a name that no file can have
+        is_folder = False
+    if not is_folder:
+        yield alone
+        return
+    names = sorted(path.name for path in expand(effect.source, root)) or ["…"]
+    for name in names:
+        yield replace(alone, target=os.path.normpath(f"{effect.target}/{name}"))
+
+
+def _settled(effect: Effect, root: Path) -> Effect | None:
+    """The effect with what is known of its target; None for what is there and stays as it is."""
+    if "…" in effect.target or glob.has_magic(effect.target):
+        return effect
+    path = named(root, effect.target)
+    try:
+        there = os.path.lexists(path)
+        real = path.resolve() if there else path.parent.resolve() / path.name
+        leaves = not effect.outside and not real.is_relative_to(root.resolve())
+    except (OSError, ValueError, RuntimeError):  # a loop of links, or no possible name
+        return effect
+    if effect.kind == "create" and there:
+        return None
+    if not there and not _may_be_there(path):
+        effect = replace(effect, kind="create")
+    return replace(effect, target=str(real), outside=True) if leaves else effect
+
+
+def _may_be_there(path: Path) -> bool:
+    """Whether the path lies in a folder that may not be entered, so that nothing is known."""
+    try:
+        path.lstat()
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def paths_changed(report: RiskReport, cwd: str) -> tuple[Path, ...]:
+    """Every path the command would create, change or delete, as far as its text tells.
+
+    Of what is created in folders that are not there either, it is the uppermost of these.
+    """
+    return tuple(
+        _uppermost_new(path, Path(cwd))
+        for effect in on_disk(report, cwd).effects
+        if effect.kind in CHANGING_KINDS
+        for path in expand(effect.target, Path(cwd))
+    )
+
+
+def _uppermost_new(path: Path, root: Path) -> Path:
+    while path.parent != root and path.is_relative_to(root) and not os.path.lexists(path.parent):
+        path = path.parent
+    return path
+
+
+def expand(target: str, cwd: Path) -> tuple[Path, ...]:
+    """The paths `target` stands for: itself, or what its glob matches; hidden files as in bash.
+
+    A target with `…` in it is only known when the command runs, and stands for nothing here.
+    """
+    if "…" in target:
+        return ()
+    pattern = str(named(cwd, target))
+    if not glob.has_magic(target):
+        return (Path(pattern),)
+    matches = glob.iglob(pattern)  # noqa: PTH207 - absolute patterns, and bash's hidden-file rule
+    return tuple(Path(match) for match in islice(matches, MAX_MATCHES))
+
+
+def touched(effect: Effect, cwd: Path, deadline: float) -> Touched:
+    """Count and size what `effect` would touch."""
+    paths = expand(effect.target, cwd)
+    files, size, complete, closed = 0, 0, True, False
+    for entry in _files(paths):
+        # However late it is: that there is something is not to be taken for that there is nothing.
+        if files >= MAX_FILES or (files and time.monotonic() > deadline):
+            complete = False
+            break
+        if entry is None:
+            complete, closed = False, True
+            continue
+        files += 1
+        size += entry
+    there = [path for path in paths if os.path.lexists(path)]
+    tracked = _tracked(there, cwd) if files else 0
+    # What lies in a folder that may not be entered does not look as if it were there.
+    is_there = bool(there) or closed
+    return Touched(effect, paths, is_there, closed, files, size, tracked, complete)
+
+
+def _created(effects: Sequence[Effect]) -> Phrase:
+    """The files that are not there yet, in one line."""
+    shown = [_shown(effect) for effect in effects[:MAX_NAMED]]
+    left = len(effects) - len(shown)
+    values: dict[str, object] = {"target": ", ".join(shown)}
+    return (
+        Phrase("Creates {target} and {n} more", values | {"n": left})
+        if left
+        else Phrase("Creates {target}", values)
+    )
+
+
+def _shown(effect: Effect) -> str:
+    return f"{effect.target} (!)" if effect.outside else effect.target
+
+
+def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
+    cwd = Path(workspace)
+    values: dict[str, object] = {"target": effect.target}
+    if effect.kind == "network":
+        return Phrase("Uses the network: {target}", values)
+    if effect.kind == "privilege":
+        return Phrase("Gains privileges: {target}", values)
+    if effect.kind == "secret":
+        return Phrase("Reads a secret: {target}", values)
+    values["target"] = _shown(effect)
+    if "…" in effect.target:
+        if effect.kind == "delete":
+            return Phrase("Deletes what is known only when it runs: {target}", values)
+        return Phrase("Creates or changes files known only at run time: {target}", values)
+    found = touched(effect, cwd, deadline)
+    files = Phrase("1 file") if found.files == 1 else Phrase("{n} files", {"n": found.files})
+    values |= {"files": files, "size": _size(found)}
+    if not found.files:
+        if effect.kind == "delete":
+            return _deleted(found, values)
+        if found.there:
+            return Phrase("Changes {target}: an empty folder", values)
+        return Phrase("Creates {target}", values)
+    template = {
+        "delete": "Deletes {target}: {files}, {size}; {kept}",
+        "overwrite": "Overwrites {target}: {files}, {size}; {kept}",
+        "write": "Changes {target}: {files}, {size}; {kept}",
+    }[effect.kind]
+    return Phrase(template, {**values, "kept": _kept(found)})
+
+
+def _deleted(found: Touched, values: dict[str, object]) -> Phrase:
+    """What a deletion means where no file was found."""
+    if found.closed:
+        return Phrase("Deletes {target}: what is there may not be read", values)
+    if found.there:
+        return Phrase("Deletes {target}: an empty folder", values)
+    return Phrase("Deletes {target}: nothing there", values)
+
+
+def _kept(found: Touched) -> Phrase:
+    if found.tracked >= found.files:
+        return Phrase("all tracked by git")
+    if found.tracked:
+        return Phrase("{tracked} tracked by git, the rest not", {"tracked": found.tracked})
+    return Phrase("not tracked by git")
+
+
+def _size(found: Touched) -> str:
+    size, more = float(found.size), "" if found.complete else "≥ "
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{more}{size:.0f} {unit}"
+        size /= 1000
+    return f"{more}{size:.1f} GB"
+
+
+def _files(paths: Iterable[Path]) -> Iterator[int | None]:
+    """The size of each file at or below `paths`, None for what may not be looked at.
+
+    Links count as themselves.
+    """
+    closed: list[OSError] = []
+    for path in paths:
+        try:
+            info = path.lstat()
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name no file can have
+            continue
+        except OSError:
+            yield None
+            continue
+        if not stat.S_ISDIR(info.st_mode):
+            yield info.st_size
+            continue
+        for folder, _, names in os.walk(path, onerror=closed.append):
+            for name in names:
+                try:
+                    yield (Path(folder) / name).lstat().st_size
+                except OSError:
+                    yield None
+    if closed:
+        yield None
+
+
+def _tracked(paths: Sequence[Path], cwd: Path) -> int:
+    """How many files below `paths` git tracks unchanged in its index; 0 without a repository."""
+    if not paths:
+        return 0
+    try:
+        listed = host_git(
+            cwd,
+            *("--literal-pathspecs", "ls-files", "-z", "--", *(str(path) for path in paths[:200])),
+            seconds=_GIT_SECONDS,
+        )
+    except GitTooSlowError:
+        return 0
+    return listed.count(b"\0") if listed is not None else 0

@@ -1,0 +1,1 @@
+"""Finding facts in what was said, with rules and with a model."""

@@ -1,0 +1,213 @@
+"""What memory holds: facts, preferences, outcomes, and what a search gives back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from kogniterm.errors import UsageError
+from kogniterm.types import Phrase
+
+DAY = 86_400.0
+HALF_LIVES: Mapping[Category, float | None] = {
+    "preference": 365.0,
+    "requirement": 365.0,
+    "project": 180.0,
+    "feedback": 120.0,
+    "learning": 60.0,
+    "constraint": None,
+    "fact": 730.0,
+}
+"""Days until confidence has halved; None never decays. Pinned facts never decay either."""
+
+DORMANT_BELOW = 0.2
+"""Effective confidence under which a fact stays out of prompts; it is still listed."""
+
+RECENCY_HALF_LIFE = 180.0
+
+
+def effective_confidence(fact: Fact, now: float) -> float:
+    """Confidence of `fact` at `now` (seconds since the epoch), never more than the stored one."""
+    half_life = HALF_LIVES[fact.category]
+    if fact.pinned or half_life is None:
+        return fact.confidence
+    age = max(0.0, now - fact.last_confirmed) / DAY
+    return float(fact.confidence * 2.0 ** (-age / half_life))
+
+
+def is_dormant(fact: Fact, now: float) -> bool:
+    """Whether `fact` has faded too much to be put before the model unasked."""
+    return effective_confidence(fact, now) < DORMANT_BELOW
+
+
+def recency(created: float, now: float) -> float:
+    """1 for what was said now, 0.5 after 180 days, towards 0."""
+    return float(2.0 ** (-max(0.0, now - created) / DAY / RECENCY_HALF_LIFE))
+
+
+Category = Literal[
+    "preference", "requirement", "constraint", "feedback", "project", "learning", "fact"
+]
+Source = Literal["explicit", "inferred", "imported"]
+Status = Literal["active", "pending", "superseded"]
+Mode = Literal["off", "session", "full"]
+"""`off`: nothing is read or written; `session`: read and short-term only; `full`: everything."""
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+SOURCES: tuple[Source, ...] = get_args(Source)
+STATUSES: tuple[Status, ...] = get_args(Status)
+LONGEST_TEXT = 4000
+"""Characters a fact may have; more than that is a document, not a fact."""
+
+_LABEL = re.compile(r"\[?m?(\d{1,18})\]?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a fact comes from: the session, the record in its journal, the person's words."""
+
+    session_id: str = ""
+    seq: int | None = None
+    quote: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One remembered statement. Times are seconds since the epoch.
+
+    `project` is "" for what holds everywhere. `slot` names the question that a fact answers
+    ("editor", "test_command"): one active fact per slot and scope. `superseded_by` is the id of
+    the fact that took its place. `claim` is what the file that a fact was imported from said of
+    its source and pin; it is handed on by exports and otherwise without effect.
+    """
+
+    id: int
+    text: str
+    category: Category = "fact"
+    project: str = ""
+    slot: str | None = None
+    keywords: str = ""
+    language: str = "en"
+    confidence: float = 1.0
+    source: Source = "explicit"
+    status: Status = "active"
+    created: float = 0.0
+    last_confirmed: float = 0.0
+    relevance_count: int = 0
+    pinned: bool = False
+    valid_from: float = 0.0
+    valid_to: float | None = None
+    superseded_by: int | None = None
+    origin: Origin = field(default_factory=Origin)
+    claim: str = ""
+
+    def __post_init__(self) -> None:
+        if self.category not in CATEGORIES:
+            raise ValueError(f"unknown category {self.category!r}")
+        if self.source not in SOURCES or self.status not in STATUSES:
+            raise ValueError(f"unknown source or status: {self.source!r}, {self.status!r}")
+        if not self.text.strip() or len(self.text) > LONGEST_TEXT:
+            raise ValueError(f"a fact has 1 to {LONGEST_TEXT} characters")
+        if not 0.0 <= self.confidence <= 1.0:
+            raise ValueError("confidence lies between 0 and 1")
+
+    @property
+    def label(self) -> str:
+        """The id as people and answers cite it: `m7`."""
+        return f"m{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """A fact that answers a question. `score` orders recalls of one search, nothing else.
+
+    `confidence` is the decayed one, as of the search.
+    """
+
+    id: int
+    text: str
+    score: float
+    category: Category
+    confidence: float
+    source: Source
+    created: float
+    project: str = ""
+    pinned: bool = False
+    why: Phrase = field(default_factory=lambda: Phrase(""))
+
+    @property
+    def label(self) -> str:
+        """The id as people and answers cite it: `m7`."""
+        return f"m{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """A typed setting or stated wish; `project` is "" when it holds everywhere."""
+
+    key: str
+    value: object
+    project: str = ""
+    source: Source = "explicit"
+    updated: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """How something ended: good and bad alike. `shape` is the command with its details left out."""
+
+    id: int
+    task: str
+    shape: str
+    ok: bool
+    exit_code: int | None
+    seconds: float
+    note: str
+    created: float
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as memory reads it; `tool` texts are never a source of facts."""
+
+    seq: int
+    role: Literal["person", "model", "tool", "memory"]
+    text: str
+    time: float = 0.0
+    tool_call_ids: tuple[str, ...] = ()
+    answers_call: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of something offered to memory."""
+
+    kind: Literal["added", "confirmed", "superseded", "pending", "rejected"]
+    fact: Fact | None
+    reason: Phrase
+    replaced: Fact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """That something was done to a fact, by whom and when; never what the fact said."""
+
+    id: int
+    time: float
+    operation: str
+    fact_id: int | None
+    who: str
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+def fact_id(value: int | str) -> int:
+    """The number in `7`, `m7` or `[m7]`. Raises `UsageError` for anything else."""
+    if isinstance(value, int):
+        return value
+    match = _LABEL.fullmatch(value.strip())
+    if match is None:
+        raise UsageError("{value} is not the id of a fact; ids look like m7.", value=value)
+    return int(match.group(1))

@@ -1,0 +1,1 @@
+"""Removing what was asked to be forgotten, and the proof of it."""

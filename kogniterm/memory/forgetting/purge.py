@@ -1,0 +1,424 @@
+"""Forgetting that is real: every store is purged, then the raw bytes are searched for proof.
+
+Other rooms take part by handing in a `Forgettable` for what they store (journal, outputs,
+history, logs, caches); this room does its own tables. The receipt says what was removed, where
+the words were still found, and what cannot be reached from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kogniterm.errors import UsageError
+from kogniterm.memory.fact_records import Fact
+from kogniterm.memory.forgetting.proof import Marks, Searched, scan, scan_rows
+from kogniterm.memory.forgetting.tombstones import Tombstones
+from kogniterm.memory.repository import FactRepository
+from kogniterm.protocols import Clock
+from kogniterm.text.language import raw_words
+from kogniterm.text.matching import Matcher
+from kogniterm.text.stems import stems_of
+from kogniterm.types import Phrase
+
+SHORTEST_TERM = 4
+"""Characters a term must have to be purged elsewhere; shorter ones would tear other texts up."""
+
+FEWEST_WORDS = 3
+"""Words a sentence of a fact must have to be purged for itself."""
+
+FEWEST_TERMS = 2
+COVERED = 0.6
+"""Telling words that a sentence must have, and the share of them that a fact must hold, for the
+fact to be what it is about."""
+
+BESIDE_FACTS = Phrase("lessons, notes and preferences")
+
+_SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
+_LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A line of a file, counted from 1, that holds what is to be forgotten."""
+
+    path: Path
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What one store did: how many records it removed or blanked, and what it cannot reach.
+
+    `untouched` stands in files that a person wrote; `files` are those outside of our folders
+    that were cleaned, for the proof to read; `searched` are those it need not read again.
+    """
+
+    place: Phrase
+    removed: int
+    unreachable: tuple[Phrase, ...] = ()
+    untouched: tuple[Mention, ...] = ()
+    files: tuple[Path, ...] = ()
+    searched: tuple[Searched, ...] = ()
+
+
+class Forgettable(Protocol):
+    """A store that can forget. Each room hands in its own."""
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Remove or blank everything that holds one of `terms`, literally, in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What forgetting did.
+
+    `found` are files, and `found_columns` columns of the database's tables ("facts.text"), that
+    still hold one of the terms: no proof then. `untouched` is what a person wrote themselves.
+    """
+
+    facts: tuple[int, ...]
+    parts: tuple[Purged, ...]
+    scanned_files: int
+    scanned_bytes: int
+    found: tuple[Path, ...]
+    unreachable: tuple[Phrase, ...]
+    untouched: tuple[Mention, ...] = ()
+    scanned_columns: int = 0
+    found_columns: tuple[str, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        """Whether all that is ours was read and nothing holds the terms any more."""
+        return not self.found and not self.found_columns
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """What a person wants forgotten: facts, and words that go from every store with them."""
+
+    facts: tuple[Fact, ...]
+    phrases: tuple[str, ...] = ()
+
+
+class Forgetter:
+    """Forgets facts of one repository and what other stores hold of them."""
+
+    def __init__(
+        self,
+        repository: FactRepository,
+        tombstones: Tombstones,
+        clock: Clock,
+        *,
+        stores: Sequence[Forgettable] = (),
+        paths: Sequence[Path] = (),
+    ) -> None:
+        self._repository = repository
+        self._tombstones = tombstones
+        self._clock = clock
+        self._stores = tuple(stores)
+        self._paths = tuple(paths)
+
+    def joined(self, *stores: Forgettable) -> Forgetter:
+        """One that forgets in `stores` too, for callers that know them only now."""
+        return Forgetter(
+            self._repository,
+            self._tombstones,
+            self._clock,
+            stores=(*self._stores, *stores),
+            paths=self._paths,
+        )
+
+    def requested(self, text: str) -> ForgetRequest:
+        """What a person asks for with `text`: a fact by its id (m7), or words.
+
+        Words are removed wherever they stand, also when no fact holds them. Raises `UsageError`
+        for an id that no fact has, and for words that are too short to be told from others.
+        """
+        label = _LABEL.fullmatch(text)
+        if label is not None:
+            facts = self.matches(text)
+            if not facts:
+                raise UsageError("There is no fact {id} here.", id=f"m{label.group(1)}")
+            return ForgetRequest(tuple(facts))
+        found = tuple(self.matches(text))
+        if not found and len(text.strip()) < SHORTEST_TERM:
+            raise UsageError("Give at least {count} characters to forget.", count=SHORTEST_TERM)
+        return ForgetRequest(found, (text.strip(),))
+
+    def matches(self, text: str) -> list[Fact]:
+        """The fact that `text` names (m7), or those that hold its words, of every status."""
+        label = _LABEL.fullmatch(text)
+        if label is not None:
+            named = self._repository.get(int(label.group(1)))
+            return [named] if named else []
+        sought = raw_words(text)
+        if not sought:
+            return []
+        phrase = f" {' '.join(sought)} "
+        facts = self._repository.facts()
+        literal = [fact for fact in facts if phrase in _spaced(fact)]
+        if literal:
+            return literal
+        stems = set(stems_of(text))
+        return [fact for fact in facts if stems and stems <= set(stems_of(_spaced(fact)))]
+
+    def candidates(self, text: str) -> ForgetRequest | None:
+        """What a sentence about facts may mean, for the user to agree to; None when it is nothing.
+
+        Like `requested`, but a fact need not hold every word. The words go with the facts where
+        they stand in one, or are enough to mean nothing else.
+        """
+        facts = self.matches(text) or self._covering(text)
+        if not facts:
+            return None
+        if _LABEL.fullmatch(text) is not None:
+            return ForgetRequest(tuple(facts))
+        phrase = text.strip()
+        held = Matcher([phrase])
+        telling = len(raw_words(phrase)) >= FEWEST_WORDS or any(
+            held.holds(f"{fact.text}\n{fact.origin.quote}") for fact in facts
+        )
+        return ForgetRequest(
+            tuple(facts), (phrase,) if telling and len(phrase) >= SHORTEST_TERM else ()
+        )
+
+    def _covering(self, text: str) -> list[Fact]:
+        """The facts that hold most of the telling words of `text`, the best of them."""
+        sought = set(stems_of(text))
+        if len(sought) < FEWEST_TERMS:
+            return []
+        shares = {
+            fact: len(sought & set(stems_of(_spaced(fact)))) / len(sought)
+            for fact in self._repository.facts()
+        }
+        best = max(shares.values(), default=0.0)
+        return [fact for fact, share in shares.items() if share == best >= COVERED]
+
+    def forget_all(self, *, session_id: str | None = None, who: str = "person") -> Receipt:
+        """Forget every fact of this project (with "": that holds everywhere), or of a session.
+
+        What is kept beside facts goes with them. Facts that hold everywhere stay when a project
+        is forgotten.
+        """
+        repository = self._repository
+        if session_id is not None:
+            every = repository.facts()
+            facts = [fact for fact in every if fact.origin.session_id == session_id]
+            dropped = repository.drop_session(session_id)
+        else:
+            facts = _own_facts(repository)
+            dropped = repository.drop_project()
+        return self._forget([(repository, facts)], who=who, dropped=dropped)
+
+    def everything(self) -> list[Fact]:
+        """Every fact of every project, and those that hold everywhere."""
+        return [fact for one in self._everywhere() for fact in _own_facts(one)]
+
+    def forget_everything(self, *, who: str = "person") -> Receipt:
+        """Forget what every project has, facts and all that is kept beside them."""
+        repositories = self._everywhere()
+        facts = [(one, _own_facts(one)) for one in repositories]
+        dropped = sum(one.drop_project() for one in repositories)
+        return self._forget(facts, who=who, dropped=dropped)
+
+    def forget(
+        self, facts: Iterable[Fact], *, phrases: Sequence[str] = (), who: str = "person"
+    ) -> Receipt:
+        """Remove `facts` with everything they superseded, and every trace of `phrases`."""
+        return self._forget([(self._repository, list(facts))], phrases=phrases, who=who)
+
+    def _forget(
+        self,
+        named: Sequence[tuple[FactRepository, Sequence[Fact]]],
+        *,
+        phrases: Sequence[str] = (),
+        who: str,
+        dropped: int | None = None,
+    ) -> Receipt:
+        """Forget the facts of each repository; `dropped` rows beside facts are gone already."""
+        doomed = [(one, _with_chain(one, facts)) for one, facts in named]
+        every = [fact for _, facts in doomed for fact in facts]
+        terms = terms_of(every, phrases)
+        copies = [mark for one, facts in doomed for mark in _hidden_marks(one, facts)]
+        marks = Marks(Matcher(terms), tuple(copies))
+        now = self._clock.now()
+        sql = self._repository.sql
+        with sql.transaction():
+            for repository, facts in doomed:
+                own = terms_of(facts, phrases)
+                self._tombstones.of(repository).add([*own, *phrases], now)
+                repository.delete([fact.id for fact in facts], now=now, who=who)
+            removed = purge_tables(self._repository, marks.matcher)
+        beside = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
+        parts = [*beside, removed, *(store.purge(terms) for store in self._stores)]
+        sql.scrub()
+        return self._receipt(tuple(fact.id for fact in every), parts, marks, phrases)
+
+    def _receipt(
+        self,
+        facts: tuple[int, ...],
+        parts: Sequence[Purged],
+        marks: Marks,
+        phrases: Sequence[str],
+    ) -> Receipt:
+        """Search all that is kept, and say what was done and found."""
+        outside = [file for part in parts for file in part.files]
+        known = [one for part in parts for one in part.searched]
+        files, read, found = scan([*self._paths, *outside], marks, known)
+        columns, held = scan_rows(self._repository.sql, marks)
+        short = [
+            Phrase(
+                "“{term}” outside memory: it is too short to be told from other words",
+                {"term": phrase.strip()},
+            )
+            for phrase in phrases
+            if len(phrase.strip()) < SHORTEST_TERM
+        ]
+        unreachable = _unreachable(self._repository)
+        return Receipt(
+            facts=facts,
+            parts=tuple(parts),
+            scanned_files=files,
+            scanned_bytes=read,
+            found=found,
+            unreachable=(*short, *unreachable, *(u for p in parts for u in p.unreachable)),
+            untouched=tuple(mention for part in parts for mention in part.untouched),
+            scanned_columns=columns,
+            found_columns=held,
+        )
+
+    def _everywhere(self) -> list[FactRepository]:
+        """What every project has, and what holds everywhere."""
+        sql = self._repository.sql
+        projects = dict.fromkeys(["", *self._repository.projects()])
+        return [FactRepository(sql, project) for project in projects]
+
+
+def purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
+    """Delete rows of this room, of every project, that hold one of the terms; quotes of facts too.
+
+    Facts that were not named stay: what they say is the user's to forget.
+    """
+    if not matcher:
+        return Purged(Phrase("memory"), 0)
+    sql = repository.sql
+    key, same = ("ctid::text", "ctid = ?::tid") if sql.is_postgres else ("rowid", "rowid = ?")
+    removed = 0
+    for table, columns in (
+        ("preferences", "key, value"),
+        ("outcomes", "task, shape, note"),
+        ("memory_sessions", "entities, intents, variables"),
+        ("project_profiles", "profile"),
+    ):
+        rows = sql.execute(f"SELECT {key}, {columns} FROM {table} WHERE user_id = ?", (sql.user,))
+        held = [row[0] for row in rows if any(matcher.holds(str(value)) for value in row[1:])]
+        removed += sum(
+            sql.run(f"DELETE FROM {table} WHERE {same} AND user_id = ?", (one, sql.user))
+            for one in held
+        )
+    return Purged(Phrase("memory"), removed + _clear_quotes(repository, matcher))
+
+
+def _clear_quotes(repository: FactRepository, matcher: Matcher) -> int:
+    sql = repository.sql
+    rows = sql.execute("SELECT id, quote FROM facts WHERE user_id = ?", (sql.user,))
+    return repository.clear_quotes([int(row[0]) for row in rows if matcher.holds(str(row[1]))])
+
+
+def _own_facts(repository: FactRepository) -> list[Fact]:
+    return [fact for fact in repository.facts() if fact.project == repository.project]
+
+
+def _with_chain(repository: FactRepository, facts: Iterable[Fact]) -> list[Fact]:
+    chain: dict[int, Fact] = {}
+    for fact in facts:
+        chain[fact.id] = fact
+        chain.update((one.id, one) for one in repository.predecessors(fact.id))
+    return list(chain.values())
+
+
+def _hidden_marks(repository: FactRepository, facts: Sequence[Fact]) -> list[bytes]:
+    """Vectors and stored terms: copies of the text that no reader would recognise."""
+    marks: list[bytes] = []
+    sql = repository.sql
+    for fact in facts:
+        bound = (sql.user, fact.id)
+        rows = sql.execute(
+            "SELECT vector FROM fact_vectors WHERE user_id = ? AND fact_id = ?", bound
+        )
+        marks.extend(bytes(row[0]) for row in rows)
+        row = sql.one("SELECT terms FROM facts WHERE user_id = ? AND id = ?", bound)
+        if row and len(row[0]) >= 3 * SHORTEST_TERM:
+            marks.append(str(row[0]).encode())
+    return marks
+
+
+def _spaced(fact: Fact) -> str:
+    """Text, quote and keywords as normalised words with spaces around each."""
+    every = raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
+    return f" {' '.join(every)} "
+
+
+def terms_of(facts: Sequence[Fact], phrases: Sequence[str] = ()) -> list[str]:
+    """The words that go from every store when `facts` and `phrases` are forgotten.
+
+    A fact may be more than one sentence, and each may have been repeated without the others.
+    """
+    found: dict[str, None] = {}
+    said = [text for fact in facts for text in (fact.text, fact.origin.quote)]
+    for text in (*phrases, *said):
+        if len(text.strip()) >= SHORTEST_TERM:
+            found[text.strip()] = None
+    for text in said:
+        found.update(dict.fromkeys(_sentences(text)))
+    return list(found)
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of `text` that say something of their own: "Thanks!" stands everywhere."""
+    sentences = (one.strip() for one in _SENTENCE_END.split(text))
+    return [one for one in sentences if len(raw_words(one)) >= FEWEST_WORDS]
+
+
+def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:
+    places = [
+        Phrase("backups and snapshots made before now"),
+        Phrase("what was sent to a model provider"),
+        Phrase("copies on your clipboard, in your terminal's scrollback and your shell's history"),
+        Phrase("files that commands and edits wrote in your projects, and copies you made"),
+    ]
+    if repository.sql.is_postgres:
+        places.append(Phrase("the PostgreSQL server's write-ahead log, archives and replicas"))
+        places.append(Phrase("old rows on the server that an open transaction there still sees"))
+    return tuple(places)
+
+
+_POLITE = (
+    r"(?:please|por favor|(?:can|could|would|will) you(?: please)?"
+    r"|i(?: would|'d)? (?:want|like) you to|puedes|podr[ií]as|quiero que|me gustar[ií]a que)"
+)
+_FORGET = r"(?:forget|olv[ií]da(?:te|lo|la)?|olvides|olvidar)"
+_LINK = (
+    r"(?:(?:everything |all )?(?:about|that|what i (?:said|told you)(?: about)?)|the fact that"
+    r"|(?:todo )?(?:lo )?(?:de )?que(?: te)?(?: dije| cont[eé])?(?: de| sobre)?|lo de|todo sobre"
+    r"|sobre|acerca de|de que)"
+)
+_WISH = re.compile(
+    rf"\W*(?:{_POLITE},?\s+)?{_FORGET}\s+(?:{_LINK}\s+)?(?P<what>\S.*?)[\s.!?]*",
+    re.IGNORECASE | re.DOTALL,
+)
+_MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
+"""Another sentence: the first one is not all that is wanted."""
+
+
+def forget_request(text: str) -> str | None:
+    """What `text` asks to forget and asks for nothing else, or None: "forget it" names nothing."""
+    found = _WISH.fullmatch(text)
+    if found is None or _MORE.search(found["what"]):
+        return None
+    what = found["what"].strip()
+    return what if re.fullmatch(r"\[?m\d{1,18}\]?", what) or stems_of(what) else None

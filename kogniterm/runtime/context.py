@@ -1,0 +1,395 @@
+"""The context of the model's calls: what is recalled, attached and kept of the history.
+
+Files that the user named go to the model as data, within limits; images go as images to a model
+that takes them. A history that nears the model's window is compacted: the model is asked for a
+summary, and what it cannot give is done without.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+
+from kogniterm import prompts
+from kogniterm.agent import compaction
+from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.image_blocks import ImageBlock, image_block
+from kogniterm.agent.messages import drop_old_images
+from kogniterm.agent.replies import is_unusable
+from kogniterm.agent.request_size import observation_limit, tools_tokens
+from kogniterm.agent.tool_dispatch import offered_tools
+from kogniterm.approval.analysis.path_kinds import is_secret
+from kogniterm.errors import ModelError, why
+from kogniterm.host.safe_files import look, open_file, resolved
+from kogniterm.protocols import Model, Tool
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.modes import SessionModes
+from kogniterm.runtime.services.memory_service import MemoryService
+from kogniterm.runtime.trust.instructions import system_message
+from kogniterm.runtime.turn_io import TurnIO
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.records import Compacted
+from kogniterm.storage.folders import named
+from kogniterm.text.surrogates import whole
+from kogniterm.types import (
+    Image,
+    ModelInfo,
+    ModelRequest,
+    Phrase,
+    Reply,
+    ToolSpec,
+    Usage,
+    UserInput,
+    events,
+)
+from kogniterm.types.images import HEADER_BYTES, IMAGE_BYTES, IMAGE_SIDE, ImageHeader, read_header
+
+MOST_FILES = 20
+MOST_NAMES = 200
+"""Names told of an attached folder."""
+READ_FACTOR = 4
+"""Bytes read for each character that may be kept: UTF-8 has no longer characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What goes to the model beside the person's words, and what the person should know of it."""
+
+    text: str = ""
+    images: tuple[ImageBlock, ...] = ()
+    notices: tuple[Phrase, ...] = ()
+
+
+@dataclass(slots=True)
+class ContextService:
+    """Builds what a model sees in one session; `system` is the text every call begins with."""
+
+    journal: TurnJournal
+    modes: SessionModes
+    tools: Mapping[str, Tool]
+    memory: MemoryService | None
+    system: SystemMessage
+
+    @property
+    def used_tokens(self) -> int:
+        """About how many tokens of the model's window the next call takes at least."""
+        return self.journal.history_tokens + compaction.message_tokens(self.system)
+
+    def offered_tools(self) -> tuple[ToolSpec, ...]:
+        """Return the tools the model may call."""
+        return offered_tools(self._graph_context(lambda agent: None))
+
+    def recall(self, user_input: UserInput) -> Attached:
+        """Return what the files named in this input hold, and what memory adds to it."""
+        model = self.modes.model.info
+        files = attached(
+            user_input.attachments,
+            Path(self.journal.state.folder),
+            observation_limit(model.context_window),
+            self.journal.redact,
+            model,
+        )
+        if self.memory is None:
+            return files
+        texts, notices = [files.text, self.memory.recall(user_input)], files.notices
+        unfit = self.memory.why_not_kept(user_input)
+        if unfit is not None:
+            notice = Phrase("Memory did not keep this: {reason}.", {"reason": unfit})
+            texts.append(f"[{notice} Tell the user so.]")
+            notices = (*notices, notice)
+        return replace(files, text="\n\n".join(filter(None, texts)), notices=notices)
+
+    async def make_room(self, io: TurnIO, count: TurnCount) -> None:
+        """Compact the history when it nears the model's window."""
+        window = self.modes.window.tokens(self.modes.model.info)
+        before = self.journal.history_tokens
+        if not compaction.needs_compaction(before, self._fixed_tokens(), window):
+            return
+        count.add_usage(await self._compact(asked=False))
+        text = Phrase(
+            "History compacted: about {before} tokens became {after}.",
+            {"before": before, "after": self.journal.history_tokens},
+        )
+        io.sink(events.Notice(text))
+
+    async def compact_now(self, *, asked: bool = False) -> tuple[int, int]:
+        """Compact the history, needed or not; return about how many tokens it had and has."""
+        before = self.journal.history_tokens
+        await self._compact(asked=asked)
+        return before, self.journal.history_tokens
+
+    async def _compact(self, *, asked: bool) -> Usage:
+        """Compact the history and return what the summary cost."""
+        model = self.modes.model
+        window = self.modes.window.whole(model.info)
+        body = await compact(self.journal.state, model, window, asked=asked)
+        self.journal.record(body, durable=True)
+        self.system = system_message(self.journal)
+        if self.memory is not None:
+            self.memory.context.history_was_shortened()
+        return body.usage
+
+    def think_context(self, count: TurnCount) -> ThinkContext:
+        """Return the ports of one graph invocation."""
+        return self._graph_context(lambda agent: count.may_continue())
+
+    def _graph_context(self, may_continue: Callable[[str], Phrase | None]) -> ThinkContext:
+        modes, state = self.modes, self.journal.state
+        only = modes.plans.only_planning(state)
+        return ThinkContext(
+            model=modes.model,
+            tools=self.tools,
+            system=self.system,
+            plan_mode="always" if only else modes.planning,
+            may_continue=may_continue,
+            new_id=self.journal.new_id,
+            clean=self._clean,
+            has_room=self._has_room,
+            plan_only=only,
+            review_plans=modes.plans.wait_for_approval(modes.approval) and not only,
+            delegates=True,
+            said_meanwhile=self.journal.steering.take,
+            window=modes.window,
+            agents=state.agents,
+        )
+
+    def _clean(self, text: str) -> str:
+        """Return what a tool inside the graph returned as it may be kept and sent."""
+        limit = observation_limit(self.modes.model.info.context_window)
+        return compaction.clip(self.journal.redact(text), limit)
+
+    def _has_room(self, messages: Sequence[BaseMessage]) -> bool:
+        window = self.modes.window.tokens(self.modes.model.info)
+        return not compaction.needs_compaction(
+            compaction.estimate_tokens(messages), self._fixed_tokens(), window
+        )
+
+    def _fixed_tokens(self) -> int:
+        """Return what every request takes besides the history."""
+        return compaction.message_tokens(self.system) + tools_tokens(self.offered_tools())
+
+
+@dataclass(slots=True)
+class _Attacher:
+    """Takes files one after the other, until the room for text is used up."""
+
+    folder: Path
+    room: int
+    redact: Callable[[str], str]
+    model: ModelInfo
+    images: list[ImageBlock]
+    notices: list[Phrase]
+
+    def take(self, name: str) -> str:
+        """What the model gets of the file called `name`."""
+        try:
+            path = resolved(named(self.folder, name))
+            if self._led_away(name, path):
+                self.notices.append(
+                    Phrase(
+                        "{name} is a link to {target}, so it was not attached; name {target} "
+                        "itself if you mean it.",
+                        {"name": name, "target": str(path)},
+                    )
+                )
+                return "[not shown: a link that leads elsewhere]"
+            mode = look(path).st_mode
+            if stat.S_ISDIR(mode):
+                return self._told(_folder(path))
+            if not stat.S_ISREG(mode):
+                return "[not shown: no regular file]"
+            with os.fdopen(open_file(path), "rb") as file:
+                header = read_header(file.read(HEADER_BYTES))
+                file.seek(0)
+                if header is not None:
+                    return self._image(name, file, header)
+                return self._told(_file(file, max(self.room, 0)))
+        except OSError as error:
+            return f"[cannot be read: {why(error)}]"
+        except ValueError:  # a NUL, or half a character
+            return "[cannot be read: no file has such a name]"
+
+    def _told(self, text: str) -> str:
+        text = self.redact(text)
+        self.room -= len(text)
+        return text
+
+    def _led_away(self, name: str, real: Path) -> bool:
+        """Whether a name in the workspace is a link out of it, or to something secret.
+
+        A command may have made the link; what the user names themselves is theirs to send.
+        """
+        path = Path(os.path.normpath(named(self.folder, name)))
+        workspace = resolved(self.folder)
+        if not path.is_relative_to(self.folder) and not path.is_relative_to(workspace):
+            return False
+        return not real.is_relative_to(workspace) or (
+            is_secret(str(real)) and not is_secret(str(path))
+        )
+
+    def _image(self, name: str, file: BinaryIO, header: ImageHeader) -> str:
+        size = os.fstat(file.fileno()).st_size
+        what = header.described(size)
+        problem = _problem(name, size, header, self.model)
+        if problem is not None:
+            self.notices.append(problem)
+            return f"[not shown: {what}]"
+        self.images.append(
+            image_block(Image(file.read(), header.media_type, name, header.width, header.height))
+        )
+        return f"[{what}; image {len(self.images)} of this message]"
+
+
+def attached(
+    paths: Sequence[str], folder: Path, limit: int, redact: Callable[[str], str], model: ModelInfo
+) -> Attached:
+    """The named files as `model` gets them, their text all together in about `limit` characters.
+
+    A file that cannot be shown is described instead; relative names count from `folder`.
+    """
+    files = _Attacher(folder, limit, redact, model, [], [])
+    parts: list[str] = []
+    for path in paths[:MOST_FILES]:
+        # The name is data as well: it must not end the element it stands in.
+        name = path.replace("<", "‹").replace('"', "'").replace("\n", " ")
+        parts.append(f'<file name="{name}">\n{files.take(path)}\n</file>')
+    if len(paths) > MOST_FILES:
+        parts.append(f"[{len(paths) - MOST_FILES} more files are named, but not shown]")
+    return Attached("\n\n".join(parts), tuple(files.images), tuple(files.notices))
+
+
+def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Phrase | None:
+    """Why an image is not sent, for the person; None when it is."""
+    values: dict[str, object] = {"name": name, "model": model.name, "kind": header.kind}
+    if not model.images:
+        return Phrase("{model} takes no images; of {name} it gets the name only.", values)
+    if header.media_type not in model.images:
+        return Phrase(
+            "{model} takes no {kind} images; of {name} it gets the name only. Convert it to PNG.",
+            values,
+        )
+    if not header.whole:
+        return Phrase("{name} is a damaged image; the model gets its name only.", values)
+    if not header.fits(size):
+        values |= {"size": f"{size / 1e6:.1f}", "most": f"{IMAGE_BYTES / 1e6:.1f}"}
+        values |= {"width": header.width, "height": header.height, "side": IMAGE_SIDE}
+        return Phrase(
+            "{name} is too large to send ({size} MB, {width}x{height} pixels); {most} MB and "
+            "{side} pixels a side are the most.",
+            values,
+        )
+    return None
+
+
+def _folder(path: Path) -> str:
+    listed = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(listed) as entries:
+            names = sorted(
+                f"{entry.name}/" if _leads_to_folder(entry) else entry.name
+                for entry in islice(entries, MOST_NAMES + 1)
+            )
+    finally:
+        os.close(listed)
+    more = [f"[more than {MOST_NAMES} names]"] if len(names) > MOST_NAMES else []
+    return "\n".join(["[a folder with:]", *names[:MOST_NAMES], *more])
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _file(file: BinaryIO, limit: int) -> str:
+    size = os.fstat(file.fileno()).st_size
+    data = file.read(limit * READ_FACTOR + 16)
+    if b"\0" in data:
+        return f"[not shown: binary, {size} bytes]"
+    text = data.decode("utf-8", "replace")
+    if len(text) <= limit and len(data) >= size:
+        return text.rstrip("\n") or "[empty]"
+    return _both_ends(file, text, size, limit)
+
+
+def _both_ends(file: BinaryIO, start: str, size: int, limit: int) -> str:
+    """The first and the last characters: a log's news stand at its end."""
+    half = limit // 2
+    file.seek(max(size - half * READ_FACTOR, 0))
+    end = file.read(half * READ_FACTOR).decode("utf-8", "replace")
+    cut = f"[cut here: the file has {size} bytes; read_file shows the rest]"
+    return f"{start[:half]}\n{cut}\n{end[len(end) - half :]}"
+
+
+SUMMARY_SHARE = 0.5
+"""Share of the window that the text to be summarised may take."""
+
+
+async def compact(
+    state: SessionState, model: Model, window: int, *, asked: bool = False
+) -> Compacted:
+    """The record that replaces the history by a summary and its last rounds.
+
+    `asked`: a person wants it smaller now, so it is cut by its own size and not by the window's.
+    """
+    if asked:
+        window = min(window, compaction.estimate_tokens(state.messages))
+    older, _ = _parts(state, window)
+    summary, usage = await _summary(older, model) if older else (None, Usage())
+    return compacted(state, window, summary, usage)
+
+
+def compacted(
+    state: SessionState, window: int, summary: str | None, usage: Usage | None = None
+) -> Compacted:
+    """The record, from what the model said (None: do without). The same state gives the same."""
+    older, kept = _parts(state, window)
+    history: Sequence[BaseMessage] = kept
+    if older:
+        told = compaction.plain_summary(older) if summary is None else summary
+        history = compaction.compacted(older, kept, told, state.plan, window)
+    return Compacted(
+        tuple(history),
+        state.plan,
+        state.pending,
+        state.turn,
+        state.agents,
+        summary,
+        usage or Usage(),
+        window,
+    )
+
+
+def _parts(state: SessionState, window: int) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    """(what a summary replaces, what stays). Images stay only with the input of an open turn, so
+    that the journal does not keep them again and again."""
+    messages = drop_old_images(state.messages, keep_newest=state.open_turn)
+    older, kept = compaction.split(messages, window)
+    return older, compaction.shorten_results(kept, window)
+
+
+async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, Usage]:
+    """What the model says, None when it has nothing to say, and what asking cost."""
+    usage = Usage()
+    if model.info.one_command:
+        return None, usage
+    limit = int(model.info.context_window * SUMMARY_SHARE * compaction.CHARS_PER_TOKEN)
+    text = f"{prompts.load('compact')}\n\n{compaction.transcript(older, limit)}"
+    try:
+        async for event in model.stream(ModelRequest((HumanMessage(text),), purpose="compact")):
+            if isinstance(event, Reply):
+                said = "" if is_unusable(event.message) else whole(event.message.text).strip()
+                return said or None, event.usage
+    except ModelError:
+        # The turn must go on without a summary by the model; the calls and their ends remain.
+        return None, usage
+    return None, usage

@@ -1,0 +1,127 @@
+"""After a crash: commands that were started and whose end nobody saw.
+
+Their outcome is unknown. They are never run again by themselves; the model is told the truth,
+with whatever output was kept, and a person may ask to have the effects checked first. Over any
+number of crashes the same command needs the user, until they wanted it run again or a run of it
+that they approved has ended; what is unknown is read from the journal (`SessionState.unsettled`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from langchain_core.messages import HumanMessage
+
+from kogniterm.agent import messages
+from kogniterm.agent.compaction import clip
+from kogniterm.approval import repeats, same_command
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.turn_io import TurnIO, Wish
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.sessions.fold import Note
+from kogniterm.sessions.records import Intent, Outcome
+from kogniterm.types import ActionRequest, Phrase, events
+
+PARTIAL_CHARS = 2_000
+PARTIAL_BYTES = 64 * 1024
+_TRUTH = (
+    "[outcome unknown: KogniTerm was stopped while this command ran; it may have finished, "
+    "failed, or done a part. It was not run again.]"
+)
+
+
+async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
+    """Settle every unknown outcome before anything else happens in the journal.
+
+    One that an earlier process recorded for the turn that is still open is told again: nothing that
+    was said then has reached an end.
+    """
+    journal.settle_kept()
+    state = journal.state
+    if state.open_turn:
+        for run in state.unsettled:
+            if run.turn == state.turn:
+                _tell(io, run.intent)
+                if io.recover is None:
+                    count.unknown.append(run.intent.command)
+    for intent in state.unknown:
+        partial = journal.redact(partial_output(intent.output_path))
+        _tell(io, intent)
+        wish: Wish = "skip"
+        if io.recover is None:
+            count.unknown.append(intent.command)
+        else:
+            wish = await io.recover(intent, partial)
+        request = next((r for r in journal.state.pending if r.id == intent.request_id), None)
+        agent = request.agent if request is not None else ""
+        message = _message(request, intent, partial, wish)
+        outcome = Outcome(intent.request_id, "unknown", message, agent=agent)
+        journal.record(outcome, durable=True)
+        if wish == "again":
+            journal.record(Note.AGAIN.record(intent.request_id), durable=True)
+
+
+def _tell(io: TurnIO, intent: Intent) -> None:
+    text = Phrase(
+        "KogniTerm was stopped while this command ran; its outcome is unknown: {command}",
+        {"command": intent.command},
+    )
+    io.sink(events.Notice(text, "warning"))
+
+
+def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:
+    """The runs of unknown outcome that `request` would repeat, as a whole or in part."""
+    shell, command = request.effect == "command", journal.redact(request.command)
+    test = repeats if shell else _same_text
+    return tuple(
+        run.intent
+        for run in journal.state.unsettled
+        if test(command, cwd, run.intent.command, run.intent.cwd)
+    )
+
+
+def runs_settled(journal: TurnJournal, command: str, cwd: str, *, shell: bool) -> tuple[str, ...]:
+    """The requests whose unknown outcome a run of `command` settles once it has ended."""
+    test, command = same_command if shell else _same_text, journal.redact(command)
+    return tuple(
+        run.intent.request_id
+        for run in journal.state.unsettled
+        if test(command, cwd, run.intent.command, run.intent.cwd)
+    )
+
+
+def _same_text(command: str, folder: str, before: str, folder_before: str) -> bool:
+    return (command, folder) == (before, folder_before)
+
+
+def _message(
+    request: ActionRequest | None, intent: Intent, partial: str, wish: Wish
+) -> messages.Observed | HumanMessage:
+    """The truth for the model; `request` is None for a command that the person ran themselves."""
+    lines = [_TRUTH]
+    if partial:
+        lines.append(f"Output up to then:\n{partial}")
+    if wish == "again":
+        lines.append("The person wants it run again: propose it again.")
+    elif wish == "check":
+        lines.append("The person wants you to check what it did before anything else.")
+    else:
+        lines.append("Do not run it again without checking what it did.")
+    text = "\n".join(lines)
+    if request is None:
+        return messages.note(f"I ran this command myself: {intent.command}\n{text}")
+    return messages.tool_message(request.call_id, request.tool, text, failed=True)
+
+
+def partial_output(path: str | None) -> str:
+    """The end of what a command had printed, as far as it reached the disk."""
+    if path is None:
+        return ""
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - PARTIAL_BYTES))
+            data = file.read()
+    except OSError:
+        return ""
+    return clip(data.decode("utf-8", "replace").strip(), PARTIAL_CHARS)

@@ -1,0 +1,1 @@
+"""Forgetting across every store that holds the words of the user."""

@@ -1,0 +1,193 @@
+"""Forgetting in a session, by a command, a sentence or the model's tool: one way for all three.
+
+What is meant is found, shown and asked about; then it goes from every store, with proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import (
+    EXIT_DONE,
+    EXIT_NOT_DONE,
+    EXIT_REFUSED,
+    ToolError,
+    UsageError,
+)
+from kogniterm.memory.forgetting.purge import ForgetRequest, forget_request, terms_of
+from kogniterm.protocols import EventSink
+from kogniterm.runtime.services.archive import SessionArchive
+from kogniterm.runtime.services.memory_service import MemoryService
+from kogniterm.runtime.turn_io import AskPort
+from kogniterm.types import Answer, Phrase, UserInput, events
+
+if TYPE_CHECKING:
+    from kogniterm.memory import Fact
+    from kogniterm.memory.forgetting.purge import Forgetter, Receipt
+    from kogniterm.runtime.forgetting.user_files import PersonFiles
+
+MOST = 40
+"""Facts and files that are shown before the user is asked."""
+
+FORGET = Phrase("forget it")
+KEEP = Phrase("keep it")
+
+Agrees = Callable[[Phrase, Sequence[Phrase]], Awaitable[bool]]
+"""Shows a question and the lines it is about; whether the user agrees."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetService:
+    """Forgets for one session, this session's own journal included."""
+
+    archive: SessionArchive
+    memory: MemoryService | None
+    asker: AskPort
+
+    async def command(self, words: str, agrees: Agrees) -> Receipt | None:
+        """Forget an id, words or `--all` of this project; None when the user does not agree.
+
+        Raises `UsageError` for an id that no fact has, words that are too short, and when memory
+        is off.
+        """
+        forgetter = self._forgetter()
+        if words != "--all":
+            wish = forgetter.requested(words)
+            return await self._wanted(forgetter, wish, words, agrees)
+        assert self.memory is not None
+        memory = self.memory.context.memory
+        own = [one for one in memory.facts() if one.project == memory.project]
+        what = Phrase("everything that was learnt in this project")
+        if not await agrees(_question(what), self._lines(ForgetRequest(tuple(own)))):
+            return None
+        receipt = forgetter.forget_all()
+        self._forgot(terms_of(own))
+        return receipt
+
+    async def forget(self, what: str, quote: str) -> str:
+        """Forget what the model's tool was asked for. Raises `ToolError`."""
+        try:
+            forgetter = self._forgetter()
+            assert self.memory is not None
+            self.memory.context.for_tools().asked_to_forget(quote)
+            wish = forgetter.candidates(what) or forgetter.requested(what)
+        except UsageError as error:
+            raise ToolError("{reason}", reason=str(error)) from error
+        receipt = await self._wanted(forgetter, wish, what, self._asked)
+        if receipt is None:
+            return "The person wants to keep it; nothing was forgotten."
+        return "\n".join(str(text) for text, _level in told(receipt))
+
+    def wish(self, user_input: UserInput) -> ForgetRequest | None:
+        """What a typed sentence asks to forget and nothing else, when there are such facts."""
+        what = forget_request(user_input.text)
+        if what is None or self.memory is None or user_input.data or user_input.attachments:
+            return None
+        if self.memory.context.mode == "off":
+            return None
+        return self._forgetter().candidates(what)
+
+    async def answer(self, wish: ForgetRequest, sink: EventSink) -> Answer:
+        """Ask about the facts of a typed sentence, and forget them; needs no model."""
+        try:
+            receipt = await self._wanted(self._forgetter(), wish, "", self._asked)
+        except ToolError:
+            labels = " ".join(fact.label for fact in wish.facts)
+            reason = Phrase(
+                "Forgetting needs a user who agrees; without one: "
+                "kogniterm memory forget {id} --yes",
+                {"id": labels},
+            )
+            return Answer("", "refused", EXIT_REFUSED, reason)
+        if receipt is None:
+            sink(events.Notice(NOTHING))
+            return Answer("", "done", EXIT_DONE)
+        for text, level in told(receipt):
+            sink(events.Notice(text, level))
+        if receipt.proved:
+            return Answer("", "done", EXIT_DONE)
+        reason = Phrase("Something of it is still there.")
+        return Answer("", "not_done", EXIT_NOT_DONE, reason)
+
+    async def _wanted(
+        self, forgetter: Forgetter, wish: ForgetRequest, words: str, agrees: Agrees
+    ) -> Receipt | None:
+        what = words or ", ".join(fact.label for fact in wish.facts)
+        if not await agrees(_question(what), self._lines(wish)):
+            return None
+        receipt = forgetter.forget(wish.facts, phrases=wish.phrases)
+        self._forgot(terms_of(wish.facts, wish.phrases))
+        return receipt
+
+    async def _asked(self, question: Phrase, lines: Sequence[Phrase]) -> bool:
+        """Ask whoever drives the turn. Raises `ToolError` where nobody does."""
+        return await self.asker.ask([question, *lines], [FORGET, KEEP]) == str(FORGET)
+
+    def _lines(self, wish: ForgetRequest) -> list[Phrase]:
+        """Return what would go, for the user to see."""
+        files = self.archive.person_files()
+        return list(affected(wish.facts, wish.phrases, files, most=MOST))
+
+    def _forgetter(self) -> Forgetter:
+        return self.archive.forgetter(self.memory)
+
+    def _forgot(self, terms: Sequence[str]) -> None:
+        """Let this session not bring back what it still has in mind."""
+        if self.memory is not None:
+            self.memory.forgot(terms)
+
+
+NOTHING = Phrase("Nothing was forgotten.")
+
+
+def _question(what: Phrase | str) -> Phrase:
+    return Phrase("Forget this for good, everywhere? {what}", {"what": what})
+
+
+def affected(
+    facts: Sequence[Fact],
+    phrases: Sequence[str],
+    files: PersonFiles,
+    *,
+    without_facts: Phrase | None = None,
+    most: int | None = None,
+) -> Iterator[Phrase]:
+    """Yield what forgetting would remove, for a question; at most so many facts and files."""
+    for fact in facts[:most]:
+        yield Phrase("{id}: {text}", {"id": fact.label, "text": fact.text})
+    if not facts:
+        yield without_facts or Phrase(
+            "No fact matches; it is removed from journals, outputs, history and logs."
+        )
+    for one in files.foreseen(terms_of(facts, phrases))[:most]:
+        where = {"file": one.path, "line": one.line}
+        yield Phrase("also written for you: {file}, line {line}", where)
+
+
+def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
+    """The receipt as sentences with their level: what went, the proof, what is out of reach."""
+    for part in receipt.parts:
+        if part.removed:
+            yield (
+                Phrase(
+                    "removed from {place}: {count}", {"place": part.place, "count": part.removed}
+                ),
+                "info",
+            )
+    if receipt.proved:
+        scanned = {"files": receipt.scanned_files, "size": receipt.scanned_bytes}
+        proof = Phrase("Proof: {files} files ({size} bytes) were read; none holds it any more.",
+                     scanned)  # fmt: skip
+        columns = {"count": receipt.scanned_columns}
+        yield proof, "info"
+        yield Phrase("{count} columns of the database's tables searched.", columns), "info"
+    for place in (*receipt.found, *receipt.found_columns):
+        yield Phrase("still found in {file}", {"file": place}), "warning"
+    for mention in receipt.untouched:
+        where = {"file": mention.path, "line": mention.line}
+        yield Phrase("You wrote this yourself, so it was not touched: {file}, line {line}",
+                   where), "info"  # fmt: skip
+    for place in receipt.unreachable:
+        yield Phrase("Out of reach from here: {place}", {"place": place}), "info"

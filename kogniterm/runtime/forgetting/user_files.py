@@ -1,0 +1,101 @@
+"""Forgetting in files that belong to the person: the configuration, and what was written for them.
+
+What KogniTerm wrote there and nobody changed since is cleaned (a recipe is removed: with a hole
+in a command it must not run). What a person wrote is theirs: it is named, not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from kogniterm.memory.forgetting.proof import is_regular
+from kogniterm.memory.forgetting.purge import Mention, Purged
+from kogniterm.memory.forgetting.text_files import FilePurge
+from kogniterm.runtime.services.exported_files import Written, WrittenFiles
+from kogniterm.storage.drivers import storage_errors
+from kogniterm.text.matching import Matcher
+from kogniterm.types import Phrase
+
+PLACE = Phrase("exports, reports and recipes")
+
+LARGEST = 16 * 1024 * 1024
+"""Files of the person beyond this are not read: instructions and rules are small."""
+
+MOST = 5_000
+"""Entries of one folder that are looked at; a project's folder may hold anything."""
+
+PROJECT_FILES = ("KOGNITERM.md", "AGENTS.md", ".kogniterm", ".env")
+"""What a person writes for KogniTerm in a project."""
+
+
+class PersonFiles:
+    """Exports, reports and recipes of `written`; and `own`, files and folders of the person."""
+
+    def __init__(self, written: WrittenFiles, own: Sequence[Path]) -> None:
+        self._written = written
+        self._own = tuple(own)
+
+    def foreseen(self, terms: Sequence[str]) -> tuple[Mention, ...]:
+        """What `purge` would clean or remove, for the person to see before they agree."""
+        matcher = Matcher(terms)
+        if not matcher:
+            return ()
+        files = [entry.path for entry in self._written.unchanged()]
+        return tuple(_mentions(files, matcher))
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Clean what was written for the person; name what they wrote. `StorageError` kinds."""
+        matcher = Matcher(terms)
+        if not matcher:
+            return Purged(PLACE, 0)
+        ours = self._written.unchanged()
+        done = [(entry, FilePurge(PLACE, [entry.path]).purge(terms)) for entry in ours]
+        cleaned = [(entry, one) for entry, one in done if one.removed]
+        for entry, _ in cleaned:
+            self._keep(entry)
+        known = {entry.path for entry in ours}
+        theirs = [file for file in _files(self._own) if file not in known]
+        return Purged(
+            PLACE,
+            len(cleaned),
+            untouched=tuple(_mentions(theirs, matcher, LARGEST)),
+            files=tuple(entry.path for entry, _ in cleaned if is_regular(entry.path)),
+            searched=tuple(one for _, part in cleaned for one in part.searched),
+        )
+
+    def _keep(self, entry: Written) -> None:
+        """Keep a file that was cleaned as ours; a recipe goes."""
+        if entry.kind == "recipe":
+            with storage_errors(entry.path):
+                entry.path.unlink()
+        else:
+            self._written.add(entry.path, entry.kind)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        is_folder = path.is_dir() and not path.is_symlink()
+        candidates = islice(path.rglob("*"), MOST) if is_folder else [path]
+        yield from sorted(one for one in candidates if is_regular(one))
+
+
+def _mentions(
+    files: Iterable[Path], matcher: Matcher, largest: int | None = None
+) -> Iterator[Mention]:
+    """The lines of `files` that hold a term; a file that cannot be read holds none we know of.
+
+    Nor does one of more than `largest` bytes.
+    """
+    for file in files:
+        try:
+            if largest is not None and file.stat().st_size > largest:
+                continue
+            content = file.read_bytes()
+        except OSError:
+            continue
+        starts = dict.fromkeys(
+            content.count(b"\n", 0, start) + 1 for start, _end in matcher.byte_spans(content)
+        )
+        yield from (Mention(file, line) for line in starts)

@@ -1,0 +1,104 @@
+"""The gate of a session: nothing acts before it was judged and decided on.
+
+Policy decides what it can, the approver the rest. What was approved is what runs, byte for byte:
+an edit is judged again, and an approval is taken back when a file that decides what would run is
+another one by the time it starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kogniterm.agent import messages
+from kogniterm.approval import render
+from kogniterm.protocols import Executor
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.crash_recovery import runs_repeated
+from kogniterm.runtime.modes import SessionModes
+from kogniterm.runtime.ports import PolicyPort
+from kogniterm.runtime.turn_io import TurnIO
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.sessions.records import Decided, Judged, Requested
+from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, Verdict, events
+
+
+@dataclass(slots=True)
+class Gate:
+    """Assesses, judges and decides on the action requests of one session."""
+
+    journal: TurnJournal
+    policy: PolicyPort
+    modes: SessionModes
+    executor: Executor
+    env_hash: str = ""
+
+    def judge(self, request: ActionRequest, io: TurnIO) -> tuple[RiskReport, Verdict]:
+        """Arrow 8: return the facts about the request, and policy's word on it."""
+        cwd = self.executor.cwd
+        report = self.policy.assess(request, cwd)
+        again = bool(runs_repeated(self.journal, request, cwd))
+        verdict = self.policy.judge(request, report, self.modes, cwd, unknown_outcome=again)
+        states = self.policy.file_states(request, report)
+        self.journal.record(Requested(request, cwd, self.env_hash, states))
+        self.journal.record(Judged(request.id, report, verdict))
+        io.sink(events.ActionProposed(request, report, verdict, cwd))
+        return report, verdict
+
+    async def decide(
+        self,
+        request: ActionRequest,
+        report: RiskReport,
+        verdict: Verdict,
+        io: TurnIO,
+        count: TurnCount,
+    ) -> tuple[Decision, RiskReport]:
+        """Arrow 9: return what was decided, and the facts about what was decided on."""
+        proposed = request
+        while True:
+            if verdict.kind != "ask":
+                decision = _by_policy(request, verdict)
+            else:
+                with count.waiting():
+                    decision = await io.approver.decide(request, report, verdict)
+            if decision.kind != "edit":
+                break
+            request = replace(request, command=decision.command)
+            report, verdict = self.judge(request, io)
+            if verdict.kind == "allow":
+                decision = Decision("approve", request.command, decision.by)
+                break
+        # The intent or the refusal that follows reaches the disk, and this before it.
+        self.journal.record(Decided(request.id, decision))
+        io.sink(events.ActionDecided(proposed, decision))
+        return decision, report
+
+    def changed_file(self, request: ActionRequest) -> str | None:
+        """Return a file that decides what the request runs and is not as it was judged."""
+        requested = self.journal.state.requested.get(request.id)
+        return self.policy.changed_file(requested.script_hashes) if requested else None
+
+    def withdraw(
+        self, request: ActionRequest, decision: Decision, changed: str, io: TurnIO
+    ) -> Decision:
+        """Take an approval back because `changed` is another file now than when it was judged."""
+        why = Phrase(
+            "{file} changed after this was judged, so it was not run. Check the file, then ask for "
+            "it again.",
+            {"file": render(changed)},
+        )
+        withdrawn = Decision("reject", decision.command, events.START_CHECK, str(why), (why,))
+        io.sink(events.ActionDecided(request, withdrawn))
+        return withdrawn
+
+    def refuse_acting(self, request: ActionRequest) -> None:
+        """Refuse a request of a turn that only plans, before it is judged or anybody is asked."""
+        refusal = Decision("reject", request.command, "policy", messages.ONLY_A_PLAN)
+        self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
+
+
+def _by_policy(request: ActionRequest, verdict: Verdict) -> Decision:
+    if verdict.kind == "deny":
+        decision = Decision("reject", request.command, "policy", reasons=verdict.reasons)
+        return replace(decision, reason=str(decision.why))
+    by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
+    return Decision("approve", request.command, by)

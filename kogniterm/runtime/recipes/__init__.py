@@ -1,0 +1,1 @@
+"""Recipes in the runtime: where they are kept, and running one."""

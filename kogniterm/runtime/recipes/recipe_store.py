@@ -1,0 +1,180 @@
+"""Where recipes are kept, one YAML file each; and recipes made from a plan that worked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
+from kogniterm.agent.recipe.recipe_schema import NAME, Recipe, open_quotes, read_recipe, recipe_text
+from kogniterm.errors import StorageError, UsageError, why
+from kogniterm.runtime.services.exported_files import WrittenFiles
+from kogniterm.sessions.records import NodeRan, Outcome, Record, Requested
+from kogniterm.storage.folders import write_private
+from kogniterm.types import Phrase, Plan
+
+MAX_BYTES = 500_000
+
+
+class RecipeStore:
+    """The recipes of one person, in a folder of their own; `written` learns what is kept there."""
+
+    def __init__(self, folder: Path, written: WrittenFiles) -> None:
+        self._folder = folder
+        self._written = written
+
+    def names(self) -> tuple[str, ...]:
+        """Every recipe's name, sorted."""
+        return tuple(sorted(file.stem for file in self._folder.glob("*.yaml")))
+
+    def path(self, name: str) -> Path:
+        """The file of the recipe called `name`. Raises `UsageError` for what is no name."""
+        if not re.match(NAME, name):
+            raise UsageError(
+                "{name} is no name for a recipe; use small letters, digits, - and _.", name=name
+            )
+        return self._folder / f"{name}.yaml"
+
+    def load(self, name: str) -> Recipe:
+        """The recipe called `name`. Raises `UsageError`."""
+        path = self.path(name)
+        if not path.is_file():
+            raise UsageError(
+                "There is no recipe {name}; there are: {names}.",
+                name=name,
+                names=", ".join(self.names()) or Phrase("none"),
+            )
+        return read_file(path)
+
+    def save(self, recipe: Recipe, *, replace: bool = False) -> Path:
+        """Keep `recipe`. Raises `UsageError` when there is one of its name already."""
+        path = self.path(recipe.name)
+        if path.exists() and not replace:
+            raise UsageError(
+                "There is a recipe {name} already; --replace takes its place.", name=recipe.name
+            )
+        try:
+            write_private(path, recipe_text(recipe).encode())
+        except OSError as error:
+            raise StorageError(
+                "The recipe {path} cannot be written ({detail}).", path=path, detail=why(error)
+            ) from error
+        self._written.add(path, "recipe")
+        return path
+
+
+def read_file(path: Path) -> Recipe:
+    """The recipe in the file `path`, YAML or JSON. Raises `UsageError`."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError("The recipe {path} is too large.", path=path)
+        return read_recipe(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "The recipe {path} cannot be read ({detail}).", path=path, detail=why(error)
+        ) from error
+
+
+def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str, str]) -> Recipe:
+    """What was done for the last plan, as a recipe: each command and edit that succeeded, in order.
+
+    Each value of `parameters` that stands in them becomes the input of its name, with the value
+    as default. Raises `UsageError` when there is no plan that worked.
+    """
+    plan, actions = _worked(records)
+    if plan is None or any(step.status != "done" for step in plan.steps):
+        raise UsageError("This session has no plan whose steps are all done.")
+    nodes: list[dict[str, Any]] = []
+    for number, request in enumerate(actions, 1):
+        action = request.request
+        if "[secret:" in action.command + str(action.arguments):
+            raise UsageError(
+                "The command {command} holds a secret; a recipe must not.", command=action.command
+            )
+        node: dict[str, Any] = {"id": f"n{number}"}
+        if action.purpose:
+            node["purpose"] = action.purpose
+        if action.effect == "command":
+            node["command"] = open_quotes(_with_inputs(action.command, parameters))
+        else:
+            node["tool"] = action.tool
+            node["arguments"] = {
+                key: _with_inputs(value, parameters) if isinstance(value, str) else value
+                for key, value in action.arguments.items()
+                if value is not None
+            }
+        nodes.append(node)
+    unused = [key for key in parameters if not any(f"inputs.{key}" in str(n) for n in nodes)]
+    if unused:
+        raise UsageError(
+            "{value} stands in no command of the plan, so {name} would change nothing.",
+            value=parameters[unused[0]],
+            name=unused[0],
+        )
+    inputs = {key: {"default": value} for key, value in parameters.items()}
+    data = {"name": name, "description": plan.goal, "inputs": inputs, "nodes": nodes}
+    return read_recipe(_as_yaml(data))
+
+
+def _as_yaml(data: Mapping[str, Any]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(dict(data), allow_unicode=True))
+
+
+def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:
+    """`text` with each value replaced by its reference, longest first, with quotes round it."""
+    values = sorted(parameters.items(), key=lambda item: -len(item[1]))
+    ways = [
+        f"(?P<{key}>'{re.escape(value)}'|\"{re.escape(value)}\"|(?<!\\w){re.escape(value)}(?!\\w))"
+        for key, value in values
+    ]
+    if not ways:
+        return text
+    return re.sub("|".join(ways), lambda found: f"{{{{inputs.{found.lastgroup}}}}}", text)
+
+
+def _worked(records: Iterable[Record]) -> tuple[Plan | None, list[Requested]]:
+    """The last plan as it ended, and the actions since it was made that succeeded."""
+    plan: Plan | None = None
+    asked: dict[str, Requested] = {}
+    done: list[Requested] = []
+    for record in records:
+        body = record.body
+        if isinstance(body, NodeRan) and body.update.plan is not None:
+            if _is_another(body.update.plan, plan):
+                done = []
+            plan = body.update.plan
+        elif isinstance(body, Requested):
+            asked[body.request.id] = body
+        elif isinstance(body, Outcome):
+            if body.plan is not None and _is_another(body.plan, plan):
+                done = []
+            plan = body.plan or plan
+            request = asked.get(body.request_id)
+            if request is not None and _succeeded(body, request):
+                done.append(request)
+    return plan, done
+
+
+def _is_another(plan: Plan, before: Plan | None) -> bool:
+    """Whether `plan` begins anew instead of going on with `before`."""
+    if before is None or plan.revision > 1 or not _all_open(plan):
+        return before is None
+    same = [step.id for step in plan.steps] == [step.id for step in before.steps]
+    return not (same and plan.goal == before.goal and _all_open(before))
+
+
+def _all_open(plan: Plan) -> bool:
+    return all(step.status in ("pending", "active") for step in plan.steps)
+
+
+def _succeeded(outcome: Outcome, request: Requested) -> bool:
+    if outcome.status != "finished":
+        return False
+    if outcome.result is None:
+        return True
+    checks = request.request.tool == COMPLETE_STEP.name
+    return outcome.result.exit_code == 0 and not (checks and outcome.plan is None)

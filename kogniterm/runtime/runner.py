@@ -1,0 +1,397 @@
+"""The runner of a session: what was approved, between an intent on the disk and its outcome.
+
+A command runs on the executor's thread, and the sinks are told about it live; a tool runs on the
+loop. What has been started always gets one outcome, whatever happens to the turn meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from kogniterm.agent import compaction, messages
+from kogniterm.agent.image_blocks import ImageBlock, observed_images
+from kogniterm.agent.plan import evaluate
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
+from kogniterm.agent.request_size import observation_limit
+from kogniterm.errors import (
+    ExecutionError,
+    KognitermError,
+    OutcomeNotWrittenError,
+    PathChangedError,
+    ToolError,
+)
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.shell.environment import PROPOSED
+from kogniterm.protocols import EventSink, Executor, Terminal, Tool
+from kogniterm.runtime.budgets import Budget, TurnCount
+from kogniterm.runtime.crash_recovery import runs_settled
+from kogniterm.runtime.modes import SessionModes
+from kogniterm.runtime.ports import PolicyPort
+from kogniterm.runtime.turn_io import TurnIO
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
+from kogniterm.types import (
+    ActionRequest,
+    CommandResult,
+    Decision,
+    Phrase,
+    Plan,
+    RiskReport,
+    Waiting,
+    events,
+)
+
+FLUSH_SECONDS = 0.03
+STOP_AGAIN = 0.1
+MAX_WAITING_BYTES = 256 * 1024
+"""What may wait for the loop at once. A flood beyond it is not shown; the file has it all."""
+
+
+@dataclass(slots=True)
+class Runner:
+    """Runs the approved requests of one session.
+
+    `keep_preimages` copies what a request will overwrite or delete, `learn` is told how each
+    command ended, and `command_timeout` is in seconds, None for no limit.
+    """
+
+    journal: TurnJournal
+    policy: PolicyPort
+    modes: SessionModes
+    executor: Executor
+    tools: Mapping[str, Tool]
+    budget: Budget
+    keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
+    learn: Callable[[CommandResult], None] = lambda result: None
+    command_timeout: float | None = None
+    env_hash: str = ""
+    stopping: CommandStop = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stopping = CommandStop(self.executor.stop)
+
+    async def act(
+        self,
+        request: ActionRequest,
+        decision: Decision,
+        report: RiskReport,
+        io: TurnIO,
+        count: TurnCount,
+    ) -> None:
+        """Arrows 10 and 11: run what was approved, durable before it starts, and record its end.
+
+        Raises `asyncio.CancelledError` after the outcome is recorded, when the turn was cancelled
+        meanwhile.
+        """
+        if request.effect == "person":
+            # Nothing is started, so nothing can be unknown: after a crash it is asked again.
+            with count.waiting():
+                await self._act_tool(request, io, count)
+            return
+        self.keep_preimages(request, report)
+        command = request.effect == "command"
+        self._intend(request.id, decision.command, shell=command)
+        if command:
+            await self._act_command(request, decision, report, io, count)
+        else:
+            await self._act_tool(request, io, count)
+
+    def _intend(self, request_id: str, command: str, *, shell: bool) -> None:
+        """Write to the disk what is about to be started; `command` as it may be kept."""
+        cwd = self.executor.cwd
+        output = self.executor.next_output if shell else None
+        settled = runs_settled(self.journal, command, cwd, shell=shell)
+        intent = Intent(request_id, command, cwd, self.env_hash, output, settled)
+        self.journal.record(intent, durable=True)
+
+    async def _act_command(
+        self,
+        request: ActionRequest,
+        decision: Decision,
+        report: RiskReport,
+        io: TurnIO,
+        count: TurnCount,
+    ) -> None:
+        journal, sink = self.journal, io.sink
+        sink(events.CommandStarted(request.id, decision.command, self.executor.cwd))
+        box = self.policy.confine(decision, report)
+        result, cancelled = await self._run_command(request, decision.command, io)
+        result = self._redact_result(result)
+        after = self.policy.after_run(decision.command, result, box)
+        count.add_command(result)
+        previous = journal.state.plan
+        plan, found = self._settle_check(request, result)
+        note = "\n".join(filter(None, (found, after.note)))
+        message = messages.command_message(request, result, decision, note)
+        outcome = Outcome(request.id, _status(result), message, result, plan, request.agent)
+        # Only what is safe on the disk is told: nobody may see an end that a crash could undo.
+        try:
+            await journal.record_outcome(outcome, sink)
+        except OutcomeNotWrittenError:
+            # What is known is told all the same; the error says whether it is safe.
+            sink(events.CommandEnded(request.id, result))
+            raise
+        if after.changed:
+            journal.record(Noted("steering_files", {"changed": list(after.changed)}))
+        sink(events.CommandEnded(request.id, result))
+        for notice in after.notices:
+            sink(events.Notice(notice, "warning"))
+        if plan is not None and plan != previous:
+            sink(events.PlanChanged(plan, previous))
+        _tell_what_was_missing(result, sink)
+        self.learn(result)
+        if cancelled:
+            raise asyncio.CancelledError
+
+    def _settle_check(
+        self, request: ActionRequest, result: CommandResult
+    ) -> tuple[Plan | None, str]:
+        """Return the plan with the step that this command checked, and what was found."""
+        state = self.journal.state
+        if request.tool != COMPLETE_STEP.name or state.plan is None:
+            return None, ""
+        step = str(request.arguments["step"])
+        return evaluate.settle_check(state.plan, step, request.id, result, state.messages)
+
+    async def _run_command(
+        self, request: ActionRequest, command: str, io: TurnIO
+    ) -> tuple[CommandResult, bool]:
+        """Return the result, and whether the turn was cancelled meanwhile.
+
+        The command of a cancelled turn is ended.
+        """
+        loop, budget = asyncio.get_running_loop(), self.budget
+        watcher = LoopSink(
+            loop, io.sink, request.id, budget.left("output_bytes"), self.stopping.wish
+        )
+        limits = [self.command_timeout, budget.left("seconds")]
+        run = partial(
+            self.executor.run,
+            self.journal.secrets.restore(command),
+            env=PROPOSED,
+            timeout=min((one for one in limits if one is not None), default=None),
+            sink=watcher,
+            terminal=io.terminal,
+        )
+        task = asyncio.ensure_future(asyncio.to_thread(run))
+        cancelled = await until_done(task, self.stopping)
+        watcher.flush()
+        try:
+            return task.result(), cancelled
+        except ExecutionError as error:
+            # The intent stands in the journal, so this needs an outcome like any other end.
+            cwd = self.executor.cwd
+            failed = CommandResult(command, "not_started", None, str(error), 0.0, cwd)
+            # The screens show what a command says: here it is why there is none.
+            io.sink(events.CommandOutput(request.id, f"{error}\n".encode("utf-8", "replace")))
+            return failed, cancelled
+
+    def _redact_result(self, result: CommandResult) -> CommandResult:
+        """Return the result as it may be kept and sent, small enough for the model's window."""
+        text = self.journal.redact(result.text)
+        limit = observation_limit(self.modes.model.info.context_window)
+        return replace(
+            result,
+            command=self.journal.redact(result.command),
+            text=compaction.clip(text, limit),
+            omitted_bytes=result.omitted_bytes + max(0, len(text) - limit),
+        )
+
+    async def _act_tool(self, request: ActionRequest, io: TurnIO, count: TurnCount) -> None:
+        journal = self.journal
+        images: Sequence[ImageBlock] = ()
+        try:
+            found, failure = await self.tools[request.tool].run(request.arguments), False
+            observation, images = observed_images(found, self.modes.model.info)
+        except PathChangedError as error:
+            self._refuse_changed(request, error.text, io, count)
+            return
+        except ToolError as error:
+            observation, failure = str(error), True
+            if request.effect == "person":
+                count.unasked.append(request.command)
+        observation = journal.redact(observation)
+        message = messages.action_message(request, observation, failed=failure, images=images)
+        status: OutcomeStatus = "failed" if failure else "finished"
+        outcome = Outcome(request.id, status, message, agent=request.agent)
+        await journal.record_outcome(outcome, io.sink)
+        given = ""
+        if request.effect == "network":
+            arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
+            given = journal.redact(arguments)
+        io.sink(events.ActionEnded(request.id, request.tool, observation, failure, given))
+
+    def _refuse_changed(
+        self, request: ActionRequest, reason: Phrase, io: TurnIO, count: TurnCount
+    ) -> None:
+        """Refuse what was approved and is not what would happen now, and tell the user."""
+        refusal = Decision("reject", request.command, "policy", str(reason), reasons=(reason,))
+        count.refused.append((reason, events.START_CHECK))
+        io.sink(events.Notice(reason, "warning"))
+        self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
+
+    async def run_own(
+        self, executor: CommandExecutor, command: str, sink: EventSink, terminal: Terminal | None
+    ) -> CommandResult:
+        """Run a command of the user's own (`!command`): not judged, otherwise as durable.
+
+        The model sees it with its next turn. Raises `KognitermError` when it cannot be started.
+        """
+        journal, request_id = self.journal, self.journal.new_id()
+        self._intend(request_id, journal.redact(command), shell=True)
+        watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
+        sink(events.CommandStarted(request_id, command, executor.cwd))
+        executor.sandbox = None  # the user's own commands run as the user would run them
+        attended = terminal is not None
+        run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
+        task = asyncio.ensure_future(asyncio.to_thread(run))
+        try:
+            await until_done(task, self.stopping)
+            result = task.result()
+        except KognitermError as error:
+            text = f"I wanted to run this command myself: {command}\n[not run: {error}]"
+            journal.record(Outcome(request_id, "failed", messages.note(text)), durable=True)
+            raise
+        watcher.flush()
+        result = self._redact_result(result)
+        message = messages.shell_message(result)
+        await journal.record_outcome(Outcome(request_id, _status(result), message, result), sink)
+        sink(events.CommandEnded(request_id, result))
+        _tell_what_was_missing(result, sink)
+        return result
+
+
+def _status(result: CommandResult) -> OutcomeStatus:
+    if result.ended in ("exited", "signaled", "detached"):
+        return "finished"
+    return "failed" if result.ended == "not_started" else "cancelled"
+
+
+def _tell_what_was_missing(result: CommandResult, sink: EventSink) -> None:
+    """Tell the user what sandboxed commands changed in the shell and this one did not have."""
+    if result.not_outside:
+        text = Phrase(
+            "The sandbox's changes of {names} do not apply to commands outside it. "
+            "If they should, set them again in a command that runs outside.",
+            {"names": ", ".join(result.not_outside)},
+        )
+        sink(events.Notice(text))
+
+
+class CommandStop:
+    """The wish to end the running command, kept until that command has ended.
+
+    It is asked for again and again: when a person first wishes it, the command they see may be
+    on its way to the executor and not there yet.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._wished = asyncio.Event()
+
+    def wish(self) -> None:
+        """End the running command; does nothing when none runs."""
+        self._wished.set()
+        self._stop()
+
+    def begin(self) -> None:
+        """A new command begins: what was wished for an earlier one is over."""
+        self._wished.clear()
+
+    async def once_wished(self) -> None:
+        """Repeat the wish until cancelled."""
+        await self._wished.wait()
+        while True:
+            self._stop()
+            await asyncio.sleep(STOP_AGAIN)
+
+
+async def until_done(task: asyncio.Future[CommandResult], stopping: CommandStop) -> bool:
+    """Wait for a command's thread whatever happens; True when the turn was cancelled meanwhile.
+
+    No number of cancels abandons the thread: the outcome has to be recorded.
+    """
+    cancelled = False
+    stopping.begin()
+    stopper = asyncio.ensure_future(stopping.once_wished())
+    try:
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                cancelled = True
+                stopping.wish()
+    finally:
+        stopper.cancel()
+    return cancelled
+
+
+class LoopSink:
+    """Carries output from the executor's thread to the loop, bounded and in few large pieces.
+
+    A command that has written `most` bytes is ended by `stop`.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sink: EventSink,
+        request_id: str,
+        most: float | None = None,
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._left = most
+        self._stop = stop
+        self._loop = loop
+        self._sink = sink
+        self._request_id = request_id
+        self._lock = threading.Lock()
+        self._waiting = bytearray()
+        self._dropped = 0
+        self._scheduled = False
+
+    def output(self, data: bytes) -> None:
+        """Called on the executor's thread."""
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left <= 0:
+                self._left = None
+                self._loop.call_soon_threadsafe(self._stop)
+        with self._lock:
+            self._waiting += data
+            excess = len(self._waiting) - MAX_WAITING_BYTES
+            if excess > 0:
+                del self._waiting[:excess]
+                self._dropped += excess
+            if self._scheduled:
+                return
+            self._scheduled = True
+        self._loop.call_soon_threadsafe(self._loop.call_later, FLUSH_SECONDS, self.flush)
+
+    def waiting(self, waiting: Waiting | None) -> None:
+        """Called on the executor's thread."""
+        event = events.CommandWaiting(self._request_id, waiting)
+        self._loop.call_soon_threadsafe(self._tell, event)
+
+    def _tell(self, event: events.CommandWaiting) -> None:
+        """What the command said before it waited comes first, however late the loop is."""
+        self.flush()
+        self._sink(event)
+
+    def flush(self) -> None:
+        """Hand over what has gathered; on the loop's thread."""
+        with self._lock:
+            data, dropped = bytes(self._waiting), self._dropped
+            self._waiting.clear()
+            self._dropped = 0
+            self._scheduled = False
+        if dropped:
+            notice = f"\n[… {dropped} bytes not shown …]\n".encode()
+            self._sink(events.CommandOutput(self._request_id, notice))
+        if data:
+            self._sink(events.CommandOutput(self._request_id, data))

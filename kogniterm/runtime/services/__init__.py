@@ -1,0 +1,1 @@
+"""Services of a session: policy, sandbox, memory and undo, each one concern."""

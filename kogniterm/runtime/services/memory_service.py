@@ -1,0 +1,209 @@
+"""Memory in a session: recalled into an input, learnt from a finished turn, never in its way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import KognitermError
+from kogniterm.memory.fact_records import Message
+from kogniterm.memory.project.scan import scan
+from kogniterm.models.local.learned import LearnedExamples
+from kogniterm.protocols import Clock
+from kogniterm.runtime.plans.plan_lesson import plan_lesson
+from kogniterm.sessions.journal.journal import Journal
+from kogniterm.sessions.records import Decided, InputReceived, Outcome, Record, Requested, TurnEnded
+from kogniterm.text.matching import Matcher
+from kogniterm.types import CommandResult, Decision, Phrase, UserInput
+
+if TYPE_CHECKING:
+    from kogniterm.memory.contexts import SessionContext
+
+log = logging.getLogger(__name__)
+BEFORE = 40
+"""Records before the last one read that are shown again, as context for what is new."""
+
+CLOSING_SECONDS = 8.0
+"""How long the last extraction of a session may keep the person from leaving."""
+
+
+@dataclass(slots=True)
+class MemoryService:
+    """What a session does with memory. Failures are logged: memory must not stop a turn.
+
+    `seen` is the last record of the turns before.
+    """
+
+    context: SessionContext
+    journal: Journal
+    folder: Path
+    clock: Clock
+    examples: ExampleRecorder | None = None
+    task: str = ""
+    seen: int = 0
+    _learning: set[asyncio.Task[object]] = field(default_factory=set)
+
+    def recall(self, user_input: UserInput) -> str:
+        """What memory adds to this input, as a delimited block; empty when there is nothing."""
+        self.task = user_input.text
+        try:
+            return self.context.begin_turn(user_input.text).text
+        except KognitermError:
+            log.exception("nothing could be recalled")
+            return ""
+
+    def why_not_kept(self, user_input: UserInput) -> Phrase | None:
+        """Why what this input asks to remember will not be; None when nothing stands against it."""
+        if user_input.source == "shell":
+            return None
+        return self.context.why_not_kept(user_input.text)
+
+    def forgot(self, terms: Sequence[str]) -> None:
+        """Bring nothing back that holds one of the terms: it was forgotten just now."""
+        if Matcher(terms).holds(self.task):
+            self.task = ""
+        self.context.forgot(terms)
+
+    def record_outcome(self, result: CommandResult) -> None:
+        """Keep how a command ended, good or bad, as a lesson for similar tasks."""
+        learnings = self.context.learnings
+        if learnings is None or result.ended not in ("exited", "signaled"):
+            return
+        note = "" if result.exit_code == 0 else result.text.strip()[-300:]
+        with self._quietly("the outcome could not be kept"):
+            learnings.record(
+                self.task,
+                result.command,
+                ok=result.exit_code == 0,
+                exit_code=result.exit_code,
+                seconds=result.duration,
+                note=note,
+                session_id=self.context.session_id,
+            )
+
+    def turn_ended(self, answer: str) -> None:
+        """Learn from the turn on a task of its own, off the answer path."""
+        self._learn_plan()
+        if self.examples is not None:
+            self.examples.turn_ended(self.journal)
+        task = asyncio.ensure_future(self._learn(answer, ending=False))
+        self._learning.add(task)
+        task.add_done_callback(self._learning.discard)
+
+    def _learn_plan(self) -> None:
+        """Keep how the turn's plan ended, for similar tasks."""
+        first, self.seen = self.seen + 1, self.journal.state.seq
+        lesson = plan_lesson(self.journal.records(first))
+        learnings = self.context.learnings
+        if lesson is None or learnings is None:
+            return
+        with self._quietly("the outcome of the plan could not be kept"):
+            learnings.record_plan(
+                self.task or lesson.goal,
+                lesson.steps,
+                ok=lesson.ok,
+                note=lesson.note,
+                session_id=self.context.session_id,
+            )
+
+    async def finish(self) -> None:
+        """Let what is being learnt end, learn the rest, within a bounded time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                if self._learning:
+                    await asyncio.gather(*self._learning, return_exceptions=True)
+                await self._learn("", ending=True)
+
+    async def look_at_project(self) -> None:
+        """Scan the folder on a thread; bounded on huge trees."""
+        if self.context.mode == "off":
+            return
+        with self._quietly("the project folder could not be scanned"):
+            profile = await asyncio.to_thread(scan, self.folder, self.clock)
+            self.context.memory.projects.save(profile)
+
+    def close(self) -> None:
+        """Release the database."""
+        for task in self._learning:
+            task.cancel()
+        self.context.memory.close()
+
+    async def _learn(self, answer: str, *, ending: bool) -> None:
+        with self._quietly("nothing could be learnt"):
+            await self.context.end_turn(answer, self._messages(), ending=ending)
+
+    def _messages(self) -> list[Message]:
+        """What was said since the last extraction, the person's own words marked as theirs."""
+        said: list[Message] = []
+        for record in self.journal.records(max(1, self.context.cursor - BEFORE)):
+            match record.body:
+                case InputReceived(input=given) if given.source != "shell":
+                    said.append(Message(record.seq, "person", given.text, record.time))
+                case TurnEnded(answer=text) if text:
+                    said.append(Message(record.seq, "model", text, record.time))
+        return said
+
+    @contextlib.contextmanager
+    def _quietly(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except KognitermError:
+            log.exception(what)
+
+
+COMMAND = "execute_command"
+
+
+@dataclass(slots=True)
+class ExampleRecorder:
+    """Keeps what a person's approvals teach. The journal it reads is redacted already.
+
+    `seen` is the last record of the turns before.
+    """
+
+    examples: LearnedExamples
+    seen: int = 0
+
+    def turn_ended(self, journal: Journal) -> None:
+        """Look at the turn's records; a failure to write is logged, never in the way."""
+        first, self.seen = self.seen + 1, journal.state.seq
+        pair = worked(journal.records(first))
+        if pair is None:
+            return
+        try:
+            self.examples.add(*pair)
+        except OSError:
+            log.exception("an example could not be kept")
+
+
+def worked(records: Iterable[Record]) -> tuple[str, str] | None:
+    """(request, command) of a turn that ran exactly one command, which a person approved.
+
+    Of a turn with several commands nobody can say which one fulfilled the request; a
+    sub-agent's was for another task. Commands with a secret in them are left out: a placeholder
+    teaches nothing.
+    """
+    request = ""
+    decisions: dict[str, Decision] = {}
+    ran: list[tuple[str, bool]] = []
+    for record in records:
+        match record.body:
+            case InputReceived(input=given):
+                request = given.text if given.data is None and not given.attachments else ""
+            case Requested(request=action) if action.tool != COMMAND or action.agent:
+                return None
+            case Decided(request_id=number, decision=decision):
+                decisions[number] = decision
+            case Outcome(request_id=number, status=status, result=result):
+                by_person = number in decisions and decisions[number].by == "person"
+                good = status == "finished" and result is not None and result.exit_code == 0
+                command = decisions[number].command if number in decisions else ""
+                ran.append((command, by_person and good))
+    if not request or len(ran) != 1 or not ran[0][1] or "[secret:" in request + ran[0][0]:
+        return None
+    return request, ran[0][0]

@@ -1,0 +1,403 @@
+"""Policy in a session: where the pure rules of `approval` meet settings, leases and sandbox."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm import approval
+from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
+from kogniterm.approval.analysis.command_options import Rules, parse_options
+from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.path_kinds import HOME
+from kogniterm.approval.policy.leases import LeaseKind
+from kogniterm.approval.policy.verdict import (
+    HOOKS_RUN,
+    SETTINGS_RUN,
+    UNKNOWN_REPOSITORY,
+    VARIABLES_STEER,
+)
+from kogniterm.errors import UsageError, why
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.sandbox.confinement import Sandbox, probe
+from kogniterm.execution.undo.effect_preview import on_disk
+from kogniterm.execution.undo.repository_programs import (
+    GitRun,
+    hooks_that_run,
+    is_made_by,
+    remote_addresses,
+    settings_that_run,
+)
+from kogniterm.runtime.modes import SessionModes
+from kogniterm.runtime.services.sandbox_service import Aftermath, SandboxService
+from kogniterm.runtime.trust.script_hashes import changed_file, file_states
+from kogniterm.settings import environment
+from kogniterm.storage.folders import named, private_folder
+from kogniterm.types import (
+    ActionRequest,
+    CommandResult,
+    Decision,
+    Effect,
+    Phrase,
+    RiskReport,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.paths import Paths
+    from kogniterm.settings import Settings
+
+
+_EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
+"""Builtins that make a variable one of the programs that later commands start."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """What a person set about policy. `unboxed_ok`: they typed `--no-sandbox`."""
+
+    unboxed_ok: bool = False
+    allow_reads: bool = False
+    small_model_forced: bool = False
+
+
+@dataclass(slots=True)
+class PolicyService:
+    """Judges every request of a session."""
+
+    workspace: str
+    sandbox: SandboxService
+    settings: PolicySettings
+    rules: RuleSet
+    now: Callable[[], float]
+    project: RuleSet = field(default_factory=RuleSet)
+    leases: list[Lease] = field(default_factory=list)
+    filled: frozenset[str] = frozenset()
+    """Variables that commands outside a sandbox filled with data: they may turn out to be code."""
+    filled_inside: frozenset[str] = frozenset()
+    """The same for sandboxed commands, which get those of both sides."""
+    git_variable: str = ""
+    """A variable that git obeys and a command of the session exported."""
+    executor: CommandExecutor | None = None
+    """What is told the sandbox of the next command."""
+    _granted: int = 0
+
+    def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
+        """Facts about a request. Edits and reads are judged as the commands they amount to."""
+        if request.effect == "network":
+            reason = Phrase("It uses the network.")
+            effect = Effect("network", request.command, outside=True)
+            return RiskReport(request.command, "needs_approval", (reason,), (effect,))
+        if request.effect == "person":
+            return RiskReport(request.command, "safe_readonly", (Phrase("It asks you something."),))
+        if request.effect == "keystrokes":
+            reason = (
+                Phrase("It lets a command run on when KogniTerm ends.")
+                if request.arguments.get("action") == "keep"
+                else Phrase("It reaches into a command that is running.")
+            )
+            effect = Effect("process", str(request.arguments.get("id", "")))
+            return RiskReport(request.command, "needs_approval", (reason,), (effect,))
+        if request.effect != "command":
+            return self._assess_path(request, cwd)
+        # Where it will run is not decided yet.
+        suspect = self.filled | self.filled_inside
+        report = approval.classify(
+            request.command, cwd=cwd, workspace=self.workspace, filled=suspect
+        )
+        report = _with_remotes(on_disk(report, self.workspace))
+        return _with_repository(report, self.git_variable)
+
+    def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
+        """Facts about an edit or a read, by where its path really leads."""
+        path = os.path.realpath(named(cwd, str(request.arguments.get("path", ""))))
+        quoted = shlex.quote(path)
+        text = f"cat -- {quoted}" if request.effect == "read" else f"echo x > {quoted}"
+        workspace = os.path.realpath(self.workspace)
+        report = on_disk(approval.classify(text, cwd=workspace, workspace=workspace), workspace)
+        return replace(report, command=request.command)
+
+    def judge(
+        self,
+        request: ActionRequest,
+        report: RiskReport,
+        modes: SessionModes,
+        cwd: str,
+        *,
+        unknown_outcome: bool = False,
+    ) -> Verdict:
+        """Policy's word on a request; a lease that allowed it is used once.
+
+        With `unknown_outcome` the same was started before and nobody knows how it ended.
+        """
+        if request.effect == "person":
+            # The question is its own approval: nothing happens but that a person reads it.
+            return Verdict("allow", report.reasons)
+        circumstances = Circumstances(
+            mode=modes.approval,
+            sandboxed=self.sandbox.box is not None and request.effect == "command",
+            unsandboxed_ok=self.settings.unboxed_ok,
+            safe_unasked=self.settings.allow_reads,
+            small_model=modes.model.info.one_command,
+            small_model_forced=self.settings.small_model_forced,
+            unknown_outcome=unknown_outcome,
+            folder=cwd,
+            now=self.now(),
+        )
+        verdict = approval.judge(
+            report,
+            request,
+            rules=self.rules + self.project,
+            leases=self.leases,
+            circumstances=circumstances,
+        )
+        if verdict.lease_id is not None:
+            self.leases = [
+                lease.taken() if lease.id == verdict.lease_id else lease for lease in self.leases
+            ]
+        if verdict.kind == "allow" and circumstances.sandboxed:
+            obstacle = self.sandbox.in_the_way(request.command, cwd)
+            if obstacle is not None:
+                wider = Phrase("Approved, it runs outside of the sandbox.")
+                known = (obstacle,) if self.sandbox.always else (obstacle, wider)
+                return Verdict("ask", (*known, *report.reasons), verdict.trace)
+        return verdict
+
+    def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
+        """Return the state of every file that decides what the request runs, by name."""
+        if request.effect != "command":
+            return {}
+        return file_states(report, self.workspace, environment().get("PATH", ""))
+
+    def changed_file(self, states: Mapping[str, str]) -> str | None:
+        """Return the first of these files that is not as it was judged, or None."""
+        return changed_file(states, self.workspace)
+
+    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
+        """Let the executor run the next command in the sandbox this decision calls for."""
+        box = self.sandbox.choose(decision, report)
+        if self.executor is not None:
+            self.executor.sandbox = box
+        self.sandbox.begin(box, report)
+        return box
+
+    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
+        """Return what must be told of a command that has run in `box`."""
+        if box is None:
+            before, self.filled = self.filled, self._fills(command, self.filled)
+            # What it changed is carried into the sandbox too.
+            self.filled_inside = (self.filled_inside - (before - self.filled)) | self.filled
+        else:
+            self.filled_inside = self._fills(command, self.filled_inside)
+        ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
+        if any(argv[0] in _EXPORTING for argv in ran.programs):
+            self.git_variable = next(_git_variables(ran), self.git_variable)
+        return self.sandbox.end(command, result, box)
+
+    def _fills(self, command: str, filled: frozenset[str]) -> frozenset[str]:
+        return approval.fills(command, cwd=self.workspace, filled=filled)
+
+    def use_project_rules(self, texts: Mapping[str, str]) -> None:
+        """Judge by the rules of a trusted project, text by file name, from now on.
+
+        Raises `SettingsError` for a rule that is wrong or loosens; then nothing changes.
+        """
+        self.project = _project_rules(texts)
+
+    # --- leases ---------------------------------------------------------------------------------
+
+    def offers(self, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
+        """What may be granted together with an approval in `cwd`."""
+        return approval.offers(report, folder=cwd, workspace=self.workspace)
+
+    def grant(
+        self,
+        report: RiskReport,
+        kind: LeaseKind,
+        cwd: str,
+        *,
+        uses: int | None = None,
+        seconds: float | None = None,
+    ) -> Lease:
+        """Grant a lease in `cwd`: for the session, `uses` times, or `seconds` long."""
+        self._granted += 1
+        lease = approval.grant(
+            report,
+            kind,
+            id=f"l{self._granted}",
+            folder=cwd,
+            workspace=self.workspace,
+            expires=self.now() + seconds if seconds is not None else None,
+            uses=uses,
+        )
+        self.leases.append(lease)
+        return lease
+
+    def revoke(self, lease_id: str) -> Lease:
+        """Take a lease back. Raises `UsageError` when there is none of this id."""
+        for lease in self.leases:
+            if lease.id == lease_id:
+                self.leases.remove(lease)
+                return lease
+        raise UsageError("There is no lease {lease}; /leases lists them.", lease=lease_id)
+
+
+def open_policy(
+    settings: Settings,
+    paths: Paths,
+    workspace: str,
+    *,
+    now: Callable[[], float],
+    project_rules: Mapping[str, str],
+) -> PolicyService:
+    """The policy of a session: the person's rules, a trusted project's, and what sandbox works.
+
+    `project_rules` maps file names to their text. Raises `SettingsError` for a rule that is
+    wrong, and `UsageError` when auto mode would run without a sandbox unasked.
+    """
+    box, reasons = open_sandbox(settings, paths, workspace)
+    if box is None and settings.sandbox != "off" and settings.approval_mode == "auto":
+        raise UsageError(
+            "No sandbox works here ({why}); run `kogniterm doctor` for what helps, or use "
+            "--no-sandbox to run without one.",
+            why=reasons,
+        )
+    chosen = PolicySettings(
+        unboxed_ok=settings.sandbox == "off",
+        allow_reads=settings.allow_reads,
+        small_model_forced=settings.local_unrestricted,
+    )
+    own = rules_of(paths.policy_file)
+    sandbox = SandboxService(box, always=settings.sandbox in ("bubblewrap", "landlock"))
+    return PolicyService(workspace, sandbox, chosen, own, now, _project_rules(project_rules))
+
+
+def open_sandbox(
+    settings: Settings, paths: Paths, workspace: str
+) -> tuple[Sandbox | None, tuple[Phrase, ...]]:
+    """Return the sandbox of a session's commands; or None, and why no kind works."""
+    found = probe(paths.data / "probe", settings.sandbox)
+    if found.kind == "none":
+        reasons = [Phrase("{kind}: {reason}", {"kind": kind, "reason": reason})
+                   for kind, reason in found.reasons.items()]  # fmt: skip
+        return None, tuple(reasons)
+    environ = environment()
+    programs = [folder for folder in environ.get("PATH", "").split(":") if folder.startswith("/")]
+    at_home = [folder for folder in programs if Path(folder).is_relative_to(Path.home())]
+    above_home = Path.home().is_relative_to(workspace)
+    own = (str(paths.config), str(paths.data))
+    for folder in (paths.config, paths.data, paths.cache):
+        if folder.resolve().is_relative_to(Path(workspace).resolve()):
+            private_folder(folder)  # what is not there cannot be kept from being made inside
+    box = Sandbox(
+        found.kind,
+        workspace,
+        str(Path.home()),
+        hidden=own,
+        program=found.program,
+        # A home's programs are found through PATH by the user's own shell.
+        closed=(*own, str(paths.cache), *(at_home if above_home else ())),
+        shown=tuple(filter(None, [environ.get("VIRTUAL_ENV")])),
+    )
+    return box, ()
+
+
+def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:
+    """The rules in `file`; none when there is no such file and none is needed.
+
+    Raises `UsageError` for one that cannot be read: what it forbids would be allowed otherwise.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, FileNotFoundError) and not must_exist:
+            return RuleSet()
+        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
+    return approval.load_rules(text, origin=str(file))
+
+
+def _project_rules(texts: Mapping[str, str]) -> RuleSet:
+    rules = RuleSet()
+    for name, text in texts.items():
+        rules += approval.load_rules(text, origin=name, tighten_only=True)
+    return rules
+
+
+def _with_repository(report: RiskReport, steered: str) -> RiskReport:
+    """`report`, asking where a repository's own settings or hooks make git run something.
+
+    `steered` is a variable that an earlier command set for git to obey, or empty.
+    """
+    if not report.git_calls or report.label == "dangerous":
+        return report
+    known = [call for call in report.git_calls if call.folder]
+    runs = [GitRun(_folder(call.folder), frozenset({call.verb})) for call in known]
+    reading = report.label == "safe_readonly"
+    unknown = "…" if len(runs) < len(report.git_calls) else _not_there(report, runs)
+    found = [
+        (SETTINGS_RUN, "name", ", ".join(settings_that_run(runs, reading=reading)[:5])),
+        (HOOKS_RUN, "name", ", ".join(hooks_that_run(runs, reading=reading)[:5])),
+        (UNKNOWN_REPOSITORY, "path", unknown),
+        (VARIABLES_STEER, "name", steered or next(iter(_git_variables(report)), "")),
+    ]
+    reasons = [
+        Phrase(reason.template, {name: approval.render(value)})
+        for reason, name, value in found
+        if value
+    ]
+    if not reasons:
+        return report
+    return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
+
+
+_TO_REMOTES = frozenset({"fetch", "pull", "push", "clone", "ls-remote", "remote"})
+_REMOTE_OPTIONS = Rules(
+    "", options=dict.fromkeys(("o", "push-option", "depth", "b", "branch", "j", "refmap"), "value")
+)
+
+
+def _with_remotes(report: RiskReport) -> RiskReport:
+    """`report` with the addresses that git's configuration gives for the remotes it talks to."""
+    if Effect("network", "git") not in report.effects:
+        return report
+    addresses: dict[str, None] = {}
+    for call in report.git_calls:
+        if call.verb not in _TO_REMOTES or not call.folder:
+            continue
+        operands = parse_options(map(Argument, call.words[1:]), _REMOTE_OPTIONS).operands
+        remote = operands[0].value if operands and call.verb != "remote" else None
+        addresses.update(dict.fromkeys(remote_addresses(_folder(call.folder), remote)))
+    if not addresses:
+        return report
+    known = tuple(Effect("network", address) for address in addresses)
+    others = tuple(effect for effect in report.effects if effect != Effect("network", "git"))
+    return replace(report, effects=(*others, *known))
+
+
+def _folder(name: str) -> Path:
+    """A folder in a report; the home folder stands there by a name of its own."""
+    return named("/", f"~{name.removeprefix(HOME)}" if name.startswith(HOME) else name)
+
+
+_MAKE_NO_REPOSITORY = frozenset(
+    {"cd", "pushd", "mkdir", "git", "echo", "printf", "touch", "true", "ls", "cat", "pwd", "test"}
+)
+
+
+def _not_there(report: RiskReport, runs: Sequence[GitRun]) -> str:
+    """A folder that another program of the command would have to make, with whatever in it."""
+    if all(argv[0] in _MAKE_NO_REPOSITORY for argv in report.programs):
+        return ""
+    return next((str(run.folder) for run in runs if is_made_by(run)), "")
+
+
+def _git_variables(report: RiskReport) -> Iterator[str]:
+    """The variables that git obeys and the command sets."""
+    for argv in report.programs:
+        name, steers, _ = argv[0].partition("=…")
+        if steers and name.startswith("GIT_"):
+            yield name

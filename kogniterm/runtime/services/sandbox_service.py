@@ -1,0 +1,273 @@
+"""The sandbox of a session: which command runs in which one, and what is told about it.
+
+The user and the model are told what a command in the sandbox left that other tools act on by
+themselves, and the model what it could not see there, so that it does not take the sandbox for the
+machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from tempfile import gettempdir
+
+from kogniterm import approval
+from kogniterm.approval import SandboxFailure
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.planted import Planted, State, planted
+from kogniterm.types import CommandResult, Decision, Phrase, RiskReport
+
+READERS_OF_TABLES = frozenset(
+    (
+        "ps", "pgrep", "pidof", "pstree", "top", "htop", "ss", "netstat", "ip", "ifconfig",
+        "route", "arp", "lsns", "w", "uptime", "vmstat",
+    )
+)  # fmt: skip
+"""Programs that read the machine's process and network tables, and need nothing else of it."""
+READERS_OF_OWNERS = frozenset(
+    (
+        "lsof", "fuser",
+    )
+)  # fmt: skip
+"""Programs that look into other processes, which the sandbox never allows."""
+ACTING_ON_MACHINE = frozenset(
+    (
+        "kill", "pkill", "killall", "skill", "renice", "systemctl", "service", "journalctl",
+        "loginctl", "busctl", "docker", "podman", "nerdctl", "tmux", "screen", "ssh-add",
+        "gpg-connect-agent",
+    )
+)  # fmt: skip
+"""Programs that act on processes or services of the machine: inside there are none of these."""
+_MOST_NAMED = 8
+_MARK = "[sandbox: "
+_FIRST = {
+    "bubblewrap": (
+        "this and every other command that nobody approved runs in a sandbox. It can write to the "
+        "workspace and to a private /tmp of this session only, has no network, and sees neither "
+        "processes nor services of this machine. Propose what needs them alone: the user can "
+        "approve it outside."
+    ),
+    "landlock": (
+        "this and every other command that nobody approved runs in a sandbox. It can write to the "
+        "workspace and to $TMPDIR only (/tmp is closed), has no network, and cannot reach services "
+        "of this machine. Propose what needs them alone: the user can approve it outside."
+    ),
+}
+"""Told once in a session, by the kind of sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What is told after a command: `note` to the model, `notices` to the user."""
+
+    note: str = ""
+    notices: tuple[Phrase, ...] = ()
+    changed: tuple[str, ...] = ()
+    """What the command left that other tools act on, for the journal."""
+
+
+@dataclass(slots=True)
+class SandboxService:
+    """Chooses the sandbox of each command and looks at what it did. `box` is None without one.
+
+    With `always` also approved commands run inside. `stopped` are commands that it was in the way
+    of, so that they are asked about when proposed again.
+    """
+
+    box: Sandbox | None
+    always: bool = False
+    stopped: dict[str, SandboxFailure] = field(default_factory=dict)
+    told: bool = False
+    temporary: str = ""
+    """The private /tmp of the session, which the executor makes."""
+    _told_of_tmp: bool = False
+    _report: RiskReport | None = None
+    _before: Mapping[str, State] = field(default_factory=dict)
+    _still_runs: bool = False
+    _written: frozenset[str] = frozenset()
+
+    def choose(self, decision: Decision, report: RiskReport) -> Sandbox | None:
+        """Return the sandbox an approved command runs in.
+
+        What the user approved with its effects in view runs as the user would run it; what policy
+        approved by itself runs confined. What only reads the process and network tables reads
+        those of the machine.
+        """
+        if self.box is None or (decision.by == "person" and not self.always):
+            return None
+        if report.label == "safe_readonly" and _programs(report) & READERS_OF_TABLES:
+            return self.box.sharing_tables()
+        return self.box
+
+    def in_the_way(self, command: str, cwd: str) -> Phrase | None:
+        """Return why `command` would not work inside in `cwd`, or None when nothing is known."""
+        if failure := self.stopped.get(command):
+            return failure.text
+        if self.box is None or self.always or self.box.can_start_in(cwd, self.temporary):
+            return None
+        return Phrase(
+            "The sandbox does not show the folder where the session is ({path}).",
+            {"path": approval.render(cwd)},
+        )
+
+    def begin(self, box: Sandbox | None, report: RiskReport) -> None:
+        """Note how things are before a command."""
+        self._report = report
+        if box is None:
+            return
+        self._written = _names_in(self.temporary)
+        if not self._still_runs:  # else what is known from before counts
+            self._before = box.search().states
+
+    def end(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
+        """Return what must be told of a command that has run."""
+        if box is None:
+            return Aftermath()
+        failed = _not_started(result)
+        if failed is not None:
+            note = f"{_MARK}{failed}]"
+            return Aftermath(note, (failed,))
+        after = box.search().states
+        different = planted(self._before, after)
+        self._before, self._still_runs = after, any(j.state == "running" for j in result.jobs)
+        notes = [*self._misled(command, box), *self._stopped(command, result), *self._of_tmp(box)]
+        named = _named(different, box.workspace)
+        notices: tuple[Phrase, ...] = ()
+        if named:
+            notices = (_notice(named, len(different)),)
+            notes.append(
+                f"the command left what other tools act on by themselves: {_listed(named)}. "
+                "The user was told."
+            )
+        if not self.told:
+            self.told = True
+            notes.insert(0, _FIRST[box.kind])
+        note = "\n".join(f"{_MARK}{text}]" for text in notes)
+        return Aftermath(note, notices, tuple(f"{one.path} {one.how}" for one in different))
+
+    def was_told(self, texts: Iterable[str]) -> None:
+        """Take over from the history of a resumed session that the model was told."""
+        self.told = any(_MARK + text[:40] in one for one in texts for text in _FIRST.values())
+
+    def _misled(self, command: str, box: Sandbox) -> list[str]:
+        """What a command may have been wrong about; it is asked about when proposed again."""
+        if self._report is None:
+            return []
+        programs = _programs(self._report)
+        blind = programs & (READERS_OF_OWNERS | ACTING_ON_MACHINE)
+        if not box.shares_tables and box.kind == "bubblewrap":
+            blind |= programs & READERS_OF_TABLES
+        elif box.shares_tables and _asks_for_owners(self._report):
+            return ["the processes that own a socket are not shown in it"]
+        if not blind:
+            return []
+        names = ", ".join(sorted(blind))
+        why = Phrase(
+            "It needs processes or services of this machine, which the sandbox does not show."
+        )
+        self.stopped[command] = SandboxFailure("process", names, why)
+        return [
+            f"{names} saw the sandbox, not this machine: its processes, network and services are "
+            f"not visible inside. Propose {names} alone; the user can approve it outside."
+        ]
+
+    def _stopped(self, command: str, result: CommandResult) -> list[str]:
+        failure = approval.sandbox_failure(result.text, result.exit_code)
+        if failure is None or command in self.stopped:
+            return []
+        self.stopped[command] = failure
+        return [
+            f"{failure.text} If it is needed, propose the same command again; "
+            "the user will be asked to let it run outside."
+        ]
+
+    def _of_tmp(self, box: Sandbox) -> list[str]:
+        """A write to /tmp succeeds, and nobody outside will find it."""
+        beside = box.workspace.count("/") == 2 and box.workspace.startswith("/tmp/")
+        changed = _names_in(self.temporary) - self._written
+        if box.kind != "bubblewrap" or not changed or (self._told_of_tmp and not beside):
+            return []
+        self._told_of_tmp = True
+        return [
+            "what it wrote to /tmp is in the private /tmp of this session: later commands in the "
+            "sandbox find it, programs outside do not"
+        ]
+
+
+def _not_started(result: CommandResult) -> Phrase | None:
+    """Return that the sandbox itself failed; what it says then stands alone in the output."""
+    lines = result.text.strip().splitlines()
+    failed = bool(lines) and (
+        lines[0].startswith("bwrap: ") or any("/execution/inside.py" in line for line in lines[:3])
+    )
+    if result.exit_code in {0, None} or not failed:
+        return None
+    return Phrase(
+        "The sandbox could not start, so the command was not run: {reason}. "
+        "Run `kogniterm doctor` to see which sandbox works.",
+        {"reason": approval.render(lines[-1]).rstrip(".")},
+    )
+
+
+def _programs(report: RiskReport) -> set[str]:
+    return {PurePath(argv[0]).name for argv in report.programs if argv}
+
+
+def _asks_for_owners(report: RiskReport) -> bool:
+    """Return whether `ss` or `netstat` is to show processes (-p)."""
+    return any(
+        PurePath(argv[0]).name in ("ss", "netstat")
+        and any(word == "--processes" or _has_letter(word, "p") for word in argv[1:])
+        for argv in report.programs
+        if argv
+    )
+
+
+def _has_letter(word: str, letter: str) -> bool:
+    return word.startswith("-") and not word.startswith("--") and letter in word
+
+
+def _names_in(folder: str) -> frozenset[str]:
+    """The names in the private folder; nothing in it is opened or followed.
+
+    What the machine's own such folders hold is left out: bubblewrap makes these names for mounts.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        place = os.open(folder, flags)
+    except OSError:
+        return frozenset()
+    try:
+        outside = {name for real in ("/tmp", gettempdir()) for name in os.listdir(real)}  # noqa: PTH208 - names are enough
+        return frozenset(os.listdir(place)) - outside  # noqa: PTH208 - a descriptor
+    except OSError:
+        return frozenset()
+    finally:
+        os.close(place)
+
+
+def _named(different: Sequence[Planted], workspace: str) -> list[tuple[str, str]]:
+    """Return (path from the workspace as it may be shown, what became of it) of the first few."""
+    shown = [_on_one_line(os.path.relpath(one.path, workspace)) for one in different[:_MOST_NAMED]]
+    return [(path, one.how) for path, one in zip(shown, different, strict=False)]
+
+
+def _on_one_line(path: str) -> str:
+    """A command chose the name: it must not look like something of ours."""
+    text = path.encode("utf-8", "backslashreplace").decode("utf-8")
+    return approval.render(text).replace("\n", "\\n")
+
+
+def _listed(named: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{path} ({how})" for path, how in named)
+
+
+def _notice(named: Sequence[tuple[str, str]], count: int) -> Phrase:
+    more = Phrase(" and {count} more", {"count": count - len(named)}) if count > len(named) else ""
+    return Phrase(
+        "A command in the sandbox left files that other tools act on by themselves: {paths}{more}. "
+        "Look at them before you use this folder outside; remove what you do not want with rm.",
+        {"paths": _listed(named), "more": more},
+    )

@@ -1,0 +1,100 @@
+"""Undo: what an approved action will change is kept first, and brought back on request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kogniterm.errors import UsageError
+from kogniterm.execution.undo.effect_preview import paths_changed, preview
+from kogniterm.execution.undo.preimages import FileDifference, Preimage, PreimageStore
+from kogniterm.host.safe_files import resolved
+from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport
+
+
+@dataclass(frozen=True, slots=True)
+class UndoService:
+    """The pre-images of one session. Only what lies in the workspace is kept."""
+
+    store: PreimageStore
+    session_id: str
+    workspace: Path
+    cwd: Callable[[], str]
+
+    def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
+        """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""
+        paths = self._paths(request, report)
+        if not paths:
+            return None
+        return self.store.keep(self.session_id, request.id, request.command, paths)
+
+    def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Phrase, ...]:
+        """Return what the request would do to this disk, and whether that can be undone."""
+        promise, lines = self.promise(request, report), preview(report, str(self.workspace))
+        return (*lines, promise) if promise is not None else lines
+
+    def promise(self, request: ActionRequest, report: RiskReport) -> Phrase | None:
+        """What to say of undoing before the action is approved; None when nothing changes."""
+        changed = [e for e in report.effects if e.kind in CHANGING_KINDS]
+        beyond = [e for e in report.effects if e.kind in ("network", "privilege", "process")]
+        if request.effect == "edit":
+            if not self._paths(request, report):
+                path = {"target": request.arguments.get("path", "")}
+                return Phrase("Cannot be undone outside the workspace: {target}", path)
+            return Phrase("Can be undone with /undo.")
+        if report.label == "safe_readonly":
+            return None
+        outside = [e.target for e in changed if e.outside]
+        if outside:
+            return Phrase(
+                "Cannot be undone outside the workspace: {target}", {"target": outside[0]}
+            )
+        unknown = [e.target for e in changed if "…" in e.target]
+        if unknown:
+            return Phrase(
+                "Cannot be undone for what is known only when it runs: {target}",
+                {"target": unknown[0]},
+            )
+        unkept = self.store.unkept(self._paths(request, report)) if not beyond else None
+        if changed and unkept is not None:
+            return Phrase(
+                "Can be undone with /undo, but not {target}: too large to keep, or not readable.",
+                {"target": unkept.removeprefix(f"{self.workspace}/")},
+            )
+        if changed and not beyond:
+            return Phrase("What it changes here can be undone with /undo.")
+        return Phrase("Cannot be undone, as far as can be told.")
+
+    def images(self) -> tuple[Preimage, ...]:
+        """What can be undone, the newest first."""
+        return tuple(image for image in self.store.images(self.session_id) if not image.undone)
+
+    def latest(self) -> tuple[Preimage, tuple[FileDifference, ...]]:
+        """The newest action that left a difference, with it. Raises `UsageError` if none did."""
+        for image in self.images():
+            differences = self.store.differences(image)
+            if differences:
+                return image, differences
+        raise UsageError("There is nothing to undo: nothing kept differs from what is there now.")
+
+    def restore(self, image: Preimage) -> tuple[str, ...]:
+        """Bring `image` back; the paths that were put back. The undo can be undone too."""
+        return self.store.restore(image)[1]
+
+    def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
+        if request.effect == "edit" and "path" in request.arguments:
+            found: Iterable[Path] = (Path(str(request.arguments["path"])),)
+        else:
+            found = map(_resolved, paths_changed(report, str(self.workspace)))
+        inside = os.path.realpath(self.workspace)
+        return tuple(path for path in found if path.is_relative_to(inside))
+
+
+def _resolved(path: Path) -> Path:
+    """`path` with the links above it followed: what a command of this text would change."""
+    try:
+        return resolved(path.parent) / path.name
+    except (OSError, ValueError):  # it is told of when it is looked at
+        return path

@@ -1,0 +1,158 @@
+"""Trust of folders: nothing a project folder holds has any effect before a person trusts it.
+
+The record holds the hash of every file that would have an effect, so a file that changed since
+is asked about again. Trust is per folder and is not inherited by folders below it. Reading is
+bounded: only regular files of known names, never a pipe or a device, never a link that leads out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kogniterm.approval.policy.folder_trust import TrustFinding, TrustRecord, compare
+from kogniterm.host.safe_files import open_file, resolved
+from kogniterm.storage.folders import write_private
+from kogniterm.types import Phrase
+
+INSTRUCTION_FILES = ("KOGNITERM.md", "AGENTS.md")
+POLICY_FILE = ".kogniterm/policy.toml"
+COMMANDS_FOLDER = ".kogniterm/commands"
+MAX_FILE = 64 * 1024
+MAX_COMMANDS = 100
+
+Kind = Literal["instructions", "policy", "command"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """A file of a project folder that would have an effect once it is trusted."""
+
+    name: str
+    kind: Kind
+    digest: str
+    text: str
+
+
+def discover(folder: Path) -> tuple[ProjectFile, ...]:
+    """What `folder` wants to bring in. Reads a bounded number of small regular files."""
+    wanted: list[tuple[str, Kind]] = [(name, "instructions") for name in INSTRUCTION_FILES]
+    wanted.append((POLICY_FILE, "policy"))
+    commands = folder / COMMANDS_FOLDER
+    wanted.extend((f"{COMMANDS_FOLDER}/{name}", "command") for name in _commands(commands))
+    found = ((name, kind, _read(folder, name)) for name, kind in wanted)
+    return tuple(
+        ProjectFile(name, kind, hashlib.sha256(data).hexdigest(), data.decode("utf-8", "replace"))
+        for name, kind, data in found
+        if data is not None
+    )
+
+
+def _commands(folder: Path) -> list[str]:
+    """The files of commands in `folder`; none in one that is a link or may not be read."""
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return []
+        with os.scandir(folder) as entries:
+            return sorted(e.name for e in entries if e.name.endswith(".md"))[:MAX_COMMANDS]
+    except OSError:
+        return []
+
+
+def _read(folder: Path, name: str) -> bytes | None:
+    try:
+        path = resolved(folder / name)
+        if not path.is_relative_to(resolved(folder)):
+            return None
+        descriptor = open_file(path)
+    except (OSError, ValueError):
+        return None
+    info = os.fstat(descriptor)
+    # Asked before Python makes a file of it: it would refuse a folder by an exception.
+    if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_FILE:
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(MAX_FILE)
+
+
+def trusted_files(
+    store: TrustStore, folder: Path
+) -> tuple[tuple[ProjectFile, ...], tuple[Phrase, ...]]:
+    """What of `folder` may have an effect, and what the person is told about the rest."""
+    files = discover(folder)
+    finding = store.finding(folder, files)
+    if not files or finding.trusted:
+        # A rule that went, or can no longer be read, binds nobody any more: that is worth a word.
+        return files, finding.texts if finding.known else ()
+    names = ", ".join(file.name for file in files)
+    ignored = Phrase(
+        "Not used until you trust this folder (/trust, or kogniterm trust): {names}.",
+        {"names": names},
+    )
+    return (), (*finding.texts, ignored)
+
+
+class TrustStore:
+    """The folders a person trusts, with the hashes of what they held then."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def finding(self, folder: Path, files: tuple[ProjectFile, ...]) -> TrustFinding:
+        """How what was found compares with what was trusted."""
+        place = os.path.realpath(folder)
+        records = {name: TrustRecord(name, hashes) for name, hashes in self._load().items()}
+        return compare(place, _hashes(files), records)
+
+    def folders(self) -> tuple[str, ...]:
+        """The trusted folders."""
+        return tuple(sorted(self._load()))
+
+    def trust(self, folder: Path, files: tuple[ProjectFile, ...]) -> None:
+        """Record that the person trusts what `folder` holds now."""
+        self._save({**self._load(), os.path.realpath(folder): _hashes(files)})
+
+    def revoke(self, folder: Path) -> bool:
+        """Forget the trust; False when there was none."""
+        recorded = dict(self._load())
+        known = recorded.pop(os.path.realpath(folder), None) is not None
+        if known:
+            self._save(recorded)
+        return known
+
+    def _load(self) -> Mapping[str, Mapping[str, str]]:
+        """An unreadable record means that nothing is trusted."""
+        try:
+            data = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    def _save(self, recorded: Mapping[str, Mapping[str, str]]) -> None:
+        write_private(self._file, json.dumps(recorded, indent=1).encode())
+
+
+def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:
+    return {file.name: file.digest for file in files}
+
+
+def policy_texts(files: tuple[ProjectFile, ...]) -> dict[str, str]:
+    """The rules among `files`, by file name."""
+    return {file.name: file.text for file in files if file.kind == "policy"}
+
+
+def instructions_text(files: tuple[ProjectFile, ...]) -> str:
+    """Trusted instruction files for the model, quoted as data of the project."""
+    parts = [
+        f'<project_instructions file="{file.name}">\n{file.text.strip()}\n</project_instructions>'
+        for file in files
+        if file.kind == "instructions" and file.text.strip()
+    ]
+    return "\n\n".join(parts)

@@ -1,0 +1,179 @@
+"""The end of a turn: its answer, why it stopped, its exit code, and an answer to all that waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from langchain_core.messages import BaseMessage
+
+from kogniterm.agent import messages
+from kogniterm.agent.messages import last_ai
+from kogniterm.agent.plan.evaluate import findings
+from kogniterm.agent.plan.plan_tools import open_steps
+from kogniterm.agent.subagent import actions_done
+from kogniterm.approval.policy.verdict import UNATTENDED_HINT
+from kogniterm.errors import (
+    EXIT_BUDGET,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_DONE,
+    EXIT_REFUSED,
+    BudgetError,
+    KognitermError,
+    ModelError,
+    RefusedError,
+)
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.plans.plan_text import plan_as_text
+from kogniterm.runtime.turn_io import TurnIO
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.recording import STOPPED
+from kogniterm.sessions.records import NodeRan, Outcome, OutcomeStatus
+from kogniterm.types import Answer, NodeUpdate, Phrase, StopReason, events
+
+
+def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
+    """Arrow 12: the answer the graph left, or what is known when a budget ended the turn."""
+    answer = _ended(state, count, last)
+    if state.plan is None or state.plan == count.plan_before:
+        return answer
+    verified, not_verified = findings(state.plan)
+    return replace(answer, verified=verified, not_verified=not_verified)
+
+
+def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
+    if last is not None and last.failure is not None:
+        return Answer(_left_over(state), "budget", EXIT_BUDGET, last.failure, count.usage)
+    text = (last.answer if last is not None else None) or ""
+    if count.unknown:
+        return _unknown(text, count)
+    if count.refused:
+        return _refused(text, count)
+    if count.unasked:
+        question = " ".join(count.unasked[0].split())
+        reason = Phrase("Nobody was there to answer: {question}", {"question": question})
+        return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
+    message = last_ai(state.messages[-3:])
+    if message is not None and message.response_metadata.get("task_done") is False:
+        reason = Phrase("The local model's command did not do it.")
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
+    changed = state.plan if state.plan != count.plan_before else None
+    broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []
+    if broken:
+        reason = Phrase("Plan steps failed: {steps}", {"steps": ", ".join(broken)})
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
+    left = open_steps(changed)
+    if left:
+        reason = Phrase("Plan steps are open: {steps}", {"steps": ", ".join(s.id for s in left)})
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
+    return Answer(text, usage=count.usage)
+
+
+def _refused(text: str, count: TurnCount) -> Answer:
+    """Return the answer of a turn in which something was refused.
+
+    The first refusal decides, one by anybody but the user before theirs.
+    """
+    others = [one for one in count.refused if one[1] != "person"]
+    why, by = (others or count.refused)[0]
+    reason = Phrase("An action was refused: {why}", {"why": why})
+    if by == "unattended":
+        reason = Phrase("{refused} {hint}", {"refused": reason, "hint": UNATTENDED_HINT})
+    return Answer(text, "refused", EXIT_REFUSED, reason, count.usage, refused_by=by)
+
+
+def planned(state: SessionState, count: TurnCount) -> Answer:
+    """Only the plan was wanted: it is the answer, in the form that can be edited and run."""
+    assert state.plan is not None
+    return Answer(plan_as_text(state.plan), "plan_only", usage=count.usage)
+
+
+def nothing_open(io: TurnIO, count: TurnCount) -> Answer:
+    """There was no turn to go on with; what a crash left open is settled by now."""
+    answer = _unknown("", count) if count.unknown else Answer("", usage=count.usage)
+    io.sink(events.TurnEnded(answer))
+    return answer
+
+
+def _unknown(text: str, count: TurnCount) -> Answer:
+    reason = Phrase(
+        "It is unknown how this command ended: {command}", {"command": count.unknown[0]}
+    )
+    return Answer(text, "unknown", EXIT_REFUSED, reason, count.usage)
+
+
+def interrupted(count: TurnCount) -> Answer:
+    """The person stopped the turn."""
+    return Answer("", "interrupted", EXIT_INTERRUPTED, Phrase("The turn was stopped."), count.usage)
+
+
+def failed(error: KognitermError, count: TurnCount) -> Answer:
+    """The turn ended with an error for the person."""
+    stop: StopReason = "not_done"
+    if isinstance(error, ModelError):
+        stop = "model_failed"
+    elif isinstance(error, RefusedError):
+        stop = "refused"
+    elif isinstance(error, BudgetError):
+        stop = "budget"
+    return Answer("", stop, error.exit_code, error.text, count.usage)
+
+
+def _left_over(state: SessionState) -> str:
+    """What was done and what is left, from the plan alone: no model is asked any more."""
+    if state.plan is None:
+        return ""
+    done = [f"- {s.id} {s.what}" for s in state.plan.steps if s.status == "done"]
+    left = [f"- {s.id} {s.what}" for s in open_steps(state.plan)]
+    parts = []
+    if done:
+        parts.append("Done:\n" + "\n".join(done))
+    if left:
+        parts.append("Left:\n" + "\n".join(left))
+    return "\n\n".join(parts)
+
+
+NODE = "execute_tool"
+_STARTED = (
+    "[outcome unknown: this was started, and then {why}; it may have finished, failed, or done "
+    "a part. Do not run it again without checking what it did.]"
+)
+
+
+def cancel_open(journal: TurnJournal, why: str) -> None:
+    """Answer everything that waits, of the main agent and of sub-agents.
+
+    Raises `OutcomeNotWrittenError` while an outcome is kept that the database does not take.
+    """
+    journal.settle_kept()
+    for agent in journal.state.agents:
+        cancel_agent(journal, agent, why)
+    _cancel_pending(journal, "", why)
+    rest: list[BaseMessage] = []
+    for call in messages.unanswered_calls(journal.state.messages):
+        key = str(call["id"])
+        begun = journal.state.agents.get(key)
+        text = f"[not run: {why}]" if begun is None else f"[stopped: {why}]{actions_done(begun)}"
+        rest.append(messages.tool_message(key, call["name"], text, failed=True))
+    if rest:
+        journal.record(NodeRan(NodeUpdate(NODE, tuple(rest))))
+
+
+def cancel_agent(journal: TurnJournal, agent: str, why: str) -> None:
+    """Answer what waits of one sub-agent, which may go on with that."""
+    _cancel_pending(journal, agent, why)
+    history = journal.state.agents[agent].messages
+    rest = tuple(messages.cancel_messages(history, f"[not run: {why}]"))
+    if rest:
+        journal.record(NodeRan(NodeUpdate(STOPPED, rest, agent=agent)))
+
+
+def _cancel_pending(journal: TurnJournal, agent: str, why: str) -> None:
+    started = {intent.request_id for intent in journal.state.unknown}
+    for request in journal.state.pending:
+        if request.agent != agent:
+            continue
+        status: OutcomeStatus = "unknown" if request.id in started else "cancelled"
+        text = _STARTED.format(why=why) if request.id in started else f"[not run: {why}]"
+        message = messages.tool_message(request.call_id, request.tool, text, failed=True)
+        journal.record(Outcome(request.id, status, message, agent=agent), durable=True)

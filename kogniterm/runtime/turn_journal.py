@@ -1,0 +1,168 @@
+"""The journal as a turn uses it: records in, state out, secrets replaced on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from kogniterm.agent.compaction import estimate_tokens
+from kogniterm.errors import OutcomeNotWrittenError
+from kogniterm.protocols import Clock, EventSink
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.records import Compacted, NodeRan, Outcome, OutcomeStatus, RecordBody
+from kogniterm.types import ActionRequest, Phrase, UserInput, events
+
+if TYPE_CHECKING:
+    from kogniterm.agent.messages import Observed
+    from kogniterm.sessions.journal.journal import Journal
+    from kogniterm.sessions.records import Record
+
+
+@dataclass(slots=True)
+class Steering:
+    """The words of a turn in order, and how many of them each agent has heard or been given.
+
+    Agents are named by the id of their call; the main one has the empty name.
+    """
+
+    _words: list[str] = field(default_factory=list)
+    _heard: dict[str, int] = field(default_factory=dict)
+    _given: dict[str, int] = field(default_factory=dict)
+
+    def add(self, text: str) -> None:
+        """Say `text` before the next model call."""
+        self._words.append(text)
+
+    def take(self, agent: str = "") -> Sequence[str]:
+        """What to say with the model call that `agent` is about to make."""
+        # What the main agent has heard before it handed a task over, it has made part of it.
+        heard = self._heard.setdefault(agent, self._heard.get("", 0))
+        self._given[agent] = len(self._words)
+        return tuple(self._words[heard:])
+
+    def journaled(self, agent: str = "") -> None:
+        """What `agent` was given is in the journal now."""
+        if agent in self._given:
+            self._heard[agent] = self._given.pop(agent)
+
+    def unheard(self) -> tuple[str, ...]:
+        """What the main agent had not heard when the turn ended, once."""
+        left = tuple(self._words[self._heard.get("", 0) :])
+        self._words.clear()
+        self._heard.clear()
+        self._given.clear()
+        return left
+
+
+SERVER_WAIT = 30.0
+"""Seconds in which a database server that is away may come back before the turn ends."""
+
+_PAUSE = 0.5
+
+
+class Redacting(Protocol):
+    """Replaces secrets by placeholders, and back."""
+
+    def redact(self, text: str) -> str:
+        """Return `text` as it may be kept and sent."""
+
+    def restore(self, text: str) -> str:
+        """Return `text` with the values in place of the placeholders."""
+
+
+@dataclass(slots=True)
+class TurnJournal:
+    """Writes what happens in a session, and holds the state that follows from it.
+
+    `history_tokens` estimates the size of the history, counted as it grows.
+    """
+
+    journal: Journal
+    secrets: Redacting
+    clock: Clock
+    steering: Steering = field(default_factory=Steering)
+    history_tokens: int = field(init=False)
+    _ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.history_tokens = estimate_tokens(self.state.messages)
+
+    @property
+    def state(self) -> SessionState:
+        """The state of the session, folded from its records."""
+        return self.journal.state
+
+    def records(self, from_seq: int = 1) -> Iterator[Record]:
+        """Return the readable records from `from_seq` on, in order."""
+        return self.journal.records(from_seq)
+
+    def record(self, body: RecordBody, *, durable: bool = False) -> None:
+        """Append `body` to the journal and advance the state by it."""
+        before = len(self.state.messages)
+        self.journal.append(body, durable=durable)
+        if isinstance(body, NodeRan):
+            self.steering.journaled(body.update.agent)
+        if not isinstance(body, Compacted):
+            self.history_tokens += estimate_tokens(self.state.messages[before:])
+        else:
+            self.history_tokens = estimate_tokens(self.state.messages)
+
+    def settle_kept(self) -> None:
+        """Write the outcomes that the database could not take before.
+
+        Raises `OutcomeNotWrittenError`.
+        """
+        before = len(self.state.messages)
+        self.journal.settle_kept()
+        self.history_tokens += estimate_tokens(self.state.messages[before:])
+
+    def settle(self, request: ActionRequest, status: OutcomeStatus, message: Observed) -> None:
+        """Record how `request` ended, with the message that the model will see."""
+        self.record(Outcome(request.id, status, message, agent=request.agent), durable=True)
+
+    async def record_outcome(self, outcome: Outcome, sink: EventSink) -> None:
+        """Record how something that was started has ended.
+
+        While a server is away, the outcome is kept on this machine and tried again for
+        `SERVER_WAIT` seconds. Raises `OutcomeNotWrittenError`, whose message says where it is kept
+        if it is.
+        """
+        try:
+            self.record(outcome, durable=True)
+        except OutcomeNotWrittenError as error:
+            if not error.waits:
+                raise
+            await self._insist(error, sink)
+
+    async def _insist(self, first: OutcomeNotWrittenError, sink: EventSink) -> None:
+        values = {"problem": first.text, "seconds": int(SERVER_WAIT)}
+        wait = Phrase("{problem} The database is tried for {seconds} seconds more.", values)
+        sink(events.Notice(wait, "warning"))
+        deadline = self.clock.monotonic() + SERVER_WAIT
+        while self.clock.monotonic() < deadline:
+            await asyncio.sleep(_PAUSE)
+            with suppress(OutcomeNotWrittenError):
+                self.settle_kept()
+                return
+        raise first
+
+    def new_id(self) -> str:
+        """Return an action request id that is unique in the session, also after a resume."""
+        self._ids += 1
+        return f"{self.state.seq + 1}-{self._ids}"
+
+    def redact(self, text: str) -> str:
+        """Replace secrets in any text on its way to journal and model."""
+        return self.secrets.redact(text)
+
+    def redact_input(self, user_input: UserInput) -> UserInput:
+        """Return the input as it may be kept and sent."""
+        data = user_input.data
+        return replace(
+            user_input,
+            text=self.redact(user_input.text),
+            data=self.redact(data) if data is not None else None,
+        )

@@ -1,0 +1,263 @@
+"""Checks of the installation: what is configured, reachable and missing, and what to do.
+
+Every check is a function that yields findings; no check shows a key, and none leaves the machine
+but `reachable`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from kogniterm import __version__
+from kogniterm.errors import KognitermError, why
+from kogniterm.host.programs import find_program
+from kogniterm.types import Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.execution.sandbox.confinement import Probe
+    from kogniterm.paths import Paths
+    from kogniterm.settings import Settings
+
+State = Literal["ok", "note", "bad"]
+CONNECT_SECONDS = 3.0
+LITTLE_SPACE = 100_000_000
+
+ENDPOINTS = (
+    ("Gemini", "google_api_key", "google_base_url", "https://generativelanguage.googleapis.com"),
+    ("OpenAI", "openai_api_key", "openai_base_url", "https://api.openai.com"),
+    ("Anthropic", "anthropic_api_key", "anthropic_base_url", "https://api.anthropic.com"),
+    ("Ollama", "ollama_base_url", "ollama_base_url", ""),
+)
+"""Name, the setting that configures it, the setting of its URL, the usual URL."""
+PROGRAMS = (
+    ("bash", Phrase("runs the commands"), True),
+    ("bwrap", Phrase("the strongest sandbox"), False),
+    ("rg", Phrase("fast search"), False),
+    ("git", Phrase("shows changes of a project"), False),
+)
+"""Name, what it is for, whether it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; `fix` says what to do about a bad one."""
+
+    state: State
+    what: Phrase
+    fix: Phrase | None = None
+
+
+def check_installation(
+    settings: Settings | None, paths: Paths, folder: Callable[[], Path], *, online: bool
+) -> Iterator[Finding]:
+    """Check everything; without settings (they are wrong) only what does not need them.
+
+    `folder` returns the working folder, or raises a `KognitermError` when there is none.
+    """
+    if settings is not None:
+        yield from _settings_files(paths)
+        yield from _model(settings, paths, folder)
+        yield from _providers(settings)
+        yield from _database(settings, paths)
+        yield from _sandbox(settings, paths)
+        if online:
+            yield from _online(settings)
+    yield from _folders(paths)
+    yield from _programs()
+    yield from _extras()
+
+
+def _verbatim(text: str) -> Phrase:
+    """A command, or names: they read the same in every language."""
+    return Phrase("{text}", {"text": text})
+
+
+def python_finding() -> Finding:
+    """Return which KogniTerm runs on which Python and system."""
+    from platform import machine, python_version, system
+
+    what = f"KogniTerm {__version__}, Python {python_version()}, {system()} {machine()}"
+    return Finding("ok", _verbatim(what))
+
+
+def _settings_files(paths: Paths) -> Iterator[Finding]:
+    for file in (paths.config_file, paths.env_file):
+        if not file.exists():
+            yield Finding("note", Phrase("{file} does not exist", {"file": file}))
+            continue
+        yield Finding("ok", Phrase("settings from {file}", {"file": file}))
+        if file.stat().st_mode & 0o077:
+            others = Phrase("{file} can be read by others", {"file": file})
+            yield Finding("note", others, _verbatim(f"chmod 600 {file}"))
+
+
+def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iterator[Finding]:
+    from kogniterm.models.model_registry import default_name
+    from kogniterm.runtime.build import model_options
+
+    try:
+        name = settings.model or default_name(model_options(settings, paths, folder()))
+    except KognitermError as error:
+        yield Finding("bad", Phrase("no model"), error.text)
+        return
+    yield Finding("ok", Phrase("model {name}", {"name": name}))
+    if name.partition(":")[0] != "local":
+        return
+    if not _installed("xllamacpp"):
+        missing = Phrase("the local model's runtime is missing")
+        yield Finding("bad", missing, _verbatim("pip install 'kogniterm[local]'"))
+    weights = Path(settings.local_weights) if settings.local_weights else paths.weights
+    if weights.is_file() or any(weights.glob("*.gguf")):
+        yield Finding("ok", Phrase("weights in {folder}", {"folder": weights}))
+    else:
+        missing = Phrase("the local model's weights are missing")
+        yield Finding("bad", missing, _verbatim("kogniterm models pull"))
+
+
+def _providers(settings: Settings) -> Iterator[Finding]:
+    for name, configured, url, usual in ENDPOINTS:
+        if getattr(settings, configured) is None:
+            yield Finding("note", Phrase("{name}: not configured", {"name": name}))
+            continue
+        values = {
+            "name": name,
+            "origin": settings.origin(configured),
+            "where": _without_secrets(getattr(settings, url) or usual),
+        }
+        yield Finding("ok", Phrase("{name}: configured by {origin}, at {where}", values))
+
+
+def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
+    if settings.database_url is None:
+        yield Finding("ok", Phrase("database {file}", {"file": paths.database}))
+        return
+    yield Finding("ok", Phrase("database: the PostgreSQL of database_url"))
+    if not _installed("psycopg"):
+        missing = Phrase("the PostgreSQL driver is missing")
+        yield Finding("bad", missing, _verbatim("pip install 'kogniterm[postgres]'"))
+
+
+def _folders(paths: Paths) -> Iterator[Finding]:
+    for folder in (paths.config, paths.data, paths.cache):
+        nearest = next(f for f in (folder, *folder.parents) if f.exists())
+        values = {"folder": folder}
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            fix = Phrase(
+                "change its owner, or set another with KOGNITERM_DATA_DIR and its siblings"
+            )
+            state: State = "bad" if folder == paths.data else "note"
+            yield Finding(state, Phrase("{folder} cannot be written", values), fix)
+        elif shutil.disk_usage(nearest).free < LITTLE_SPACE:
+            yield Finding("bad", Phrase("the disk of {folder} is nearly full", values))
+        else:
+            yield Finding("ok", Phrase("{folder} can be written", values))
+
+
+def _programs() -> Iterator[Finding]:
+    for name, purpose, needed in PROGRAMS:
+        found = find_program(name)
+        missing = Phrase("{name} is missing: {purpose}", {"name": name, "purpose": purpose})
+        state: State = "ok" if found else "bad" if needed else "note"
+        yield Finding(state, _verbatim(f"{name}: {found}") if found else missing)
+
+
+def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
+    from kogniterm.execution.sandbox.confinement import probe
+
+    if settings.sandbox == "off":
+        origin = {"origin": settings.origin("sandbox")}
+        yield Finding("note", Phrase("sandbox: switched off by {origin}", origin))
+        return
+    try:
+        found = probe(paths.data / "probe", settings.sandbox)
+    except OSError as error:
+        reason = {"why": why(error)}
+        yield Finding("note", Phrase("the sandbox could not be tried: {why}", reason))
+        return
+    yield from sandbox_findings(found)
+
+
+def sandbox_findings(found: Probe) -> Iterator[Finding]:
+    """Say which sandbox works, what it cannot refuse, and why a stronger one does not work."""
+    missing = "bubblewrap" in found.reasons and find_program("bwrap") is None
+    refused = [
+        Phrase("sandbox: {kind} does not work: {why}", {"kind": kind, "why": reason})
+        for kind, reason in found.reasons.items()
+    ]
+    if found.kind == "bubblewrap":
+        yield Finding("ok", Phrase("sandbox: bubblewrap works (what it must refuse was refused)"))
+    elif found.kind == "landlock":
+        yield Finding("ok", Phrase("sandbox: Landlock works (what it must refuse was refused)"))
+        weaker = Phrase(
+            "Landlock cannot refuse changes to the mode, owner and times of your own files "
+            "outside, nor hide file names and processes"
+        )
+        if "signal" in found.remains:
+            weaker = Phrase(
+                "{before}; with this kernel also signals to your own processes", {"before": weaker}
+            )
+        yield Finding("note", weaker)
+        install = Phrase("install bubblewrap for a stronger one") if missing else None
+        yield from (Finding("note", one, install) for one in refused)
+    else:
+        yield from (Finding("note", one) for one in refused)
+        fix = Phrase("remove the reasons above, or run with --no-sandbox")
+        if missing:
+            fix = Phrase("install bubblewrap, or run with --no-sandbox")
+        yield Finding("note", Phrase("no sandbox works here; --auto-approve needs one"), fix)
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _extras() -> Iterator[Finding]:
+    from kogniterm.memory.search.vectors import vectors_installed
+    from kogniterm.models.catalog import PROVIDERS
+
+    there = {p.extra: _installed(p.package) for p in PROVIDERS if p.extra and p.package}
+    there |= {"postgres": _installed("psycopg"), "vectors": vectors_installed()}
+    for extra, installed in there.items():
+        values = {"extra": extra}
+        if installed:
+            yield Finding("ok", Phrase("extra {extra}: installed", values))
+        else:
+            yield Finding("note", Phrase("extra {extra}: not installed", values))
+
+
+def _online(settings: Settings) -> Iterator[Finding]:
+    for name, configured, url, usual in ENDPOINTS:
+        if getattr(settings, configured) is not None:
+            yield _connect(name, getattr(settings, url) or usual)
+    if settings.database_url is not None:
+        yield _connect("PostgreSQL", settings.database_url.get_secret_value(), 5432)
+
+
+def _connect(name: str, url: str, port: int = 0) -> Finding:
+    """Tell whether something listens at `url`. Opens a connection, sends nothing: no key leaves."""
+    import socket
+
+    parts = urlsplit(url)
+    host = parts.hostname or "localhost"
+    port = parts.port or port or (443 if parts.scheme == "https" else 80)
+    values: dict[str, object] = {"name": name, "where": f"{host}:{port}"}
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        values["why"] = why(error)
+        return Finding("bad", Phrase("{name}: {where} cannot be reached ({why})", values))
+    return Finding("ok", Phrase("{name}: {where} can be reached", values))
+
+
+def _without_secrets(url: str) -> str:
+    """A URL without user, password and query."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

@@ -1,0 +1,175 @@
+"""Files for KogniTerm: custom commands, and the KOGNITERM.md that /init proposes.
+
+A custom command is a Markdown file that becomes a slash command: `NAME.md` in the folder `commands`
+of the configuration, or in a trusted project's `.kogniterm/commands`, becomes `/NAME`. Its text
+goes to the model as if it had been typed, with `$ARGUMENTS` replaced by everything after the name
+and `$1` to `$9` by its words. A block between two lines `---` at the top may say `description:`
+and `arguments:`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import UsageError
+from kogniterm.runtime.trust.instructions import tell
+from kogniterm.runtime.trust.trust_store import (
+    ProjectFile,
+    TrustStore,
+    instructions_text,
+    policy_texts,
+)
+from kogniterm.sessions.records import Noted
+from kogniterm.text.visible import clean, one_line
+
+if TYPE_CHECKING:
+    from kogniterm.memory.project.profiles import ProjectProfile
+    from kogniterm.runtime.session import LiveSession
+
+
+def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
+    """Trust exactly `files`, as the person saw them: their rules judge what comes, the model is
+    told their instructions.
+
+    Raises `SettingsError` for rules that are wrong; then nothing is trusted.
+    """
+    session.policy.use_project_rules(policy_texts(files))
+    _store(session).trust(Path(session.folder), files)
+    journal = session.journal
+    journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
+    tell(journal, journal.redact(instructions_text(files)))
+
+
+def revoke(session: LiveSession) -> bool:
+    """Trust the folder no longer; False when it was not trusted."""
+    if not _store(session).revoke(Path(session.folder)):
+        return False
+    session.policy.use_project_rules({})
+    session.journal.record(Noted("trust", {"files": {}}))
+    tell(session.journal, "")
+    return True
+
+
+def _store(session: LiveSession) -> TrustStore:
+    return TrustStore(session.archive.paths.trust_file)
+
+
+LARGEST = 64 * 1024
+MOST_COMMANDS = 100
+MOST_LISTED = 12
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCommand:
+    """A command as its file says it."""
+
+    name: str
+    body: str
+    description: str = ""
+    arguments: str = ""
+
+    def expanded(self, argument: str) -> str:
+        """The text for the model. Raises `UsageError` for a quote that is not closed."""
+        try:
+            words = shlex.split(argument)
+        except ValueError:
+            words = argument.split()
+
+        def put(found: re.Match[str]) -> str:
+            if found[1] == "ARGUMENTS":
+                return argument
+            number = int(found[1])
+            return words[number - 1] if number <= len(words) else ""
+
+        text = _PLACE.sub(put, self.body).strip()
+        if argument and not _PLACE.search(self.body):
+            text = f"{text}\n\n{argument}"
+        if not text:
+            raise UsageError("/{name} has no text.", name=self.name)
+        return text
+
+
+def parse_command(name: str, text: str) -> CustomCommand | None:
+    """Return the command in a file's text; None when its name cannot be typed."""
+    if not _NAME.fullmatch(name):
+        return None
+    text = clean(text.removeprefix("\ufeff"))
+    head = _FRONT.match(text)
+    said: dict[str, str] = {}
+    for line in head[1].splitlines() if head else ():
+        key, colon, value = line.partition(":")
+        if colon:
+            said[key.strip().lower()] = one_line(value.strip().strip("\"'"), 100)
+    body = text[head.end() :] if head else text
+    described = said.get("description") or one_line(
+        body.strip().partition("\n")[0].lstrip("# "), 60
+    )
+    default = "[WORDS]" if _PLACE.search(body) else ""
+    return CustomCommand(name, body, described, said.get("arguments", default))
+
+
+def commands_of_folder(folder: Path) -> Iterator[CustomCommand]:
+    """Yield the commands of the user's folder; what cannot be read is left out."""
+    try:
+        files = sorted(folder.glob("*.md"))[:MOST_COMMANDS]
+    except OSError:
+        return
+    for file in files:
+        try:
+            if not file.is_file() or file.stat().st_size > LARGEST:
+                continue
+            found = parse_command(file.stem, file.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            continue
+        if found is not None:
+            yield found
+
+
+def commands_of_texts(texts: Iterable[tuple[str, str]]) -> Iterator[CustomCommand]:
+    """Yield the commands of a trusted project, given as file name and text."""
+    for name, text in texts:
+        found = parse_command(Path(name).stem, text)
+        if found is not None:
+            yield found
+
+
+START, END = "<!-- found by /init -->", "<!-- end of what /init found -->"
+
+
+def project_file(before: str, profile: ProjectProfile, name: str) -> str:
+    """Return the file's new text: what users wrote stays, what was found is between two marks."""
+    found = "\n".join([START, *_sections(profile), END])
+    if not before.strip():
+        head = f"# {name}\n\nWhat whoever works here should know. Write below; it is kept.\n\n"
+        return f"{head}{found}\n"
+    first, last = before.find(START), before.find(END)
+    if 0 <= first < last:
+        return before[:first] + found + before[last + len(END) :]
+    return f"{before.rstrip()}\n\n{found}\n"
+
+
+def _sections(profile: ProjectProfile) -> list[str]:
+    languages = sorted(profile.languages.items(), key=lambda item: (-item[1], item[0]))
+    sections = (
+        (
+            "Languages",
+            [f"{language} ({count} files)" for language, count in languages[:MOST_LISTED]],
+        ),
+        ("Build", [f"`{command}`" for command in profile.build_commands]),
+        ("Test", [f"`{command}`" for command in profile.test_commands]),
+        ("Layout", [f"`{folder}`" for folder in profile.layout]),
+        ("Dependencies", list(profile.dependencies)),
+    )
+    lines: list[str] = []
+    for title, items in sections:
+        if items:
+            lines += ["", f"## {title}", "", *(f"- {item}" for item in items[:MOST_LISTED])]
+    return lines or ["", "Nothing was found here yet."]

@@ -1,0 +1,1 @@
+"""Verifying a journal against its chain and its anchors; the commands it holds."""

@@ -1,0 +1,392 @@
+"""What was proposed, judged, decided and run: read from the journal, and proved by its chain.
+
+`verify` recomputes every hash, and compares what is not in the hashed content with it: the number
+of a request, and the columns of the session's row. The head file (`anchor`) tells whether the end
+of the journal is there, and `verify_all` whether every session is. `trail` tells the story of each
+action request from its records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kogniterm.errors import StorageCorruptError
+from kogniterm.sessions.audit.anchor import end_missing, fault_of, missing, trouble
+from kogniterm.sessions.fold import SessionState, advance
+from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.journal import LISTED
+from kogniterm.sessions.journal.rows import StoredRecord, stored_records
+from kogniterm.sessions.journal.transcript import Transcript
+from kogniterm.sessions.records import (
+    Decided,
+    InputReceived,
+    Intent,
+    Judged,
+    NodeRan,
+    Noted,
+    Outcome,
+    Record,
+    Requested,
+    SessionOpened,
+)
+from kogniterm.sessions.session_search import storable
+from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
+from kogniterm.storage.head_file import Heads, steady
+from kogniterm.types import ActionRequest, Phrase
+
+FORGOTTEN = "forgotten"
+"""Kind of the note that lists the records whose content was removed at the person's wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainReport:
+    """The result of a check. `broken` is the number of the first record that does not hold."""
+
+    session_id: str
+    records: int
+    head: str
+    broken: int | None = None
+    reason: Phrase | None = None
+    forgotten: tuple[int, ...] = ()
+
+    @property
+    def intact(self) -> bool:
+        """Whether every record is what was written, in the order it was written."""
+        return self.broken is None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """The result of a check of everything: one report for each session that is there or should be,
+    and what is wrong with the head file (None when nothing is). `removed` counts the sessions that
+    were deleted on purpose since the head file was begun."""
+
+    sessions: tuple[ChainReport, ...]
+    heads: Phrase | None = None
+    removed: int = 0
+
+    @property
+    def intact(self) -> bool:
+        """Whether everything holds."""
+        return self.heads is None and all(report.intact for report in self.sessions)
+
+
+def verify(backend: Database, session_id: str) -> ChainReport:
+    """Check the whole journal of a session; stops at the first record that is broken."""
+    return steady(
+        backend.heads,
+        lambda heads: _verified(backend, session_id, heads),
+        lambda report: report.intact,
+    )
+
+
+def verify_all(backend: Database) -> StoreReport:
+    """Check every session, and whether one is missing."""
+    heads = None if backend.heads is None else backend.heads.read()
+    rows = backend.execute("SELECT id FROM sessions ORDER BY updated DESC, id")
+    reports = [verify(backend, session_id) for (session_id,) in rows]
+
+    def lost(heads: Heads | None) -> list[ChainReport]:
+        return [
+            ChainReport(session_id, 0, codec.GENESIS, 1, _missing_text(count))
+            for session_id, count in missing(backend, heads).items()
+        ]
+
+    reports += steady(backend.heads, lost, lambda found: not found)
+    removed = 0 if heads is None else heads.gone
+    return StoreReport(tuple(reports), trouble(backend)[0], removed)
+
+
+def _missing_text(count: int) -> Phrase:
+    return Phrase("the whole session of {count} records is missing", {"count": count})
+
+
+def _verified(backend: Database, session_id: str, heads: Heads | None) -> ChainReport:
+    previous, count = codec.GENESIS, 0
+    amended: dict[int, str] = {}
+    row = _Row.of(backend, session_id)
+    for stored in stored_records(backend, session_id):
+        reason = _fault_of(stored, count, previous)
+        if reason is not None:
+            return ChainReport(session_id, count, previous, count + 1, reason)
+        if stored.amended is not None:
+            amended[stored.seq] = codec.payload_digest(stored.salt, stored.payload)
+        previous, count = stored.hash, count + 1
+        with suppress(StorageCorruptError):
+            row.take(stored.record())
+    report = ChainReport(session_id, count, previous, forgotten=tuple(sorted(amended)))
+    unexplained = _unexplained(backend, session_id, amended)
+    if unexplained is not None:
+        reason = Phrase("its content was replaced, and no record says that it was forgotten")
+        return replace(report, broken=unexplained, reason=reason)
+    fault = fault_of(backend, session_id, heads, count)
+    if fault is not None:
+        return replace(report, broken=fault.seq, reason=fault.reason)
+    if row.reaches > count:
+        return replace(report, broken=count + 1, reason=end_missing(count + 1, row.reaches))
+    column = row.differing()
+    if column is not None:
+        reason = Phrase("{column} of the session is not what its records say", {"column": column})
+        return replace(report, broken=count, reason=reason)
+    return report
+
+
+class _Row:
+    """The row of a session, and what its records say should stand in it."""
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        self._row = row
+        self._state = SessionState()
+        self._parent_seq: int | None = None
+        self._listed = self._last = 0.0
+        self._snapshot = _stored_state(row["snapshot"])
+        self._snapshot_fits = row["snapshot"] is None
+
+    @classmethod
+    def of(cls, backend: Database, session_id: str) -> _Row:
+        columns = ("folder", "title", "model", "turns", "parent", "parent_seq", "updated")
+        names = (*columns, "snapshot")
+        rows = backend.execute(
+            f"SELECT {', '.join(names)} FROM sessions WHERE id = ?", (session_id,)
+        )
+        return cls(dict(zip(names, rows[0] if rows else [None] * len(names), strict=True)))
+
+    def take(self, record: Record) -> None:
+        """Go on by one record."""
+        body = record.body
+        if isinstance(body, SessionOpened) and not self._state.seq:
+            self._parent_seq = body.parent_seq
+        self._state = replace(advance(self._state, record), messages=Transcript())
+        self._last = max(self._last, record.time)
+        if isinstance(body, LISTED):
+            self._listed = record.time
+        if self._snapshot is not None and self._snapshot.seq == record.seq:
+            self._snapshot_fits = _plain_state(self._snapshot) == _plain_state(self._state)
+
+    @property
+    def reaches(self) -> int:
+        """The record that the snapshot was taken at."""
+        return 0 if self._snapshot is None else self._snapshot.seq
+
+    def differing(self) -> str | None:
+        """The first column that the records do not bear out."""
+        state, row = self._state, self._row
+        if not state.seq:
+            return None  # killed before its first record: there is nothing but the row
+        said = {
+            "folder": storable(state.folder),
+            "title": storable(state.title),
+            "model": storable(state.model),
+            "turns": state.turn,
+            "parent": state.parent,
+            "parent_seq": self._parent_seq,
+        }
+        for name, value in said.items():
+            if row[name] != value:
+                return name
+        if not self._listed <= row["updated"] <= self._last:
+            return "updated"
+        return None if self._snapshot_fits else "snapshot"
+
+
+def _stored_state(snapshot: str | None) -> SessionState | None:
+    try:
+        return codec.from_fields(SessionState, json.loads(snapshot or "null"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _plain_state(state: SessionState) -> str:
+    """All of a state that a snapshot keeps."""
+    return codec.dumps(
+        codec.to_plain(replace(state, session_id="", messages=Transcript(), draft=""))
+    )
+
+
+def _request_of(stored: StoredRecord) -> str | None:
+    """The request that the content of a record belongs to."""
+    try:
+        content = json.loads(stored.payload)
+    except ValueError:
+        return stored.request_id  # unreadable, and reported as such by who reads it
+    return content.get("request_id") if isinstance(content, dict) else None
+
+
+def _fault_of(stored: StoredRecord, count: int, previous: str) -> Phrase | None:
+    if stored.seq != count + 1:
+        return Phrase(
+            "records {first} to {last} are missing", {"first": count + 1, "last": stored.seq - 1}
+        )
+    if stored.previous != previous:
+        return Phrase("it does not follow the record before it")
+    if not stored.intact():
+        return Phrase("its content does not fit its hash")
+    if stored.request_id != _request_of(stored):
+        return Phrase("its column request_id is not what its content says")
+    return None
+
+
+def _unexplained(backend: Database, session_id: str, amended: dict[int, str]) -> int | None:
+    """The first record with other content than at first that no later record accounts for."""
+    if not amended:
+        return None
+    explained: dict[int, str] = {}
+    for stored in stored_records(backend, session_id, min(amended)):
+        if stored.kind == "note":
+            body = stored.record().body
+            if isinstance(body, Noted) and body.kind == FORGOTTEN:
+                listed = body.data.get("records")
+                if isinstance(listed, dict):
+                    explained |= {int(seq): str(digest) for seq, digest in listed.items()}
+    return next(
+        (seq for seq, digest in sorted(amended.items()) if explained.get(seq) != digest), None
+    )
+
+
+# --- the trail -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """The story of one action request. Times in seconds since the epoch; what is not known yet
+    or did not happen is None or empty. `agent` is the task of the sub-agent that asked, in short.
+    `output_digest` is the SHA-256 of what the model saw."""
+
+    request_id: str
+    seq: int
+    turn: int
+    time: float
+    tool: str = ""
+    proposed: str = ""
+    purpose: str = ""
+    agent: str = ""
+    label: str = ""
+    risks: tuple[Phrase, ...] = ()
+    verdict: str = ""
+    reasons: tuple[Phrase, ...] = ()
+    decision: str = ""
+    decided_by: str = ""
+    decision_reason: str = ""
+    decision_reasons: tuple[Phrase, ...] = ()
+    command: str = ""
+    cwd: str = ""
+    env_hash: str = ""
+    started: float | None = None
+    ended: float | None = None
+    status: str = ""
+    exit_code: int | None = None
+    output_bytes: int = 0
+    output_digest: str = ""
+
+
+def trail(backend: Database, session_id: str) -> list[AuditEntry]:
+    """One entry for each action request, in the order they came up.
+
+    Damaged records are left out, but that a command was started or has ended can still be told.
+    """
+    entries: dict[str, AuditEntry] = {}
+    turn = 0
+    for stored in stored_records(backend, session_id):
+        try:
+            record = stored.record()
+        except StorageCorruptError:
+            known = entries.get(stored.request_id or "")
+            if known is not None and stored.kind in ("intent", "outcome"):
+                entries[known.request_id] = replace(known, status="unknown")
+            continue
+        if isinstance(record.body, InputReceived):
+            turn = record.body.turn
+        for request_id in _request_ids(record):
+            entry = entries.get(request_id) or AuditEntry(request_id, record.seq, turn, record.time)
+            entries[request_id] = _extended(entry, record)
+    return list(entries.values())
+
+
+def _request_ids(record: Record) -> list[str]:
+    match record.body:
+        case NodeRan(update=update):
+            return [request.id for request in update.pending]
+        case Requested(request=request):
+            return [request.id]
+        case Judged() | Decided() | Intent() | Outcome():
+            return [record.body.request_id]
+        case _:
+            return []
+
+
+def _proposed(entry: AuditEntry, request: ActionRequest) -> AuditEntry:
+    return replace(entry, tool=request.tool, proposed=request.command, purpose=request.purpose)
+
+
+def _extended(entry: AuditEntry, record: Record) -> AuditEntry:
+    match record.body:
+        case NodeRan(update=update):
+            request = next(one for one in update.pending if one.id == entry.request_id)
+            return replace(_proposed(entry, request), agent=request.agent_task)
+        case Requested(request=request) as body:
+            return replace(_proposed(entry, request), cwd=body.cwd, env_hash=body.env_hash)
+        case Judged(report=report, verdict=verdict):
+            judged = replace(entry, label=report.label, risks=report.reasons)
+            return replace(judged, verdict=verdict.kind, reasons=verdict.reasons)
+        case Decided(decision=decision):
+            return replace(
+                entry,
+                decision=decision.kind,
+                decided_by=decision.by,
+                decision_reason=decision.reason,
+                decision_reasons=decision.reasons,
+            )
+        case Intent() as body:
+            if not entry.tool:  # nobody proposed it: a command the person ran themselves
+                entry = replace(entry, tool="!", decision="approve", decided_by="person")
+            return replace(
+                entry,
+                command=body.command,
+                cwd=body.cwd,
+                env_hash=body.env_hash,
+                started=record.time,
+                status="unknown",
+            )
+        case Outcome(result=result) as body:
+            ended = replace(entry, ended=record.time, status=body.status)
+            if result is None:
+                return ended
+            return replace(
+                ended,
+                exit_code=result.exit_code,
+                output_bytes=result.output_bytes,
+                output_digest=hashlib.sha256(
+                    result.text.encode("utf-8", "surrogatepass")
+                ).hexdigest(),
+            )
+        case _:
+            return entry
+
+
+def judged_commands(store: SessionStore) -> Iterator[tuple[str, str, str]]:
+    """(command, folder, verdict then) of every command that was proposed, newest session first.
+
+    A command that was judged again, because a person edited it or a crash came between, counts
+    once for each text it had.
+    """
+    for info in store.sessions(limit=1_000_000):
+        folders: dict[str, str] = {}
+        found: dict[tuple[str, str], tuple[str, str, str]] = {}
+        for stored in stored_records(store.backend, info.id):
+            if stored.kind not in ("request", "verdict"):
+                continue
+            with suppress(StorageCorruptError):
+                body = stored.record().body
+                if isinstance(body, Requested) and body.request.effect == "command":
+                    folders[body.request.id] = body.cwd
+                elif isinstance(body, Judged) and body.request_id in folders:
+                    command = body.report.command
+                    folder = folders[body.request_id]
+                    found[body.request_id, command] = (command, folder, body.verdict.kind)
+        yield from found.values()

@@ -1,0 +1,1 @@
+"""The journal: append-only, hash-chained records with one writer."""

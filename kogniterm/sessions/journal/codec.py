@@ -1,0 +1,239 @@
+"""Record bodies as canonical JSON and back, and the hash that chains records together.
+
+Canonical means: keys sorted, no spaces, ASCII only, fields that hold their default left out.
+The same body always gives the same bytes. Reading is forward compatible: fields this version
+does not know are ignored, and a kind it does not know becomes a `Noted` that carries the whole
+payload. The stored bytes themselves are never rewritten, so nothing is lost to a newer version.
+Two rules follow for whoever changes `records` or `types`: a released default keeps its meaning,
+and a change that an older version must not ignore raises the schema number in `schema`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import types as python_types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache, partial
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from kogniterm.errors import StorageCorruptError
+from kogniterm.sessions import records
+from kogniterm.sessions.records import Noted, RecordBody
+from kogniterm.types import Phrase
+
+GENESIS = "0" * 64
+"""What the first record of a chain names as its predecessor."""
+
+KINDS: dict[str, type[RecordBody]] = {
+    "opened": records.SessionOpened,
+    "input": records.InputReceived,
+    "node": records.NodeRan,
+    "request": records.Requested,
+    "verdict": records.Judged,
+    "decision": records.Decided,
+    "intent": records.Intent,
+    "outcome": records.Outcome,
+    "compacted": records.Compacted,
+    "turn_ended": records.TurnEnded,
+    "note": records.Noted,
+}
+"""The names of the kinds as they are stored. They are part of the format and never change."""
+
+_NAMES = {body: name for name, body in KINDS.items()}
+BYTES, _TEXT, _AS_IS = "__bytes__", "__text__", "__as_is__"
+_TAGS = {BYTES, _TEXT, _AS_IS}
+
+
+def kind_of(body: RecordBody) -> str:
+    """The stored name of this body's kind."""
+    return _NAMES[type(body)]
+
+
+def encode(body: RecordBody) -> str:
+    """The canonical JSON of `body`."""
+    return dumps(to_plain(body))
+
+
+def dumps(value: object) -> str:
+    """Plain JSON values in the canonical form; a lone surrogate or NUL survives as an escape."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def decode(kind: str, payload: str) -> RecordBody:
+    """The body that `encode` wrote. Raises `StorageCorruptError` when it cannot be read."""
+    try:
+        value = json.loads(payload)
+        body = KINDS.get(kind)
+        if body is None:
+            return Noted(f"unknown.{kind}", value)
+        return from_fields(body, value)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StorageCorruptError(
+            "A record of kind {kind} cannot be read: {detail}", kind=kind, detail=str(error)
+        ) from error
+
+
+def payload_digest(salt: str, payload: str) -> str:
+    """What a record's hash knows of its payload.
+
+    The random salt keeps the digest from confirming a guess once the payload was forgotten.
+    """
+    return hashlib.sha256((salt + payload).encode()).hexdigest()
+
+
+def record_hash(seq: int, time: float, kind: str, digest: str, previous: str) -> str:
+    """The hash of a record, which its successor carries as `previous`."""
+    return hashlib.sha256(f"{seq}\n{time!r}\n{kind}\n{digest}\n{previous}".encode()).hexdigest()
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def _plain_fields(value: Any) -> dict[str, Any]:
+    plain = {}
+    owner: Any = type(value)
+    for field, default in _fields(owner):
+        content = getattr(value, field.name)
+        if default is MISSING or content != default:
+            plain[field.name] = to_plain(content)
+    return plain
+
+
+@cache
+def _fields(owner: Any) -> tuple[tuple[Field[Any], Any], ...]:
+    """The fields of a dataclass with their defaults, `MISSING` where there is none."""
+    return tuple(
+        (field, field.default_factory() if field.default_factory is not MISSING else field.default)
+        for field in fields(owner)
+    )
+
+
+def to_plain(value: Any) -> Any:
+    """`value` as JSON values; bytes and `Text` are tagged so that they come back as such.
+
+    A dictionary that happens to look like a tag (a model may write anything) is marked as is.
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Phrase):
+        return {_TEXT: _plain_fields(value)}
+    if is_dataclass(value):
+        return _plain_fields(value)
+    if isinstance(value, Mapping):
+        plain = {str(key): to_plain(item) for key, item in value.items()}
+        return {_AS_IS: plain} if len(plain) == 1 and plain.keys() <= _TAGS else plain
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((to_plain(item) for item in value), key=dumps)
+    if isinstance(value, bytes):
+        return {BYTES: base64.b64encode(value).decode("ascii")}
+    if hasattr(value, "model_dump"):
+        return _plain_message(value)
+    return str(value)
+
+
+def _plain_message(message: Any) -> dict[str, Any]:
+    """A LangChain message, without what a provider's library hangs on it that is not JSON."""
+    data = message.model_dump(exclude_defaults=True)
+    metadata = _json_only(data.pop("response_metadata", {}))
+    data.pop("type", None)
+    plain = {name: to_plain(item) for name, item in data.items()}
+    if metadata:
+        plain["response_metadata"] = metadata
+    return {"type": message.type, "data": plain}
+
+
+def _json_only(value: Any) -> Any:
+    """The JSON part of `value`; everything else in it is dropped."""
+    if isinstance(value, Mapping):
+        kept = {str(key): _json_only(item) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_json_only(item) for item in value]
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+class _Message:
+    """Stands for LangChain's message classes in type hints, so that reading hints loads nothing."""
+
+
+_Value = TypeVar("_Value")
+HINTS = {"BaseMessage": _Message, "AIMessage": _Message}
+"""What stands for the message classes when the type hints of records are read."""
+_Reader = Callable[[Any], Any]
+
+
+def _is_dataclass(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
+@cache
+def _reader(hint: Any) -> _Reader:
+    """A function that makes a value of type `hint` from its plain form."""
+    if hint is _Message:
+        return _read_message
+    if hint is Phrase:
+        return _read_text
+    if _is_dataclass(hint):
+        # The fields are looked at when first read, not before: a plan step holds plan steps.
+        return partial(from_fields, hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        item = _reader(arguments[0])
+        return lambda value: tuple(map(item, value))
+    if origin in (Union, python_types.UnionType):
+        inner = _reader(next(one for one in arguments if one is not type(None)))
+        return lambda value: None if value is None else inner(value)
+    if origin is Mapping and _is_dataclass(arguments[1]):
+        entry = _reader(arguments[1])
+        return lambda value: {key: entry(item) for key, item in value.items()}
+    if origin is Literal or hint in (str, int, float, bool):
+        return lambda value: value
+    return from_plain
+
+
+@cache
+def _field_readers(owner: Any) -> dict[str, _Reader]:
+    hints = get_type_hints(owner, localns=HINTS)
+    return {field.name: _reader(hints[field.name]) for field in fields(owner)}
+
+
+def from_fields(owner: type[_Value], value: Mapping[str, Any]) -> _Value:
+    """An `owner` (a dataclass) from its plain form; fields it does not have are ignored."""
+    key: Any = owner
+    readers = _field_readers(key)
+    return owner(**{name: readers[name](item) for name, item in value.items() if name in readers})
+
+
+def _read_text(value: Any) -> Phrase:
+    inner = value[_TEXT]
+    return Phrase(inner["template"], from_plain(inner.get("values", {})))
+
+
+def _read_message(value: Any) -> Any:
+    from langchain_core.messages import messages_from_dict
+
+    (message,) = messages_from_dict([{"type": value["type"], "data": from_plain(value["data"])}])
+    return message
+
+
+def from_plain(value: Any) -> Any:
+    """Undo `to_plain` where no type says what is expected: tags become what they stand for."""
+    if isinstance(value, dict):
+        if len(value) == 1:
+            if BYTES in value:
+                return base64.b64decode(value[BYTES])
+            if _TEXT in value:
+                return _read_text(value)
+            value = value.get(_AS_IS, value)
+        return {key: from_plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
+    return value

@@ -1,0 +1,389 @@
+"""The append-only journal of one session: numbered, dated, hash-chained records.
+
+An append is one inserted row, whatever the length of the session. A commit survives the death
+of the process at once; what must also survive power loss (`DURABLE`) waits for the disk, and
+with it everything that was written before.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kogniterm.errors import (
+    OutcomeNotWrittenError,
+    StorageConflictError,
+    StorageCorruptError,
+    StorageError,
+    StorageLostError,
+)
+from kogniterm.sessions.fold import SessionState, advance, advance_unreadable, lost_outcome
+from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.fault_points import Fault, no_fault
+from kogniterm.sessions.journal.outcome_spool import Spool
+from kogniterm.sessions.journal.ownership import Holder, Lease
+from kogniterm.sessions.journal.rows import StoredRecord, insert, new_row, stored_records
+from kogniterm.sessions.journal.transcript import Transcript
+from kogniterm.sessions.records import (
+    Compacted,
+    InputReceived,
+    Intent,
+    NodeRan,
+    Noted,
+    Outcome,
+    Record,
+    RecordBody,
+    SessionOpened,
+    TurnEnded,
+)
+from kogniterm.sessions.session_search import add_missing, messages_of, storable
+from kogniterm.storage.database import Database
+from kogniterm.storage.drivers import DuplicateError
+from kogniterm.types import ActionRequest
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from kogniterm.sessions.audit.anchor import Anchor
+
+DURABLE = (Intent, Outcome, TurnEnded)
+"""Bodies that wait for the disk even when the caller does not ask for it."""
+
+INDEX_EVERY = 25
+"""Turns that are indexed for search together; a search sees to those not indexed yet."""
+
+PATIENCE = 3.0
+"""Seconds in which a server that went away may come back before an append fails."""
+
+_PAUSE = 0.1
+"""Seconds between two attempts to reach it."""
+
+LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
+"""Bodies that change what a list of sessions shows."""
+_MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
+
+
+class Journal(Protocol):
+    """What a live session writes to."""
+
+    @property
+    def state(self) -> SessionState:
+        """The fold of everything appended so far."""
+
+    def append(self, body: RecordBody, *, durable: bool = False) -> Record:
+        """Write one record; it is safe when this returns. Raises `StorageError` kinds."""
+
+    def settle_kept(self) -> None:
+        """Write the outcomes that could not be written before, each once.
+
+        Raises `OutcomeNotWrittenError` while the database does not take them.
+        """
+
+    def records(self, from_seq: int = 1) -> Iterator[Record]:
+        """The readable records from `from_seq` on, in order."""
+
+    def close(self) -> None:
+        """Let go of the session."""
+
+
+class SessionJournal:
+    """The journal of one session in a `Database`; made by the store, which holds the lease.
+
+    `damaged` are the numbers of the records that were found changed or unreadable when it was
+    opened; they were left out of the state. Outcomes that cannot be written are kept in `spool`,
+    and written before anything else is; `settled` counts those that were.
+    """
+
+    def __init__(
+        self,
+        backend: Database,
+        session_id: str,
+        state: SessionState,
+        *,
+        now: Callable[[], float],
+        fault: Fault = no_fault,
+        damaged: tuple[int, ...] = (),
+        lease: Lease | None = None,
+        anchor: Anchor | None = None,
+        spool: Spool | None = None,
+    ) -> None:
+        self.damaged = damaged
+        self.settled = 0
+        self._spool = spool
+        self._kept = spool.read() if spool is not None else []
+        self._backend = backend
+        self._session_id = session_id
+        self._state = state
+        self._now = now
+        self._fault = fault
+        self._lease = lease
+        self._anchor = anchor
+        self._on_disk = False
+
+    @property
+    def state(self) -> SessionState:
+        """The fold of everything appended so far."""
+        return self._state
+
+    @property
+    def taken_from(self) -> Holder | None:
+        """The process that died while it held this session, if it was taken over."""
+        return self._lease.taken_from if self._lease is not None else None
+
+    def append(self, body: RecordBody, *, durable: bool = False) -> Record:
+        """Write one record; it is safe when this returns.
+
+        Raises `StorageError` kinds: `OutcomeNotWrittenError` for an outcome, and as long as one is
+        kept that the database does not take.
+        """
+        self.settle_kept()
+        if isinstance(body, Intent) and self._spool is not None:
+            self._spool.make_room()
+        try:
+            return self._append(body, durable=durable)
+        except StorageConflictError:
+            raise
+        except StorageError as error:
+            if not isinstance(body, Outcome) or body.status == "unknown" or not self._is_open(body):
+                raise
+            raise self._keep(body, error) from error
+
+    def settle_kept(self) -> None:
+        """Write the outcomes that could not be written before, each once.
+
+        Raises `OutcomeNotWrittenError` while the database does not take them.
+        """
+        while self._kept:
+            body = self._kept[0]
+            if self._is_open(body):
+                try:
+                    self._append(body)
+                except StorageConflictError:
+                    raise
+                except StorageError as error:
+                    raise self._not_written(error) from error
+                self.settled += 1
+            del self._kept[0]
+            if not self._kept and self._spool is not None:
+                self._spool.remove()
+
+    def _is_open(self, body: Outcome) -> bool:
+        """Whether this is the end of something that was started, and the journal has none of it."""
+        return any(body.request_id == intent.request_id for intent in self._state.unknown)
+
+    def _keep(self, body: Outcome, problem: StorageError) -> OutcomeNotWrittenError:
+        """Keep an outcome beside the database, and say what became of it."""
+        if self._spool is None:
+            return _neither(problem)
+        try:
+            self._spool.keep(body)
+        except StorageError as error:
+            return _neither(error)
+        self._kept.append(body)
+        return self._not_written(problem)
+
+    def _not_written(self, problem: StorageError) -> OutcomeNotWrittenError:
+        error = OutcomeNotWrittenError(
+            "What ran has ended, and its outcome could not be written: {problem} It is kept in "
+            "{file} and enters the journal when you go on with the session.",
+            problem=problem.text,
+            file=str(self._spool.path) if self._spool is not None else "",
+        )
+        error.waits = isinstance(problem, StorageLostError)
+        return error
+
+    def _append(self, body: RecordBody, *, durable: bool = False) -> Record:
+        kind = codec.kind_of(body)
+        row = new_row(body, self._state.seq, self._now(), self._state.hash)
+        record = Record(row.seq, row.time, body, row.previous, row.hash)
+        state = advance(self._state, record)
+        self._fault(f"before-{kind}")
+        try:
+            self._insist(lambda: self._write(row, state, record, durable=durable), row)
+        except DuplicateError as error:
+            raise StorageConflictError(
+                "Session {session} was changed by another process, or this action was started "
+                "before; resume the session to go on from what is known.",
+                session=self._session_id,
+            ) from error
+        self._state = state
+        self._fault(f"unnoted-{kind}")
+        self._on_disk = durable or isinstance(body, DURABLE)
+        if self._on_disk and self._anchor is not None:
+            ended = isinstance(body, TurnEnded)
+            self._anchor.reached(self._session_id, row.seq, row.hash, ended=ended)
+        self._fault(f"after-{kind}")
+        if isinstance(body, TurnEnded) and body.turn % INDEX_EVERY == 0:
+            self._index()
+        return record
+
+    def _write(
+        self, row: StoredRecord, state: SessionState, record: Record, *, durable: bool
+    ) -> None:
+        body = record.body
+        with self._transaction(body, durable or isinstance(body, DURABLE)):
+            insert(self._backend, self._session_id, row)
+            if isinstance(body, LISTED):
+                self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
+            self._fault(f"written-{codec.kind_of(body)}")
+
+    def _insist(self, write: Callable[[], None], row: StoredRecord) -> None:
+        """Write `row`, over a new connection if that was lost; what stands already is not repeated.
+
+        Whether a commit arrived before its connection broke, only the journal can tell.
+        """
+        deadline: float | None = None
+        while True:
+            try:
+                if deadline is None or not self._stands(row):
+                    write()
+                return
+            except StorageLostError:
+                now = time.monotonic()
+                if deadline is not None and now >= deadline:
+                    raise
+                deadline = deadline or now + PATIENCE
+            time.sleep(_PAUSE)
+
+    def _stands(self, row: StoredRecord) -> bool:
+        found = self._backend.execute(
+            "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
+            (self._session_id, row.seq, row.hash),
+        )
+        return bool(found)
+
+    def _transaction(self, body: RecordBody, durable: bool) -> Any:
+        """A single row commits by itself; it needs a transaction only with company, or to wait."""
+        if durable or isinstance(body, LISTED):
+            return self._backend.transaction(durable=durable)
+        return nullcontext()
+
+    def _list(self, state: SessionState, record: Record, *, snapshot: bool) -> None:
+        """Keep the session's row in step; it holds nothing that the records do not."""
+        self._backend.execute(
+            "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, updated = ? "
+            "WHERE id = ?",
+            (
+                storable(state.folder),
+                storable(state.title),
+                storable(state.model),
+                state.turn,
+                record.time,
+                self._session_id,
+            ),
+        )
+        if snapshot:
+            save_snapshot(self._backend, self._session_id, state)
+
+    def records(self, from_seq: int = 1) -> Iterator[Record]:
+        """The readable records from `from_seq` on, in order."""
+        for stored in stored_records(self._backend, self._session_id, from_seq):
+            with suppress(StorageCorruptError):
+                yield stored.record()
+
+    def reload(self) -> None:
+        """Read the state again, after the stored records were changed under it."""
+        self._state, self.damaged = load_state(self._backend, self._session_id)
+
+    def close(self) -> None:
+        """Let go of the session."""
+        if self._spool is not None and not self._kept:
+            with suppress(StorageError):
+                self._spool.remove()
+        if self._lease is not None:
+            self._index()
+            if self._anchor is not None:
+                self._anchor.closed(self._session_id, on_disk=self._on_disk)
+            with suppress(StorageError):  # a lease of the dead holds nobody up
+                self._lease.release()
+            self._lease = None
+
+    def _index(self) -> None:
+        """Bring the search index up to date; it is derived, so it may fail without harm."""
+        with suppress(StorageError):
+            add_missing(self._backend, self._session_id)
+
+
+def _neither(problem: StorageError) -> OutcomeNotWrittenError:
+    return OutcomeNotWrittenError(
+        "What ran has ended, and its outcome could neither be written nor kept: {problem} When you "
+        "go on with the session it is unknown, and nothing is run again by itself.",
+        problem=problem.text,
+    )
+
+
+# --- from the journal to the state -----------------------------------------------------------
+
+
+def save_snapshot(backend: Database, session_id: str, state: SessionState) -> None:
+    """Keep the state without its messages: small, and of a size that does not grow."""
+    plain = codec.to_plain(replace(state, messages=Transcript(), draft=""))
+    backend.execute(
+        "UPDATE sessions SET snapshot = ? WHERE id = ?", (codec.dumps(plain), session_id)
+    )
+
+
+def load_state(backend: Database, session_id: str) -> tuple[SessionState, tuple[int, ...]]:
+    """The state of a session, and the numbers of records that were left out as damaged.
+
+    Starts from the snapshot when it fits the journal, so that the time does not depend on the
+    session's length; the messages are read when they are first looked at.
+    """
+    rows = backend.execute("SELECT snapshot, draft FROM sessions WHERE id = ?", (session_id,))
+    snapshot, draft = rows[0] if rows else (None, "")
+    state = _from_snapshot(backend, session_id, snapshot)
+    damaged: list[int] = []
+    last = None
+    for stored in stored_records(backend, session_id, state.seq + 1):
+        last = stored
+        try:
+            state = advance(state, stored.record())
+        except StorageCorruptError:
+            damaged.append(stored.seq)
+            state = advance_unreadable(state, stored.kind, stored.request_id)
+    if last is not None:
+        state = replace(state, seq=last.seq, hash=last.hash)
+    return replace(state, session_id=session_id, draft=draft), tuple(damaged)
+
+
+def _from_snapshot(backend: Database, session_id: str, snapshot: str | None) -> SessionState:
+    try:
+        state = codec.from_fields(SessionState, json.loads(snapshot or "null"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return SessionState()
+    there = backend.execute(
+        "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
+        (session_id, state.seq, state.hash),
+    )
+    if not there:
+        return SessionState()
+
+    def load() -> list[BaseMessage]:
+        return list(_history(backend, session_id, state.history_seq, state.seq))
+
+    return replace(state, messages=Transcript(load=load))
+
+
+def _history(backend: Database, session_id: str, first: int, last: int) -> Iterator[BaseMessage]:
+    """The messages of the records from `first` to `last`; damaged ones are left out.
+
+    Where the outcome of a request is damaged, its call is answered by what is known.
+    """
+    requests: dict[str, ActionRequest] = {}
+    for stored in stored_records(backend, session_id, first, last):
+        if stored.kind not in _MESSAGE_KINDS:
+            continue
+        try:
+            body = stored.record().body
+        except StorageCorruptError:
+            lost = requests.get(stored.request_id or "") if stored.kind == "outcome" else None
+            if lost is not None:
+                yield from messages_of(lost_outcome(lost))
+            continue
+        if isinstance(body, NodeRan):
+            requests.update((request.id, request) for request in body.update.pending)
+        yield from messages_of(body)

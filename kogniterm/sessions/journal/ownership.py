@@ -1,0 +1,184 @@
+"""The lease on a session: of all processes and machines, one drives it at a time.
+
+A holder is known by machine, boot and process. On the same machine the system tells whether it
+still lives, a reused process number included; a holder elsewhere is believed for `SECONDS`
+after its last sign of life. If a lease is ever taken over wrongly (a frozen machine wakes up),
+the journal's numbering still keeps the old holder from writing: its next record's number is
+taken, so its next command cannot start.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import StorageError, StorageLockedError
+from kogniterm.storage.drivers import DuplicateError
+
+if TYPE_CHECKING:
+    from kogniterm.storage.database import Database
+
+SECONDS = 30.0
+"""How long a holder on another machine is believed after its last sign of life."""
+
+HEARTBEAT = SECONDS / 3
+_PATIENCE = 2.0
+
+
+class SessionBusyError(StorageLockedError):
+    """Another living process drives the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One process on one machine. `boot` names the boot and the process-number space."""
+
+    host: str
+    boot: str
+    pid: int
+    started: str
+
+    @property
+    def machine_boot(self) -> str:
+        """The boot alone, without the process-number space."""
+        return self.boot.partition("/")[0]
+
+
+def this_process() -> Holder:
+    """The holder that this process is."""
+    boot = "unknown"
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot += "/" + str(Path("/proc/self/ns/pid").readlink())
+    return Holder(socket.gethostname(), boot, os.getpid(), start_of(os.getpid()) or "unknown")
+
+
+def start_of(pid: int) -> str | None:
+    """When the process began, in ticks since boot; None when there is no such process.
+
+    Together with the number it names a process for good: numbers are reused, this pair is not.
+    """
+    try:
+        # After the program's name, which may hold anything in its brackets: field 22 of proc(5).
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None if Path("/proc/self").exists() else _start_without_proc(pid)
+    return None if fields[0] in ("Z", "X") else fields[19]
+
+
+def _start_without_proc(pid: int) -> str | None:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return "unknown"
+
+
+def is_gone(holder: Holder, me: Holder, *, expired: bool) -> bool:
+    """Whether `holder` can no longer write, as far as `me` can tell.
+
+    The same process-number space: ask the system. The same machine after a restart: gone. The
+    same boot in another container, or another machine: only when it has been silent.
+    """
+    if (holder.host, holder.boot) == (me.host, me.boot):
+        return start_of(holder.pid) != holder.started
+    if holder.host == me.host and holder.machine_boot != me.machine_boot:
+        return True
+    return expired
+
+
+class Lease:
+    """A held lease; making one takes it. Dying releases it as well as `release` does.
+
+    `taken_from` is the dead holder it was taken over from, if any. `heartbeat` in seconds.
+    """
+
+    def __init__(
+        self, backend: Database, session_id: str, holder: Holder, *, heartbeat: float = HEARTBEAT
+    ) -> None:
+        self.taken_from = acquire(backend, session_id, holder)
+        self._backend = backend
+        self._key = (session_id, holder.host, holder.boot, holder.pid)
+        self._heartbeat = heartbeat
+        self._stop = Event()
+        self._thread = Thread(target=self._beat, name="session-lease", daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        """Give signs of life until released; a database out of reach is tried again later."""
+        while not self._stop.wait(self._heartbeat):
+            with suppress(StorageError), closing(self._backend.another()) as backend:
+                backend.execute(
+                    "UPDATE leases SET expires = ? "
+                    "WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
+                    (backend.clock() + SECONDS, *self._key),
+                )
+
+    def release(self) -> None:
+        """Let others open the session."""
+        self._stop.set()
+        self._thread.join(timeout=_PATIENCE)  # it may hang on a server; it can do no harm then
+        self._backend.execute(
+            "DELETE FROM leases WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
+            self._key,
+        )
+
+
+def is_held(backend: Database, session_id: str, holder: Holder) -> bool:
+    """Whether a living process drives the session, as far as `holder` can tell."""
+    return _living(backend, session_id, holder)[0] is not None
+
+
+def _living(
+    backend: Database, session_id: str, me: Holder
+) -> tuple[Holder | None, Holder | None, float]:
+    """The holder if it lives, the holder if it is dead, and the time now."""
+    now = backend.clock()
+    rows = backend.execute(
+        "SELECT host, boot, pid, started, expires FROM leases WHERE session_id = ?", (session_id,)
+    )
+    if not rows:
+        return None, None, now
+    *name, expires = rows[0]
+    holder = Holder(*name)
+    if is_gone(holder, me, expired=expires < now):
+        return None, holder, now
+    return holder, None, now
+
+
+def acquire(backend: Database, session_id: str, holder: Holder) -> Holder | None:
+    """Take the lease; the dead holder it was taken over from, if any.
+
+    Raises `SessionBusyError` when its holder lives, also when that is this very process.
+    """
+    with backend.transaction():
+        living, dead, now = _living(backend, session_id, holder)
+        if living is not None:
+            raise SessionBusyError(
+                "Session {session} is open in another terminal (process {pid} on {host}); close it "
+                "there, or fork the session to go on from here.",
+                session=session_id,
+                pid=living.pid,
+                host=living.host,
+            )
+        if dead is not None:
+            backend.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
+        values = (session_id, holder.host, holder.boot, holder.pid, holder.started, now + SECONDS)
+        try:
+            backend.execute(
+                "INSERT INTO leases (session_id, host, boot, pid, started, expires) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                values,
+            )
+        except DuplicateError as error:
+            raise SessionBusyError(
+                "Session {session} was just opened by another process.", session=session_id
+            ) from error
+    return dead

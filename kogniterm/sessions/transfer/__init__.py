@@ -1,0 +1,1 @@
+"""Sessions as JSON lines, Markdown, an outline or a bug report."""

@@ -1,0 +1,217 @@
+"""A session for reading: as Markdown, and turn by turn as values. JSON Lines can come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kogniterm.errors import StorageCorruptError
+from kogniterm.sessions.journal.rows import stored_records
+from kogniterm.sessions.records import (
+    Compacted,
+    Decided,
+    InputReceived,
+    Intent,
+    NodeRan,
+    Outcome,
+    RecordBody,
+    TurnEnded,
+)
+from kogniterm.sessions.session_search import content_of, is_image
+from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
+from kogniterm.types import NodeUpdate, Phrase, Plan, PlanStep
+
+_MARKS = {"done": "x", "failed": "!", "skipped": "-"}
+_DECIDED = {
+    "edit": Phrase("Changed by {who}{reason}"),
+    "reject": Phrase("Rejected by {who}{reason}"),
+}
+_DECIDERS = {"person": Phrase("the person"), "policy": Phrase("policy")}
+_ENDED = {
+    "finished": Phrase("finished{code}"),
+    "failed": Phrase("failed{code}"),
+    "refused": Phrase("refused{code}"),
+    "cancelled": Phrase("stopped{code}"),
+    "unknown": Phrase("outcome unknown{code}"),
+}
+_STOPPED = {
+    "not_done": Phrase("The task was not done."),
+    "refused": Phrase("The turn ended with a refusal."),
+    "budget": Phrase("A budget ended the turn."),
+    "model_failed": Phrase("The model failed."),
+    "interrupted": Phrase("The turn was stopped."),
+    "plan_only": Phrase("Only the plan was wanted."),
+    "unknown": Phrase("It is unknown how a command ended."),
+}
+
+Say = Callable[[Phrase], str]
+"""Puts a sentence into the reader's language."""
+
+
+def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[str]:
+    """The parts of the document, each ending with a blank line."""
+    info = store.find(reference)
+    began = datetime.fromtimestamp(info.created, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    yield f"# {_one_line(info.title) or info.id}\n\n"
+    facts = (
+        Phrase("Session: `{id}`", {"id": info.id}),
+        Phrase("Folder: `{folder}`", {"folder": info.folder}),
+        Phrase("Model: `{model}`", {"model": info.model}),
+        Phrase("Began: {time}", {"time": began}),
+    )
+    yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
+    for stored in stored_records(store.backend, info.id):
+        try:
+            yield from _part(stored.record().body, say)
+        except StorageCorruptError:
+            damaged = Phrase("Record {number} is damaged and was left out.", {"number": stored.seq})
+            yield f"*{say(damaged)}*\n\n"
+
+
+def _part(body: RecordBody, say: Say) -> Iterator[str]:
+    match body:
+        case InputReceived(turn=turn, input=given, message=message):
+            title = say(Phrase("Turn {number}", {"number": turn}))
+            yield f"## {title}\n\n{_quoted(given.text)}\n\n"
+            if given.data:
+                yield _fenced(given.data)
+            yield from _images(message.content, say)
+        case NodeRan(update=update):
+            if update.plan is not None:
+                yield _plan(update.plan, say)
+            if update.agent:
+                yield from _of_agent(update, say)
+                return
+            for message in update.messages:
+                text = content_of(message).strip()
+                if text:
+                    yield text + "\n\n"
+        case Decided(decision=decision) if decision.kind != "approve":
+            reason = f": {_one_line(decision.reason)}" if decision.reason else ""
+            who = _DECIDERS.get(decision.by, decision.by)
+            told = _DECIDED[decision.kind].template
+            yield f"*{say(Phrase(told, {'who': who, 'reason': reason}))}*\n\n"
+        case Intent(command=command):
+            yield _fenced(command, "sh")
+        case Outcome():
+            yield from _outcome(body, say)
+        case Compacted():
+            summarised = Phrase("Earlier messages were summarised for the model here.")
+            yield f"*{say(summarised)}*\n\n"
+        case TurnEnded(stop=stop) if stop != "done":
+            yield f"*{say(_STOPPED[stop])}*\n\n"
+        case _:
+            return
+
+
+def _images(content: str | list[Any], say: Say) -> Iterator[str]:
+    """Images are named; the JSON Lines export holds them."""
+    for block in content if isinstance(content, list) else ():
+        if is_image(block):
+            known = block.get("extras", {})
+            values = {"name": _one_line(str(known.get("name"))), "width": known.get("width"),
+                      "height": known.get("height")}  # fmt: skip
+            yield f"*{say(Phrase('Image: {name}, {width}x{height} pixels', values))}*\n\n"
+
+
+def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
+    """What a sub-agent saw and said; its answer comes again as the result of its task."""
+    for message in update.messages:
+        text = content_of(message).strip()
+        if message.type == "human" and text:
+            yield f"*{say(Phrase('A sub-agent is told:'))}*\n\n{_quoted(text)}\n\n"
+        elif text and (message.type != "ai" or getattr(message, "tool_calls", False)):
+            yield text + "\n\n"
+
+
+def _outcome(body: Outcome, say: Say) -> Iterator[str]:
+    if body.plan is not None and body.result is None:
+        yield _plan(body.plan, say)
+        return
+    result = body.result
+    text = result.text if result is not None else content_of(body.message)
+    if text.strip():
+        yield _fenced(text)
+    code = result.exit_code if result is not None else None
+    exited = "" if code is None else Phrase(", exit code {code}", {"code": code})
+    yield f"*{say(Phrase(_ENDED[body.status].template, {'code': exited}))}*\n\n"
+
+
+def _plan(plan: Plan, say: Say) -> str:
+    lines = [f"**{say(Phrase('Plan: {goal}', {'goal': _one_line(plan.goal)}))}**", ""]
+    for step in plan.steps:
+        lines += _steps(step, "")
+    return "\n".join(lines) + "\n\n"
+
+
+def _steps(step: PlanStep, indent: str) -> list[str]:
+    line = f"{indent}- [{_MARKS.get(step.status, ' ')}] {_one_line(step.what)}"
+    return [line, *(part for sub in step.substeps for part in _steps(sub, indent + "  "))]
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A code block whose fence is longer than any run of backticks in `text`."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}\n\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines() or [""])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutline:
+    """One turn: the task, what was run with which exit, and the answer (None: never ended)."""
+
+    turn: int
+    time: float
+    task: str
+    commands: tuple[dict[str, Any], ...] = field(default_factory=tuple)
+    answer: str | None = None
+    stop: str | None = None
+
+
+def outline(backend: Database, session_id: str) -> list[TurnOutline]:
+    """The turns of a session in order; damaged records are left out."""
+    turns: list[TurnOutline] = []
+    for stored in stored_records(backend, session_id):
+        if stored.kind not in ("input", "intent", "outcome", "turn_ended"):
+            continue
+        with suppress(StorageCorruptError):
+            body = stored.record().body
+            if isinstance(body, InputReceived):
+                turns.append(TurnOutline(body.turn, stored.time, body.input.text))
+            elif turns:
+                turns[-1] = _with(turns[-1], body)
+    return turns
+
+
+def _with(turn: TurnOutline, body: object) -> TurnOutline:
+    match body:
+        case Intent() as intent:
+            started = {"id": intent.request_id, "command": intent.command, "status": "unknown"}
+            return replace(turn, commands=(*turn.commands, started))
+        case Outcome() as outcome:
+            code = outcome.result.exit_code if outcome.result is not None else None
+            ended = {"status": outcome.status, "exit_code": code}
+            return replace(
+                turn,
+                commands=tuple(
+                    {**command, **ended} if command["id"] == outcome.request_id else command
+                    for command in turn.commands
+                ),
+            )
+        case TurnEnded() as end:
+            return replace(turn, answer=end.answer, stop=end.stop)
+        case _:
+            return turn

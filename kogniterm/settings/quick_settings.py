@@ -1,0 +1,174 @@
+"""The few settings the first screen needs, read with the standard library alone.
+
+Tolerant on purpose: whatever is wrong here is reported by the full load, which runs behind the
+prompt. A wrong value reads as the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from kogniterm.paths import Paths, resolve
+from kogniterm.settings.layers import PREFIX
+
+Language = Literal["en", "es"]
+Keys = Literal["emacs", "vi"]
+Color = Literal["auto", "always", "never"]
+Narrowing = Literal["cuts", "wraps", "wraps-cleared"]
+
+_TRUE = {"1", "true", "yes", "on", "y", "t"}
+
+
+@dataclass(frozen=True, slots=True)
+class QuickSettings:
+    """What is known before pydantic is loaded.
+
+    `term` and `colorfgbg` are as the terminal says, `editor` and `pager` empty when nobody says.
+    `narrowing` is what the terminal does to rows that no longer fit when its window gets narrower:
+    it cuts them or, where it is known for that, wraps them; tmux also wraps what was cleared.
+    """
+
+    paths: Paths
+    language: Language
+    theme: str
+    color: Color
+    keys: Keys
+    screen_reader: bool
+    model: str
+    notify: str
+    notify_after: float
+    window_title: bool
+    fold_lines: int
+    editor: str
+    pager: str
+    term: str
+    colorfgbg: str
+    truecolor: bool
+    unicode: bool
+    narrowing: Narrowing
+
+
+def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> QuickSettings:
+    """Settings for the first screen. Raises `SettingsError` only when there is no home."""
+    paths = resolve(environ)
+    layers = (
+        {name: str(value) for name, value in (flags or {}).items() if value is not None},
+        _prefixed(environ),
+        _prefixed(_env_lines(paths.env_file)),
+        _toml(paths.config_file),
+    )
+
+    def pick(name: str, allowed: tuple[str, ...] | None, default: str) -> str:
+        for layer in layers:
+            if name in layer:
+                value = layer[name]
+                return value if allowed is None or value in allowed else default
+        return default
+
+    return QuickSettings(
+        paths=paths,
+        language=_language(pick("language", ("auto", "en", "es"), "auto"), environ),
+        theme=pick("theme", None, "auto"),
+        color=cast(
+            "Color",
+            pick(
+                "color",
+                ("auto", "always", "never"),
+                "never" if environ.get("NO_COLOR") else "auto",
+            ),
+        ),
+        keys=cast("Keys", pick("keys", ("emacs", "vi"), "emacs")),
+        screen_reader=pick("screen_reader", None, "").lower() in _TRUE,
+        notify_after=_number(pick("notify_after", None, ""), 20.0),
+        window_title=pick("window_title", None, "true").lower() in _TRUE,
+        fold_lines=max(int(_number(pick("fold_lines", None, ""), 16.0)), 1),
+        model=pick("model", None, ""),
+        notify=pick("notify", ("off", "bell", "osc9"), "bell"),
+        editor=pick("editor", None, environ.get("VISUAL") or environ.get("EDITOR", "")),
+        pager=pick("pager", None, environ.get("PAGER", "")),
+        term=environ.get("TERM", ""),
+        colorfgbg=environ.get("COLORFGBG", ""),
+        truecolor=environ.get("COLORTERM", "") in ("truecolor", "24bit"),
+        unicode=_has_unicode(environ),
+        narrowing=_narrowing(environ),
+    )
+
+
+def locale_language(environ: Mapping[str, str]) -> Language:
+    """The language the locale variables ask for; everything but Spanish reads as English."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = environ.get(name, "")
+        if value:
+            return "es" if value.lower().startswith("es") else "en"
+    return "en"
+
+
+def _number(value: str, default: float) -> float:
+    """`value` as a number from 0 on; anything else reads as the default."""
+    try:
+        number = float(value)
+    except ValueError:
+        return default
+    return number if 0 <= number < float("inf") else default
+
+
+def _has_unicode(environ: Mapping[str, str]) -> bool:
+    """Whether the locale's character set is UTF-8; without a locale Python assumes it too."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        value = environ.get(name, "")
+        if value:
+            charset = value.partition(".")[2].lower().replace("-", "")
+            return value in ("C", "POSIX") or charset.startswith("utf8") or not charset
+    return True
+
+
+_WRAPPING = ("alacritty", "foot", "xterm-kitty", "xterm-ghostty", "wezterm", "vte", "konsole")
+_WRAPPING_PROGRAMS = {"iTerm.app", "Apple_Terminal", "WezTerm", "ghostty"}
+
+
+def _narrowing(environ: Mapping[str, str]) -> Narrowing:
+    """xterm, st and screen cut, and may have inherited what the terminal they were started from
+    said of itself; moving up too far would erase what is not ours, so who is unknown cuts."""
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    if term.startswith("tmux") or (term.startswith("screen") and program == "tmux"):
+        return "wraps-cleared"
+    if term.startswith(_WRAPPING):
+        return "wraps"
+    if not term.startswith("xterm") or environ.get("XTERM_VERSION"):
+        return "cuts"
+    named = environ.get("VTE_VERSION") or environ.get("KONSOLE_VERSION")
+    return "wraps" if named or program in _WRAPPING_PROGRAMS else "cuts"
+
+
+def _language(value: str, environ: Mapping[str, str]) -> Language:
+    return cast("Language", value) if value in ("en", "es") else locale_language(environ)
+
+
+def _prefixed(values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in values.items()
+        if name.startswith(PREFIX) and value
+    }
+
+
+def _env_lines(file: Path) -> dict[str, str]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    pairs = (line.removeprefix("export ").partition("=") for line in text.splitlines())
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def _toml(file: Path) -> dict[str, str]:
+    import tomllib
+
+    try:
+        with file.open("rb") as stream:
+            return {name: str(value) for name, value in tomllib.load(stream).items()}
+    except (OSError, ValueError):
+        return {}

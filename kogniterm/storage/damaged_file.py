@@ -1,0 +1,291 @@
+"""A damaged database file: moved aside, never deleted, and all that can be read carried over.
+
+SQLite tells of damage only where it looks, so the file is checked when it is opened: its
+structure by SQLite, its records (on reading) by their hashes. Carrying over works on tables of
+any room: rows are copied in order of rowid, from both ends towards the damage, then one by one
+inside it. Search indexes are not copied; the rooms make them again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from kogniterm.errors import StorageCorruptError, StorageLockedError
+from kogniterm.storage.drivers import Schema, migrate, open_sqlite, storage_errors, transaction
+from kogniterm.storage.folders import private_folder
+
+CHECK_LIMIT = 32 * 1024 * 1024
+"""Files up to this size are checked whole at each start (about 4 ms a megabyte)."""
+
+CRASH_LIMIT = 256 * 1024 * 1024
+"""Up to this size after a crash: about a second. Beyond, only what a query meets is noticed."""
+
+_HEADER = 100
+_PAGE = 200
+_MOST_SINGLE = 200_000
+_UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What reading damage raises; SQLite quotes damaged names, which may be no text at all."""
+
+_SIDE_FILES = ("", "-wal", "-shm")
+
+Counts = TypeVar("Counts")
+
+
+class FileInUse:
+    """A shared lock beside the database for as long as it is open.
+
+    Recovery needs it for itself alone: a file that somebody writes to is not moved away.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(path.name + ".lock")
+        private_folder(path.parent)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the lock for ourselves alone. Raises `StorageLockedError` when others have it."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            raise StorageLockedError(
+                "{place} is damaged and open in another KogniTerm; close that one first, then "
+                "what can be read will be recovered.",
+                place=str(self._path.with_suffix("")),
+            ) from error
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    def left_by_a_crash(self) -> bool:
+        """Whether a write-ahead log lies there though nobody has the database open."""
+        log = self._path.with_suffix("").with_name(self._path.stem + "-wal")
+        if not log.exists():
+            return False
+        try:
+            with self.alone():
+                return True
+        except StorageLockedError:
+            return False
+
+    def release(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def is_damaged(path: Path, *, crashed: bool = False) -> bool:
+    """Whether the file's structure is broken; a missing or empty file is not."""
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with storage_errors(path):
+        try:
+            with closing(open_sqlite(path)) as connection:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                if path.stat().st_size > (CRASH_LIMIT if crashed else CHECK_LIMIT):
+                    return False
+                return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+        except (StorageCorruptError, UnicodeDecodeError):
+            return True
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and _is_other_trouble(error):
+                raise
+            return True
+
+
+def _is_other_trouble(error: sqlite3.OperationalError) -> bool:
+    """Locked, full or unreadable is not damaged."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR,
+    )
+
+
+def recover(
+    path: Path,
+    *,
+    now: float,
+    schema: Schema,
+    complete: Callable[[sqlite3.Connection], Counts],
+) -> tuple[Path, Counts]:
+    """Move the damaged file aside and fill a new one with what can be read of it.
+
+    Returns where the damaged file is now, and what `complete` gives, which brings the tables of
+    `schema` in order; tables of other rooms are made again from the damaged file's own schema.
+    What is read is a second copy, so the moved file stays exactly as it was found.
+    """
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+    aside = _free_name(path, stamp)
+    with storage_errors(path):
+        for suffix in _SIDE_FILES:
+            part = path.with_name(path.name + suffix)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + suffix))
+        with closing(open_sqlite(path)) as target:
+            migrate(target, schema.room, schema.sqlite)
+            target.execute("PRAGMA foreign_keys=OFF")
+            with _working_copy(aside) as source:
+                _carry_over(source, target)
+                return aside, complete(target)
+
+
+def _free_name(path: Path, stamp: str) -> Path:
+    names = (f"{path.name}.damaged-{stamp}{f'-{n}' if n else ''}" for n in range(1000))
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
+
+
+@contextmanager
+def _working_copy(damaged: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a copy of the damaged file, its header mended if that is what is broken."""
+    copy = damaged.with_name(damaged.name + ".copy")
+    for suffix in _SIDE_FILES[:2]:
+        part = damaged.with_name(damaged.name + suffix)
+        if part.exists():
+            shutil.copyfile(part, copy.with_name(copy.name + suffix))
+            copy.with_name(copy.name + suffix).chmod(0o600)
+    if not _opens(copy):
+        _mend_header(copy)
+    connection = sqlite3.connect(copy, isolation_level=None)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        yield connection
+    finally:
+        connection.close()
+        for suffix in _SIDE_FILES:
+            copy.with_name(copy.name + suffix).unlink(missing_ok=True)
+
+
+def _opens(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except _UNREADABLE:
+            return False
+        return True
+
+
+def _mend_header(path: Path) -> None:
+    """Put a sound database's first bytes over broken ones; the schema behind them may be whole.
+
+    Offsets as in https://www.sqlite.org/fileformat2.html#the_database_header: the size in pages
+    is set from the file, the free list is emptied.
+    """
+    sample = path.with_name(path.name + ".sample")
+    with closing(sqlite3.connect(sample)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (a)")
+    header = bytearray(sample.read_bytes()[:_HEADER])
+    for suffix in _SIDE_FILES:
+        sample.with_name(sample.name + suffix).unlink(missing_ok=True)
+    page_size = int.from_bytes(header[16:18], "big")
+    header[28:32] = (path.stat().st_size // page_size).to_bytes(4, "big")
+    header[32:40] = bytes(8)
+    with path.open("r+b") as file:
+        file.write(header)
+
+
+def _carry_over(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    present = {name for name, _ in _tables(target)}
+    tables = _tables(source)
+    indexes = [name for name, sql in tables if sql.upper().startswith("CREATE VIRTUAL")]
+    for name, sql in tables:
+        if any(name == one or name.startswith(f"{one}_") for one in indexes):
+            continue
+        with transaction(target):
+            if name not in present:
+                with suppress(*_UNREADABLE):
+                    target.execute(sql)
+            _copy_table(source, target, name)
+    for sql in _indexes(source):
+        with suppress(*_UNREADABLE):  # there already, or its table is not
+            target.execute(sql)
+
+
+def _tables(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Ordinary tables with what made them; none when the schema cannot be read."""
+    with suppress(*_UNREADABLE):
+        return connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL "
+            "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        ).fetchall()
+    return []
+
+
+def _indexes(connection: sqlite3.Connection) -> list[str]:
+    with suppress(*_UNREADABLE):
+        return [
+            sql
+            for (sql,) in connection.execute(
+                "SELECT sql FROM sqlite_master WHERE type IN ('index', 'trigger', 'view') "
+                "AND sql IS NOT NULL"
+            )
+        ]
+    return []
+
+
+def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, name: str) -> None:
+    columns = [row[1] for row in target.execute(f'PRAGMA table_info("{name}")')]
+    names = ", ".join(f'"{column}"' for column in columns)
+    marks = ", ".join("?" for _ in columns)
+    insert = f'INSERT OR REPLACE INTO "{name}" ({names}) VALUES ({marks})'
+    for row in _rows(source, name, names):
+        with suppress(*_UNREADABLE):
+            target.execute(insert, row)
+
+
+def _rows(source: sqlite3.Connection, name: str, columns: str) -> Iterator[tuple[object, ...]]:
+    """Every row that can be read: upwards to the damage, downwards to it, then across it."""
+    low = yield from _walk(source, name, columns, None, upwards=True)
+    if low is None:
+        return
+    high = yield from _walk(source, name, columns, low, upwards=False)
+    for rowid in range(low + 1, min(high or low, low + _MOST_SINGLE)):
+        with suppress(*_UNREADABLE):
+            yield from source.execute(
+                f'SELECT {columns} FROM "{name}" NOT INDEXED WHERE rowid = ?', (rowid,)
+            )
+
+
+def _walk(
+    source: sqlite3.Connection, name: str, columns: str, floor: int | None, *, upwards: bool
+) -> Generator[tuple[object, ...], None, int | None]:
+    """Rows in order of rowid until the damage; returns the rowid reached, None at the end."""
+    order, compare = ("ASC", ">") if upwards else ("DESC", "<")
+    place: int | None = -(2**62) if upwards else 2**62
+    reached = 0 if upwards else floor
+    limit = "" if floor is None else f" AND rowid > {floor}"
+    size = _PAGE
+    while True:
+        try:
+            page = source.execute(
+                f'SELECT rowid, {columns} FROM "{name}" NOT INDEXED WHERE rowid {compare} ?{limit} '
+                f"ORDER BY rowid {order} LIMIT ?",
+                (place, size),
+            ).fetchall()
+        except _UNREADABLE:
+            if size == 1:
+                return reached
+            size = 1
+            continue
+        for rowid, *row in page:
+            place = reached = rowid
+            yield tuple(row)
+        if len(page) < size:
+            return None

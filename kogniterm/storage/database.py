@@ -1,0 +1,214 @@
+"""One connection to SQLite or PostgreSQL, used alike by every room that stores rows.
+
+SQL is written once, with `?` for values. A room hands in its `Schema`; opening brings it up to
+date.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm.storage import drivers
+from kogniterm.storage.damaged_file import FileInUse
+from kogniterm.storage.drivers import Schema, storage_errors
+from kogniterm.storage.folders import named
+from kogniterm.storage.head_file import HeadFile, beside, of_server
+
+if TYPE_CHECKING:
+    from kogniterm.storage.drivers import Connection
+
+Row = tuple[Any, ...]
+
+
+class Database:
+    """A connection to the tables of one room, bound to one user; threads take turns.
+
+    `location` is a file, or a PostgreSQL address: there several users and machines write, and
+    each user sees only their own rows. `place` is the location as it may be shown. Where a file
+    cannot be written it can be read, and nothing is made. `heads` is the head file: beside a
+    database file, or this machine's own in the folder `heads` for a server.
+
+    Methods raise `StorageError` kinds only: `DuplicateError` for a row whose key is taken.
+    """
+
+    def __init__(
+        self, location: Path | str, schema: Schema, *, user: str = "", heads: Path | None = None
+    ) -> None:
+        self.is_postgres = drivers.is_postgres(location)
+        self.place = drivers.without_password(str(location))
+        self.user = user
+        self.read_only = not self.is_postgres and not drivers.may_write(Path(location))
+        self.heads = (
+            of_server(heads, str(location))
+            if self.is_postgres
+            else HeadFile(beside(Path(location)))
+        )
+        self._location, self._schema, self._heads_folder = location, schema, heads
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._durable = False
+        self._in_use: FileInUse | None = None
+        with storage_errors(self.place), ExitStack() as on_failure:
+            if not self.is_postgres and not self.read_only:
+                self._in_use = FileInUse(Path(location))
+                on_failure.callback(self._in_use.release)
+            self._connection = self._connect()
+            on_failure.pop_all()
+
+    def _connect(self) -> Connection:
+        schema = self._schema
+        if self.is_postgres:
+            return self._connect_to_server()
+        path = Path(self._location)
+        if self.read_only:
+            connection = drivers.open_read_only(path, schema.room, schema.sqlite)
+        else:
+            connection = drivers.open_sqlite(path)
+        with ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            if schema.any_text:
+                connection.text_factory = _decoded
+            drivers.migrate(connection, schema.room, schema.sqlite)
+            on_failure.pop_all()
+        return connection
+
+    def _connect_to_server(self) -> Connection:
+        schema = self._schema
+        connection = drivers.open_postgres(str(self._location), user=self.user)
+        with storage_errors(self.place), ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            drivers.migrate(connection, schema.room, schema.postgres)
+            if schema.commits_late:
+                connection.execute("SET synchronous_commit = off")
+            on_failure.pop_all()
+        return connection
+
+    def _connected(self) -> Connection:
+        """The connection, made anew when the server has left. What it left in the middle of is not
+        repeated here: only who asked can tell whether it had been done."""
+        connection = self._connection
+        if (
+            not isinstance(connection, sqlite3.Connection)
+            and not self._depth
+            and drivers.has_hung_up(connection)
+        ):
+            self._connection = self._connect()
+        return self._connection
+
+    def _cursor(self, statement: str, values: Sequence[object] = ()) -> Any:
+        execute: Any = self._connected().execute
+        return execute(_percent(statement) if self.is_postgres else statement, values)
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run one statement; the rows it gives, if any."""
+        with self._lock, storage_errors(self.place):
+            cursor = self._cursor(statement, values)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def one(self, statement: str, values: Sequence[object] = ()) -> Row | None:
+        """The first row, or None."""
+        rows = self.execute(statement, values)
+        return rows[0] if rows else None
+
+    def run(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Run one statement; the number of rows that it touched."""
+        with self._lock, storage_errors(self.place):
+            return int(self._cursor(statement, values).rowcount)
+
+    def each(self, statement: str) -> Iterator[Row]:
+        """Every row that `statement` gives, a few at a time; others wait until it is done."""
+        with self._lock, storage_errors(self.place):
+            if not self.is_postgres:
+                yield from self._cursor(statement)
+                return
+            with self.transaction():
+                connection: Any = self._connection
+                with connection.cursor(name="kogniterm_rows") as cursor:
+                    cursor.itersize = 100
+                    yield from cursor.execute(statement)
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:
+        """All or nothing; `durable` waits for the disk. A block inside another one joins it."""
+        with self._lock:
+            if self._depth:
+                if durable and not self._durable:
+                    raise ValueError("a durable transaction cannot join one that is not")
+                yield
+                return
+            with (
+                storage_errors(self.place),
+                drivers.transaction(self._connected(), durable=durable),
+            ):
+                self._depth, self._durable = 1, durable
+                try:
+                    if self.is_postgres:
+                        # A pooled connection could carry another user's setting: set it again.
+                        self._cursor(
+                            "SELECT set_config('kogniterm.user_id', ?, true)", (self.user,)
+                        )
+                    yield
+                finally:
+                    self._depth = 0
+
+    def clock(self) -> float:
+        """Seconds since the epoch, by one clock for all who share the database."""
+        if not self.is_postgres:
+            return time.time()
+        ((seconds,),) = self.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(seconds)
+
+    def another(self) -> Database:
+        """A second connection to the same database, for use in another thread."""
+        return Database(self._location, self._schema, user=self.user, heads=self._heads_folder)
+
+    def problems(self) -> list[str]:
+        """What a file has wrong in its structure; a server checks its own pages."""
+        if self.is_postgres:
+            return []
+        rows = self.execute("PRAGMA integrity_check") + self.execute("PRAGMA foreign_key_check")
+        return [" ".join(map(str, row)) for row in rows if row != ("ok",)]
+
+    def scrub(self) -> None:
+        """After deletions: leave nothing of them in the file and its log, or the server's tables.
+
+        The server's log, archives and backups are out of reach; docs/storage.md says so.
+        """
+        with self._lock, storage_errors(self.place):
+            if isinstance(self._connection, sqlite3.Connection):
+                drivers.scrub(self._connection, self._schema.indexes)
+                return
+            for table in self._schema.tables:
+                self._cursor(f"VACUUM (FULL) {table}")
+
+    def close(self) -> None:
+        """Release the database."""
+        with self._lock, storage_errors(self.place):
+            self._connection.close()
+        if self._in_use is not None:
+            self._in_use.release()
+
+
+@lru_cache(maxsize=512)
+def _percent(statement: str) -> str:
+    """The statement with psycopg's placeholders; ours never hold a question or percent sign."""
+    return statement.replace("?", "%s")
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def database_file(location: str | Path) -> Path:
+    """The SQLite file meant by `location`: itself, or `kogniterm.db` in the folder it names."""
+    path = named("", location)
+    if path.is_dir() or not path.suffix:
+        return path / "kogniterm.db"
+    return path

@@ -1,0 +1,471 @@
+"""Opening SQLite and PostgreSQL, transactions, numbered migrations, and one map of their errors.
+
+Nothing else imports sqlite3 or psycopg but the other modules here: this one decides file modes,
+pragmas and how long to wait for a lock, and turns the drivers' errors into `StorageError` kinds.
+psycopg is loaded only when a PostgreSQL address is opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import select
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kogniterm.errors import (
+    StorageCorruptError,
+    StorageError,
+    StorageFullError,
+    StorageLockedError,
+    StorageLostError,
+    why,
+)
+from kogniterm.storage.folders import private_folder
+
+SqliteConnection = sqlite3.Connection
+
+if TYPE_CHECKING:
+    import psycopg
+
+    PostgresConnection = psycopg.Connection[tuple[Any, ...]]
+    Connection = sqlite3.Connection | PostgresConnection
+
+BUSY_MILLISECONDS = 2000
+"""How long a write waits for another process before it gives up with a clear error."""
+
+_CONNECT_SECONDS = 10
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "secure_delete=ON",
+    "foreign_keys=ON",
+    "trusted_schema=OFF",
+    "fullfsync=ON",
+)
+_FULL = (sqlite3.SQLITE_FULL,)
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DISK_FULL = "No space is left on the disk of {place}, or it is read-only; make room there."
+_READ_ONLY = (
+    "{place} is read-only here: it can be listed, shown and verified, and nothing was written."
+)
+_LOCKED_TEXT = "{place} is in use by another program for too long; close it or try again."
+_CORRUPT_TEXT = "{place} is damaged: {detail}"
+_FAILED = "{place} could not be read or written: {detail}"
+_NOT_YOURS = (
+    "{place} may not be read or written by you ({detail}); change its owner or permissions, or "
+    "choose another place."
+)
+_LOST_TEXT = (
+    "{place} cannot be reached; check the address and that its server runs, then try again: "
+    "{detail}"
+)
+_DUPLICATE = "This is in {place} already."
+_UNIQUE_VIOLATION = "23505"
+_SERVER_LEFT = ("57P01", "57P02", "57P03")
+"""The server shuts down, has crashed, or is starting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step of a room's schema: statements, then `run` for what SQL cannot say."""
+
+    number: int
+    name: str
+    statements: tuple[str, ...] = ()
+    run: Callable[[Any], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of one room: its migrations for each database, and what its rows need.
+
+    `tables` and `indexes` (FTS5, SQLite only) keep deleted text until they are scrubbed. With
+    `commits_late` a commit on a server that nobody asked to be durable does not wait for its disk.
+    With `any_text`, text with broken bytes is handed on (to fail its hash) and fails no query.
+    """
+
+    room: str
+    sqlite: tuple[Migration, ...]
+    postgres: tuple[Migration, ...]
+    tables: tuple[str, ...]
+    indexes: tuple[str, ...] = ()
+    commits_late: bool = False
+    any_text: bool = False
+
+
+class DuplicateError(StorageError):
+    """A row with this key is there already."""
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def storage_errors(place: Path | str) -> Iterator[None]:
+    """Map sqlite3, psycopg and file errors raised inside to `StorageError` kinds."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _from_sqlite(error, place) from error
+    except UnicodeDecodeError as error:  # SQLite quotes a damaged name in its message
+        raise StorageCorruptError(_CORRUPT_TEXT, place=str(place), detail=str(error)) from error
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
+        kind = StorageFullError if full else StorageError
+        refused = isinstance(error, PermissionError)
+        template = _DISK_FULL if full else _NOT_YOURS if refused else _FAILED
+        raise kind(template, place=str(error.filename or place), detail=why(error)) from error
+    except _postgres_errors() as error:
+        raise _from_postgres(error, place) from error
+
+
+def _postgres_errors() -> tuple[type[Exception], ...]:
+    """psycopg's errors, without loading it: what was never imported cannot have raised."""
+    module = sys.modules.get("psycopg")
+    return (module.Error,) if module is not None else ()
+
+
+def _from_sqlite(error: sqlite3.Error, place: Path | str) -> StorageError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    values = {"place": str(place), "detail": str(error)}
+    if isinstance(error, sqlite3.IntegrityError):
+        return DuplicateError(_DUPLICATE, **values)
+    if code in _FULL:
+        return StorageFullError(_DISK_FULL, **values)
+    if code == sqlite3.SQLITE_READONLY:
+        return StorageFullError(_READ_ONLY, **values)
+    if code in _LOCKED:
+        return StorageLockedError(_LOCKED_TEXT, **values)
+    if code in _CORRUPT:
+        return StorageCorruptError(_CORRUPT_TEXT, **values)
+    return StorageError(_FAILED, **values)
+
+
+def _from_postgres(error: Exception, place: Path | str) -> StorageError:
+    state = getattr(error, "sqlstate", None) or ""
+    lost = isinstance(error, sys.modules["psycopg"].OperationalError) and not state
+    detail = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    values = {"place": without_password(str(place)), "detail": detail}
+    if state == _UNIQUE_VIOLATION:
+        return DuplicateError(_DUPLICATE, **values)
+    if state.startswith("53") or state == "25006":
+        return StorageFullError(_DISK_FULL, **values)
+    if state in ("55P03", "40P01", "57014"):
+        return StorageLockedError(_LOCKED_TEXT, **values)
+    if lost or state.startswith("08") or state in _SERVER_LEFT:
+        return StorageLostError(_LOST_TEXT, **values)
+    if state in ("XX001", "XX002"):
+        return StorageCorruptError(_CORRUPT_TEXT, **values)
+    return StorageError(_FAILED, **values)
+
+
+# --- SQLite ----------------------------------------------------------------------------------
+
+
+_kept_open: dict[tuple[int, int], int] = {}
+"""Descriptors that were opened beside SQLite's own, by device and inode."""
+
+
+def open_sqlite(path: Path) -> sqlite3.Connection:
+    """Open (or make) the database file `path`, mode 0600, its folder made with mode 0700.
+
+    The connection is in autocommit mode: write inside `transaction`. It may be used from any
+    thread, one at a time. Raises `StorageError` kinds.
+    """
+    with storage_errors(path):
+        private_folder(path.parent)
+        _make_private(path)
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+        if not os.access(path, os.R_OK, effective_ids=True):
+            # SQLite would only say that it cannot open the file.
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        connection = sqlite3.connect(
+            path,
+            timeout=BUSY_MILLISECONDS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        with ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+            on_failure.pop_all()
+        return connection
+
+
+def may_write(path: Path) -> bool:
+    """Whether the database file `path` can be written to; one that is not there can be made."""
+    real = path.resolve()
+    if not os.path.lexists(real):
+        return True
+    return all(os.access(place, os.W_OK, effective_ids=True) for place in (real.parent, real))
+
+
+def open_read_only(path: Path, room: str, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Open the database file `path` where nothing can be written, the schema of `room` current.
+
+    SQLite cannot read a write-ahead log that was left behind there, nor can an older schema be
+    brought up to date: then a private copy is opened, which is gone when it is closed. Raises
+    `StorageError` kinds.
+    """
+    with storage_errors(path):
+        path.open("rb").close()  # SQLite would only say that it cannot open the file
+        log = path.with_name(path.name + "-wal")
+        with ExitStack() as on_failure:
+            connection = _immutable(path)
+            on_failure.callback(connection.close)
+            left = log.exists() and log.stat().st_size > 0
+            if not left and schema_version(connection, room) >= len(migrations):
+                on_failure.pop_all()
+                return connection
+        with tempfile.TemporaryDirectory(prefix="kogniterm-") as folder:
+            copy = Path(folder) / path.name
+            for file in (path, log) if left else (path,):
+                shutil.copyfile(file, copy.with_name(file.name))
+            with closing(open_sqlite(copy)) as connection:
+                migrate(connection, room, migrations)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return _immutable(copy)
+
+
+def _immutable(path: Path) -> sqlite3.Connection:
+    """A connection that takes the file as it is, without its log, and makes no file beside it."""
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=ro&immutable=1",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    with ExitStack() as on_failure:
+        on_failure.callback(connection.close)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the file is open now
+        connection.execute("PRAGMA trusted_schema=OFF")
+        on_failure.pop_all()
+    return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, readable by nobody else, if it is not there.
+
+    One that is there is never opened here: closing any descriptor of it would drop the locks that
+    SQLite holds on it for this process (https://www.sqlite.org/howtocorrupt.html, 2.2), and the
+    next process to leave would take the write-ahead log away from under us.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+@contextmanager
+def raw_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file that SQLite may have open in this process, its log and index included.
+
+    The descriptor stays open until the process ends, one for each file; see `_make_private`.
+    """
+    found = path.stat()
+    key = (found.st_dev, found.st_ino)
+    if key not in _kept_open:
+        _kept_open[key] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with open(_kept_open[key], "rb", closefd=False) as file:
+        file.seek(0)
+        yield file
+
+
+@contextmanager
+def transaction(connection: Connection, *, durable: bool = False) -> Iterator[None]:
+    """Everything inside is written or nothing is.
+
+    `durable` promises that the data has reached the disk when the block is left. Without it a
+    commit survives the death of the process, but power loss may take the last ones. PostgreSQL
+    follows the server's own setting otherwise, and waits for the disk when durable.
+    """
+    if not isinstance(connection, sqlite3.Connection):
+        with connection.transaction():
+            if durable:
+                connection.execute("SET LOCAL synchronous_commit = on")
+            yield
+        return
+    if durable:
+        connection.execute("PRAGMA synchronous=FULL")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.commit()
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+    finally:
+        if durable:
+            connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def scrub(connection: sqlite3.Connection, indexes: Sequence[str] = ()) -> None:
+    """After deletions: leave no deleted byte in the FTS5 `indexes`, the file, or its WAL."""
+    for index in indexes:
+        connection.execute(f"INSERT INTO {index}({index}) VALUES ('optimize')")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+# --- PostgreSQL ------------------------------------------------------------------------------
+
+
+def is_postgres(location: Path | str) -> bool:
+    """Whether `location` is a PostgreSQL address rather than a file."""
+    return str(location).startswith(("postgresql://", "postgres://"))
+
+
+def without_password(url: str) -> str:
+    """`url` as it may be shown and logged."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:…@", url)
+
+
+_BIND = (
+    "SELECT rolsuper OR rolbypassrls, set_config('lock_timeout', %s, false), "
+    "set_config('client_min_messages', 'warning', false), "
+    "set_config('kogniterm.user_id', %s, false) FROM pg_roles WHERE rolname = current_user"
+)
+
+
+def open_postgres(url: str, *, user: str) -> PostgresConnection:
+    """Connect to `url` in autocommit mode, bound to the rows of `user` by row-level security.
+
+    Raises `StorageError` when the server cannot be reached, psycopg is not installed, or the
+    database role could see everybody's rows (superuser, BYPASSRLS).
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise StorageError(
+            "PostgreSQL needs one more package; install it with: pip install 'kogniterm[postgres]'"
+        ) from error
+    with storage_errors(url):
+        connection = psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="kogniterm",
+            # A session waits at the prompt for hours; routers forget silent connections.
+            keepalives_idle=30,
+            keepalives_interval=10,
+            keepalives_count=3,
+        )
+        with ExitStack() as on_failure:
+            on_failure.callback(connection.close)
+            row = connection.execute(_BIND, (str(BUSY_MILLISECONDS), user)).fetchone()
+            if row is None or row[0]:
+                raise StorageError(
+                    "The database role of {place} may see every user's rows; "
+                    "connect as a role without SUPERUSER and BYPASSRLS.",
+                    place=without_password(url),
+                )
+            on_failure.pop_all()
+        return connection
+
+
+def own_rows(table: str, *, lenient: bool = False) -> tuple[str, ...]:
+    """Statements after which each user sees and writes only their own rows of `table`.
+
+    That holds for the owner of the table too. A connection that names no user gets an error; with
+    `lenient` it sees no rows.
+    """
+    own = f"user_id = current_setting('kogniterm.user_id'{', true' if lenient else ''})"
+    return (
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
+        f"CREATE POLICY own_rows ON {table} USING ({own}) WITH CHECK ({own})",
+    )
+
+
+def has_hung_up(connection: PostgresConnection) -> bool:
+    """Whether the server of an idle connection has left: what is said next would be lost.
+
+    An idle server is silent, so nothing is sent as long as nothing stands in the socket.
+    """
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if not poll.poll(0):
+        return False
+    try:
+        connection.execute("SELECT 1")
+    except _postgres_errors():
+        connection.close()
+        return True
+    return False
+
+
+# --- migrations ------------------------------------------------------------------------------
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS schema_migrations ("
+    "room TEXT NOT NULL, number INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (room, number))"
+)
+_ADVISORY_LOCK = 0x6B6F676E  # "kogn": any fixed number will do, all processes must use the same
+
+
+def schema_version(connection: Connection, room: str) -> int:
+    """The number of the last migration applied for `room`; 0 when there is none."""
+    execute: Callable[..., Any] = connection.execute
+    if isinstance(connection, sqlite3.Connection):
+        mark, table = "?", "(SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations')"
+    else:
+        mark, table = "%s", "to_regclass('schema_migrations')"
+    if not execute(f"SELECT {table}").fetchone()[0]:
+        return 0
+    query = f"SELECT coalesce(max(number), 0) FROM schema_migrations WHERE room = {mark}"
+    return int(execute(query, (room,)).fetchone()[0])
+
+
+def migrate(connection: Connection, room: str, migrations: Sequence[Migration]) -> int:
+    """Bring the schema of `room` up to date, all or nothing; returns how many steps were run.
+
+    Several rooms share one database, each with its own numbers from 1. Raises `StorageError`
+    when the database was written by a newer KogniTerm.
+    """
+    if [step.number for step in migrations] != list(range(1, len(migrations) + 1)):
+        raise ValueError(f"migrations of {room} must be numbered 1, 2, 3 …")
+    version = schema_version(connection, room)
+    if version > len(migrations):
+        raise StorageError(
+            "The database was written by a newer KogniTerm (schema {found}, this one knows "
+            "{known}); update KogniTerm to open it.",
+            found=version,
+            known=len(migrations),
+        )
+    if version == len(migrations):
+        return 0
+    with transaction(connection, durable=True):
+        return _apply(connection, room, migrations)
+
+
+def _apply(connection: Connection, room: str, migrations: Sequence[Migration]) -> int:
+    """Run what is missing; inside a write transaction, so of two processes one does the work."""
+    execute: Callable[..., Any] = connection.execute
+    mark = "?"
+    if not isinstance(connection, sqlite3.Connection):
+        execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
+        mark = "%s"
+    execute(_TABLE)
+    missing = migrations[schema_version(connection, room) :]
+    for step in missing:
+        for statement in step.statements:
+            execute(statement)
+        if step.run is not None:
+            step.run(connection)
+        execute(
+            f"INSERT INTO schema_migrations (room, number, name) VALUES ({mark}, {mark}, {mark})",
+            (room, step.number, step.name),
+        )
+    return len(missing)

@@ -1,0 +1,394 @@
+"""The head file: where every journal stood when it was last written, beside the database.
+
+The chain of a journal proves that nothing in it was changed; it cannot prove that its end, or a
+whole session, is still there. So each process notes in a second, append-only file how far each
+journal had come. A line is written only when the database has brought what it tells to the disk:
+after a crash the file may lag behind the database, and it is never ahead of it. What is removed on
+purpose is announced here first.
+
+A line is a JSON object: its number `n`, its time `at`, the SHA-256 of the line before it `prev`,
+what happened `what`, and for whom `id`; with `seq` and `hash` of the record that was reached. Lines
+that a newer one replaces are folded away when the file has grown (`FOLD_AT`), so its size follows
+the number of sessions there are.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from kogniterm.storage.drivers import storage_errors, without_password
+from kogniterm.storage.folders import private_folder, sync_folder, write_all
+
+FOLD_AT = 64 * 1024
+"""Bytes by which the file may grow before lines that newer ones replace are folded away."""
+
+Checked = TypeVar("Checked")
+
+BEGUN, FOLDED = "begun", "folded"
+What = Literal["open", "end", "closed", "coming", "gone", "removed", "odd", "memory"]
+"""What a line tells: a process opened the journal, it reached a record that is on the disk, it was
+closed, it will be written whole (an import), it will be removed, it was removed, it was found
+changed when it was opened; and for memory, that its ledger will reach an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One line to write about the journal `id`, or about the memory of the user `id`: then `before`
+    is the entry at which its ledger still may be."""
+
+    what: What
+    id: str
+    seq: int = 0
+    hash: str = ""
+    created: float | None = None
+    records: int | None = None
+    before: tuple[int, str] | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """The fields of the line."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Note:
+        """The note that a line holds. Raises `KeyError` or `ValueError` for one that is none."""
+        return cls(
+            line["what"],
+            str(line["id"]),
+            int(line.get("seq", 0)),
+            str(line.get("hash", "")),
+            line.get("created"),
+            line.get("records"),
+            None if line.get("before") is None else (int(line["before"][0]), line["before"][1]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the file knows of one journal: the place reached last, what was announced after that
+    and perhaps not done, and the place where it was found changed."""
+
+    reached: Note | None = None
+    announced: Note | None = None
+    odd: Note | None = None
+
+    def after(self, note: Note) -> Known:
+        """What is known after one more line."""
+        if note.what in ("coming", "gone"):
+            return Known(self.reached, note, self.odd)
+        if note.what == "odd":
+            return Known(self.reached, self.announced, note)
+        if note.created is None and self.reached is not None:
+            note = Note(note.what, note.id, note.seq, note.hash, self.reached.created)
+        return Known(note, None, self.odd)
+
+    def notes(self) -> Iterator[Note]:
+        """The lines that say the same."""
+        for note in (self.reached, self.announced, self.odd):
+            if note is not None:
+                yield note
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A line by its number and its hash."""
+
+    n: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The content of a head file. `broken` is the number of the first line that was changed or does
+    not follow the one before it; `gone` counts the sessions that were removed on purpose."""
+
+    id: str
+    first: int
+    last: Mark
+    sessions: Mapping[str, Known] = field(default_factory=dict)
+    memory: Mapping[str, Note] = field(default_factory=dict)
+    hashes: Mapping[int, str] = field(default_factory=dict)
+    gone: int = 0
+    broken: int | None = None
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether the line `mark` is still there, or was folded away in order."""
+        if mark.n > self.last.n:
+            return False
+        return mark.n < self.first or self.hashes.get(mark.n) == mark.hash
+
+    @property
+    def empty(self) -> bool:
+        """Whether it tells of nothing that was ever written."""
+        return not self.sessions and not self.memory and not self.gone
+
+
+class HeadFile:
+    """The head file at `path`; safe to append to from several processes and threads at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Heads | None:
+        """What it says; None when it is not there. Raises `StorageError` when it is unreadable."""
+        with storage_errors(self.path):
+            try:
+                content = self.path.read_bytes()
+            except FileNotFoundError:
+                return None
+        return _folded(content)
+
+    def begin(self, notes: Sequence[Note], *, replacing: bool = False) -> Heads:
+        """Make the file with a new identity, whole or not at all.
+
+        One that is there already is left as it is, unless it is to be replaced.
+        """
+        with storage_errors(self.path):
+            private_folder(self.path.parent)
+            temporary = self._written(_begun(secrets.token_hex(8), notes))
+            try:
+                if replacing:
+                    temporary.replace(self.path)
+                else:
+                    with suppress(FileExistsError):
+                        os.link(temporary, self.path)
+                sync_folder(self.path.parent)
+            finally:
+                temporary.unlink(missing_ok=True)
+        found = self.read()
+        if found is None:
+            raise FileNotFoundError(self.path)
+        return found
+
+    def append(self, notes: Sequence[Note], *, durable: bool) -> Mark:
+        """Write lines; `durable` waits for the disk. Raises `StorageError`, also when the file is
+        not there: a head file that was removed is not made anew behind the user's back."""
+        with storage_errors(self.path), self._locked() as descriptor:
+            return self._append(descriptor, notes, durable=durable)
+
+    @contextmanager
+    def held(self) -> Iterator[Callable[[Note, bool], Mark]]:
+        """A function that writes one line, and waits for the disk if told to; nobody else writes
+        meanwhile.
+
+        Raises `StorageError`, also when the file is not there.
+        """
+        with ExitStack() as stack:
+            with storage_errors(self.path):
+                descriptor = stack.enter_context(self._locked())
+
+            def write(note: Note, durable: bool) -> Mark:
+                with storage_errors(self.path):
+                    return self._append(descriptor, [note], durable=durable)
+
+            yield write
+
+    def _append(self, descriptor: int, notes: Sequence[Note], *, durable: bool) -> Mark:
+        tail = _tail(descriptor)
+        data, mark = _lines(notes, tail)
+        write_all(descriptor, data)
+        if durable:
+            os.fsync(descriptor)
+        if os.fstat(descriptor).st_size > FOLD_AT + _size_at_first(descriptor):
+            mark = self._fold(mark)
+        return mark
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file, held for ourselves alone; again when it was replaced while we waited."""
+        while True:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(descriptor), self.path.stat()):
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)
+
+    def _fold(self, last: Mark) -> Mark:
+        """Leave out what newer lines replace."""
+        content = self.path.read_bytes()
+        heads = _folded(content)
+        if heads.broken is not None:
+            return last  # what was changed stays, to be found
+        notes = [note for known in heads.sessions.values() for note in known.notes()]
+        notes += heads.memory.values()
+        size = len(_lines(notes, last)[0])
+        first, mark = _line(
+            {"what": FOLDED, "id": heads.id, "gone": heads.gone, "size": size}, last
+        )
+        data, mark = _lines(notes, mark)
+        self._written(first + data).replace(self.path)
+        sync_folder(self.path.parent)
+        return mark
+
+    def _written(self, data: bytes) -> Path:
+        """A new file with `data` beside it, on the disk."""
+        path = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return path
+
+
+def steady(
+    file: HeadFile | None,
+    check: Callable[[Heads | None], Checked],
+    sound: Callable[[Checked], bool],
+) -> Checked:
+    """What `check` says about a head file that was read before the database.
+
+    Others may be writing: what is not `sound` is looked at again until the head file stood still.
+    """
+    while True:
+        heads = None if file is None else file.read()
+        found = check(heads)
+        if file is None or heads is None or sound(found):
+            return found
+        again = file.read()
+        if again is None or again.last == heads.last:
+            return found
+
+
+def beside(database: Path) -> Path:
+    """The head file of a SQLite database."""
+    return database.with_name(database.name + ".heads")
+
+
+def of_server(folder: Path | None, address: str) -> HeadFile | None:
+    """This machine's head file for a database server, in `folder`; None where there is none."""
+    if folder is None:
+        return None
+    name = hashlib.sha256(without_password(address).encode()).hexdigest()[:12]
+    return HeadFile(folder / f"server-{name}.heads")
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def _begun(identity: str, notes: Sequence[Note]) -> bytes:
+    size = len(_lines(notes, Mark(0, ""))[0])
+    first, mark = _line({"what": BEGUN, "id": identity, "size": size}, Mark(0, ""))
+    return first + _lines(notes, mark)[0]
+
+
+def _lines(notes: Sequence[Note], last: Mark) -> tuple[bytes, Mark]:
+    parts = []
+    for note in notes:
+        part, last = _line(note.plain(), last)
+        parts.append(part)
+    return b"".join(parts), last
+
+
+def _line(fields: Mapping[str, Any], last: Mark) -> tuple[bytes, Mark]:
+    whole = {"n": last.n + 1, "at": time.time(), "prev": last.hash, **fields}
+    line = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    return line, Mark(last.n + 1, hashlib.sha256(line).hexdigest())
+
+
+def _tail(descriptor: int) -> Mark:
+    """The last whole line; what a crash left of a line behind it is cut off."""
+    size = os.fstat(descriptor).st_size
+    block = 4096
+    while True:
+        start = max(0, size - block)
+        content = os.pread(descriptor, size - start, start)
+        end = content.rfind(b"\n")
+        before = content.rfind(b"\n", 0, max(end, 0))
+        if end >= 0 and (before >= 0 or start == 0):
+            break
+        if start == 0:
+            return Mark(0, "")
+        block *= 2
+    if start + end + 1 < size:
+        os.ftruncate(descriptor, start + end + 1)
+    line = content[before + 1 : end + 1]
+    try:
+        number = int(json.loads(line)["n"])
+    except (ValueError, KeyError, TypeError):
+        number = 0
+    return Mark(number, hashlib.sha256(line).hexdigest())
+
+
+def _size_at_first(descriptor: int) -> int:
+    """The size that the file had when it was begun or folded, nearly."""
+    try:
+        first = json.loads(os.pread(descriptor, 4096, 0).split(b"\n", 1)[0])
+        return int(first.get("size", 0))
+    except (ValueError, AttributeError):
+        return 0
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+class _Reading:
+    """The lines read so far."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.first = 0
+        self.last = Mark(0, "")
+        self.sessions: dict[str, Known] = {}
+        self.memory: dict[str, Note] = {}
+        self.hashes: dict[int, str] = {}
+        self.gone = 0
+
+    def take(self, line: bytes) -> None:
+        """Add one line. Raises `ValueError` or `KeyError` when it is not the next one."""
+        fields = json.loads(line)
+        number, previous = int(fields["n"]), str(fields["prev"])
+        if fields["what"] in (BEGUN, FOLDED) and not self.hashes:
+            self.id, self.first = str(fields["id"]), number
+            self.gone = int(fields.get("gone", 0))
+        elif not self.hashes or (number, previous) != (self.last.n + 1, self.last.hash):
+            raise ValueError("a line is missing")
+        else:
+            self._note(Note.of(fields))
+        self.last = Mark(number, hashlib.sha256(line).hexdigest())
+        self.hashes[number] = self.last.hash
+
+    def _note(self, note: Note) -> None:
+        if note.what == "memory":
+            self.memory[note.id] = note
+        elif note.what == "removed":
+            self.sessions.pop(note.id, None)
+            self.gone += 1
+        else:
+            self.sessions[note.id] = self.sessions.get(note.id, Known()).after(note)
+
+
+def _folded(content: bytes) -> Heads:
+    """What a file with this content says; a last line without its end was never written."""
+    reading, broken = _Reading(), None
+    for line in content.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        try:
+            reading.take(line)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            broken = reading.last.n + 1
+            break
+    return Heads(
+        reading.id,
+        reading.first,
+        reading.last,
+        reading.sessions,
+        reading.memory,
+        reading.hashes,
+        reading.gone,
+        1 if not reading.id else broken,
+    )

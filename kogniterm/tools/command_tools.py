@@ -1,0 +1,152 @@
+"""`execute_command`, which the executor runs, and `jobs` for what commands leave running."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, Protocol
+
+from pydantic import Field, field_validator, model_validator
+
+from kogniterm.errors import ExecutionError, ToolError
+from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.types import EffectClass, Job
+
+MAX_COMMAND = 100_000
+
+
+class CommandArguments(Arguments):
+    """One shell command and what it is for."""
+
+    command: str = Field(description="bash; may be several lines")
+    purpose: str = Field(default="", description="one sentence for the person")
+
+    @field_validator("command")
+    @classmethod
+    def _usable(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("is empty")
+        if len(value) > MAX_COMMAND:
+            raise ValueError(f"is longer than {MAX_COMMAND} characters; write a script file")
+        if "\0" in value:
+            raise ValueError("contains a NUL byte, which no shell can run")
+        return value
+
+
+async def _never(arguments: CommandArguments) -> str:
+    raise ToolError("Commands are run by the executor.")
+
+
+def execute_command() -> SchemaTool[CommandArguments]:
+    """The tool every session offers."""
+    return SchemaTool(
+        "execute_command",
+        "Run a command in the person's shell after they approve it.",
+        CommandArguments,
+        _never,
+        effect="command",
+        describe=lambda arguments: (arguments.command, arguments.purpose),
+    )
+
+
+LONGEST_WAIT = 60
+
+
+class JobsPort(Protocol):
+    """The jobs of a session. Methods raise `ExecutionError` for a job there is not."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All of them, oldest first."""
+
+    def read_job(self, job_id: str) -> str:
+        """What a job has written, clipped."""
+
+    def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
+        """Wait for its end, at most `timeout` seconds."""
+
+    def stop_job(self, job_id: str) -> Job:
+        """End it."""
+
+    def send_keys(self, job_id: str, text: str) -> None:
+        """Type into it."""
+
+    def keep_job(self, job_id: str) -> None:
+        """Let it run on when KogniTerm ends."""
+
+
+class JobArguments(Arguments):
+    """What to do with which job."""
+
+    action: Literal["list", "read", "wait", "stop", "send", "keep"]
+    id: str = Field(default="", description="such as j1")
+    keys: str = Field(default="", max_length=2000, description="to send; \\n is Enter")
+
+    @model_validator(mode="after")
+    def _complete(self) -> JobArguments:
+        if self.action != "list" and not self.id:
+            raise ValueError("id is missing")
+        if (self.action == "send") != bool(self.keys):
+            raise ValueError("keys belong to send, and to nothing else")
+        return self
+
+
+def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
+    """The one tool for background jobs."""
+
+    def act(arguments: JobArguments) -> str:
+        match arguments.action:
+            case "list":
+                return "\n".join(map(_line, jobs.jobs())) or "[no background job]"
+            case "read":
+                return jobs.read_job(arguments.id) or "[nothing written yet]"
+            case "wait":
+                return _line(jobs.wait_job(arguments.id, LONGEST_WAIT))
+            case "stop":
+                return _line(jobs.stop_job(arguments.id))
+            case "keep":
+                jobs.keep_job(arguments.id)
+                return f"[{arguments.id} runs on when KogniTerm ends]"
+            case "send":
+                jobs.send_keys(arguments.id, arguments.keys)
+                return f"[typed into {arguments.id}; read shows what it does with it]"
+
+    async def run(arguments: JobArguments) -> str:
+        try:
+            return await asyncio.to_thread(act, arguments)
+        except ExecutionError as error:
+            raise ToolError(error.text.template, **error.text.values) from error
+
+    def command_of(name: str) -> str:
+        return next((job.command for job in jobs.jobs() if job.id == name), "?")
+
+    def describe(arguments: JobArguments) -> tuple[str, str]:
+        if arguments.action == "send":
+            return (
+                f"type into {arguments.id}: {arguments.keys!r}",
+                f"{arguments.id} is: {command_of(arguments.id)}",
+            )
+        if arguments.action == "keep":
+            return (
+                f"keep {arguments.id} running when KogniTerm ends: {command_of(arguments.id)}",
+                "",
+            )
+        return f"{arguments.action} {arguments.id}: {command_of(arguments.id)}", ""
+
+    return SchemaTool(
+        "jobs",
+        "List, read, wait for (60 s), stop, type into or keep what commands left running. "
+        "It ends with KogniTerm unless kept or detached (nohup).",
+        JobArguments,
+        run,
+        describe=describe,
+        effect_of=_effect,
+    )
+
+
+def _effect(arguments: JobArguments) -> EffectClass:
+    """Typing into a program, ending and keeping it change the world; looking does not."""
+    return "keystrokes" if arguments.action in ("send", "stop", "keep") else "none"
+
+
+def _line(job: Job) -> str:
+    state = f"ended with {job.exit_code}" if job.state == "ended" else f"running, {job.fate_text}"
+    return f"{job.id} {state}: {job.command}"

@@ -1,0 +1,250 @@
+"""`write_file` and `edit_file`: proposed as a diff, approved like commands, applied whole or not.
+
+What is approved is what is written: the content is worked out when the edit is proposed, and
+the edit is refused when the file is no longer what it was then, or when the model read it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from kogniterm.errors import ToolError
+from kogniterm.host.safe_files import parent, read_regular, write_regular
+from kogniterm.tools.base import SchemaTool
+from kogniterm.tools.workspace_paths import (
+    PathArguments,
+    judged_path,
+    mode_of,
+    unreadable,
+    unwritable,
+    with_real_path,
+)
+
+MAX_BYTES = 2 * 1024 * 1024
+MAX_DIFF_LINES = 2_000
+
+
+class WriteArguments(PathArguments):
+    """The whole new content of a file."""
+
+    content: str
+    purpose: str = ""
+
+
+class EditArguments(PathArguments):
+    """One piece of text and what takes its place."""
+
+    old: str = Field(min_length=1, description="exact text, unique in the file")
+    new: str
+    every: bool = Field(default=False, description="replace every occurrence")
+    purpose: str = ""
+
+
+class FileVersions:
+    """Which content of each file the model knows, by digest; shared by reading and editing."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, str] = {}
+
+    def saw(self, path: Path, data: bytes | None) -> None:
+        """The model was shown this content, or proposed an edit on it; None: no such file."""
+        self._known[path] = _digest(data)
+
+    def check(self, path: Path, data: bytes | None) -> None:
+        """Raises `ToolError` when the file is no longer what the model knows."""
+        known = self._known.get(path)
+        if known is not None and known != _digest(data):
+            raise ToolError(
+                "{path} changed since you read it; read it again before you edit it.", path=path
+            )
+
+
+class FileTool(SchemaTool[Any]):
+    """A `SchemaTool` that can show its diff before it is approved."""
+
+    def __init__(self, *args: Any, diff: Callable[[Any], str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._diff = diff
+
+    def detail(self, arguments: Mapping[str, Any]) -> str:
+        """The change as a unified diff."""
+        return self._diff(self._parse(arguments))
+
+
+def write_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
+    """The tool that makes a file or replaces all of it."""
+
+    def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, str]:
+        path, before = _load(cwd(), arguments.path)
+        versions.check(path, before)
+        return path, before, arguments.content
+
+    return _file_tool(
+        "write_file",
+        "Create a file or replace its whole content.",
+        WriteArguments,
+        plan,
+        cwd,
+        versions,
+    )
+
+
+def edit_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
+    """The tool that replaces one piece of text."""
+
+    def plan(arguments: EditArguments) -> tuple[Path, bytes | None, str]:
+        path, before = _load(cwd(), arguments.path)
+        if before is None:
+            raise ToolError("There is no file {path}; make it with write_file.", path=path)
+        versions.check(path, before)
+        text = _decode(path, before)
+        return path, before, _replaced(text, arguments, path)
+
+    return _file_tool(
+        "edit_file", "Replace a piece of text in a file.", EditArguments, plan, cwd, versions
+    )
+
+
+def _file_tool(
+    name: str,
+    description: str,
+    model: type[PathArguments],
+    plan: Callable[[Any], tuple[Path, bytes | None, str]],
+    cwd: Callable[[], str],
+    versions: FileVersions,
+) -> FileTool:
+    def describe(arguments: Any) -> tuple[str, str]:
+        path, before, after = plan(arguments)
+        versions.saw(path, before)
+        added, removed = _counts(_unified(path, before, after))
+        verb = "create" if before is None else "edit"
+        return f"{verb} {path} (+{added} -{removed} lines)", arguments.purpose
+
+    def diff(arguments: Any) -> str:
+        path, before, after = plan(arguments)
+        return _shown(_unified(path, before, after))
+
+    async def run(arguments: Any) -> str:
+        path, before, after = plan(arguments)
+        try:
+            write_regular(path, after.encode("utf-8"))
+        except OSError as error:
+            raise unwritable(path, error) from error
+        versions.saw(path, after.encode("utf-8"))
+        added, removed = _counts(_unified(path, before, after))
+        return f"Wrote {path} (+{added} -{removed} lines)."
+
+    return FileTool(
+        name,
+        description,
+        model,
+        run,
+        effect="edit",
+        describe=describe,
+        diff=diff,
+        settle=lambda arguments: with_real_path(cwd(), arguments),
+    )
+
+
+def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
+    """The judged path and its content; None when there is no such file yet."""
+    path = judged_path(cwd, name)
+    mode = mode_of(path)
+    if mode is None:
+        return path, None
+    if not stat.S_ISREG(mode):
+        raise ToolError("{path} is no regular file.", path=path)
+    if not _writable(path):
+        # Renaming another over it would be possible, and not what its owner meant.
+        raise ToolError(
+            "{path} is write-protected; if it is to be changed, make it writable with a command.",
+            path=path,
+        )
+    try:
+        data = read_regular(path, MAX_BYTES + 1)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if len(data) > MAX_BYTES:
+        raise ToolError("{path} is too large to edit; use a command.", path=path)
+    return path, data
+
+
+def _writable(path: Path) -> bool:
+    try:
+        with parent(path) as (folder, name):
+            return os.access(
+                name, os.W_OK, dir_fd=folder, effective_ids=True, follow_symlinks=False
+            )
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError("{path} is no UTF-8 text; use a command.", path=path) from error
+
+
+def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
+    old, new = arguments.old, arguments.new
+    if old not in text and "\r\n" in text:
+        # The model sees lines; a file with Windows line ends must keep them.
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+    found = text.count(old)
+    if not found:
+        raise ToolError(
+            "The old text does not stand in {path} exactly like that{hint}; read the file again.",
+            path=path,
+            hint=_nearest(text, old),
+        )
+    if found > 1 and not arguments.every:
+        raise ToolError(
+            "The old text stands {count} times in {path}; give more of it, or set every.",
+            count=found,
+            path=path,
+        )
+    if old == new:
+        raise ToolError("Old and new text are the same; nothing to do.")
+    return text.replace(old, new)
+
+
+def _nearest(text: str, old: str) -> str:
+    """Where a line much like the first one of `old` stands, to save the model a search."""
+    wanted = old.strip().splitlines()[0].strip() if old.strip() else ""
+    lines = [line.strip() for line in text.splitlines()]
+    close = difflib.get_close_matches(wanted, lines[:20_000], n=1, cutoff=0.7) if wanted else []
+    return f" (line {lines.index(close[0]) + 1} is much like it)" if close else ""
+
+
+def _unified(path: Path, before: bytes | None, after: str) -> list[str]:
+    old = before.decode("utf-8", "replace") if before is not None else ""
+    # A line break in the name would forge lines of the diff.
+    name = "".join(c if c.isprintable() else f"\\u{{{ord(c):X}}}" for c in str(path))
+    source = name if before is not None else "/dev/null"
+    return list(
+        difflib.unified_diff(old.splitlines(), after.splitlines(), source, name, lineterm="", n=3)
+    )
+
+
+def _counts(diff: list[str]) -> tuple[int, int]:
+    body = [line for line in diff if not line.startswith(("---", "+++"))]
+    return sum(line.startswith("+") for line in body), sum(line.startswith("-") for line in body)
+
+
+def _shown(diff: list[str]) -> str:
+    if len(diff) > MAX_DIFF_LINES:
+        diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
+    return "\n".join(diff)
+
+
+def _digest(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()

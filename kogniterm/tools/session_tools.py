@@ -1,0 +1,163 @@
+"""The session as tools see it: `read_output`, `recall_history`, and `ask_person` for its user."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from kogniterm.errors import ToolError
+from kogniterm.tools.base import Arguments, SchemaTool
+
+
+class HistoryPort(Protocol):
+    """The session's whole past."""
+
+    def search(self, words: str) -> str:
+        """The entries that hold `words`, newest first, with their numbers; empty if none does."""
+
+    def entry(self, number: int) -> str:
+        """The full text of one entry. Raises `ToolError` when there is none."""
+
+
+class HistoryArguments(Arguments):
+    """Search, or read one entry."""
+
+    words: str = Field(default="", max_length=200, description="search")
+    entry: int | None = Field(default=None, ge=1, description="its number")
+
+
+def recall_history(history: HistoryPort) -> SchemaTool[HistoryArguments]:
+    """The tool over one session's journal."""
+
+    async def run(arguments: HistoryArguments) -> str:
+        if arguments.entry is not None:
+            return history.entry(arguments.entry)
+        if not arguments.words.strip():
+            raise ToolError("Give words to search for, or the number of an entry.")
+        found = history.search(arguments.words.strip())
+        return found or f"Nothing earlier in this session holds {arguments.words!r}."
+
+    return SchemaTool(
+        "recall_history",
+        "Search this session's past, also what was summarised, or read an entry.",
+        HistoryArguments,
+        run,
+    )
+
+
+MAX_LINES = 400
+
+
+class OutputPage(Protocol):
+    """Lines of an output, and whether others follow."""
+
+    @property
+    def last(self) -> int:
+        """Number of the last line."""
+
+    @property
+    def text(self) -> str:
+        """The lines."""
+
+    @property
+    def more(self) -> bool:
+        """Whether others follow."""
+
+
+class OutputMatch(Protocol):
+    """A line that matches."""
+
+    @property
+    def line(self) -> int:
+        """Its number."""
+
+    @property
+    def text(self) -> str:
+        """The line."""
+
+
+class Outputs(Protocol):
+    """The kept outputs, by the path an observation names. Raises `ToolError` kinds."""
+
+    def page(self, path: str, start_line: int = 1, count: int = 200) -> OutputPage:
+        """Lines from `start_line` on; a negative start counts from the end."""
+
+    def search(self, path: str, pattern: str, *, limit: int = 50) -> Sequence[OutputMatch]:
+        """Lines that match a regular expression."""
+
+
+class OutputArguments(Arguments):
+    """Which lines of which kept output."""
+
+    path: str = Field(description="as named in the observation")
+    start: int = Field(default=1, description="first line; -50: the last 50")
+    lines: int = Field(default=100, ge=1, le=MAX_LINES)
+    pattern: str | None = Field(default=None, description="only lines that match this regex")
+
+
+def read_output(outputs: Outputs) -> SchemaTool[OutputArguments]:
+    """The tool over the kept outputs."""
+
+    async def run(arguments: OutputArguments) -> str:
+        if arguments.pattern is not None:
+            found = await asyncio.to_thread(
+                outputs.search, arguments.path, arguments.pattern, limit=arguments.lines
+            )
+            return (
+                "\n".join(f"{match.line}: {match.text}" for match in found) or "[no line matches]"
+            )
+        page = outputs.page(arguments.path, arguments.start, arguments.lines)
+        if not page.text:
+            return "[no such line]"
+        return f"{page.text}\n[more from line {page.last + 1}]" if page.more else page.text
+
+    return SchemaTool(
+        "read_output",
+        "Read lines of a command's whole output when the observation left bytes out.",
+        OutputArguments,
+        run,
+    )
+
+
+MOST_ANSWERS = 6
+LONGEST_ANSWER = 300
+
+
+class UserPort(Protocol):
+    """Whoever can be asked. Raises `ToolError` when nobody is there."""
+
+    async def ask(self, question: str, answers: Sequence[str]) -> str | None:
+        """One of `answers`, or the person's own words; None when they gave no answer."""
+
+
+class QuestionArguments(Arguments):
+    """What to ask, and answers to choose from; without any, the person answers in words."""
+
+    question: str = Field(min_length=1, max_length=1000)
+    answers: list[Annotated[str, Field(min_length=1, max_length=LONGEST_ANSWER)]] = Field(
+        default=[], max_length=MOST_ANSWERS
+    )
+
+
+def ask_user(user: UserPort) -> SchemaTool[QuestionArguments]:
+    """The tool that asks the person something only they can decide."""
+
+    async def run(arguments: QuestionArguments) -> str:
+        reply = await user.ask(arguments.question, arguments.answers)
+        if reply is None:
+            return "The person gave no answer. Decide by what the task says, or end your turn."
+        if reply in arguments.answers:
+            return f"The person chose: {reply}"
+        return f"The person answers: {reply}"
+
+    return SchemaTool(
+        "ask_person",
+        "Ask the person what only they can decide; with answers to choose from, or in words.",
+        QuestionArguments,
+        run,
+        effect="person",
+        describe=lambda arguments: (arguments.question, " / ".join(arguments.answers)),
+    )

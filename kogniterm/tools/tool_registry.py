@@ -1,0 +1,69 @@
+"""Which tools a session offers, in an order that never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kogniterm.protocols import Tool
+from kogniterm.tools.command_tools import JobsPort, execute_command, job_tool
+from kogniterm.tools.edit_file import FileVersions, edit_file, write_file
+from kogniterm.tools.github import github
+from kogniterm.tools.memory_tools import ForgetPort, MemoryPort, forget, memory_tools
+from kogniterm.tools.net import NetClient
+from kogniterm.tools.read_file import read_file
+from kogniterm.tools.search_files import find_files, search_text
+from kogniterm.tools.session_tools import (
+    HistoryPort,
+    Outputs,
+    UserPort,
+    ask_user,
+    read_output,
+    recall_history,
+)
+from kogniterm.tools.web import web_fetch, web_search
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPorts:
+    """What the tools work on: the shell's folder, the workspace, outputs, jobs, people, past."""
+
+    cwd: Callable[[], str]
+    workspace: str
+    outputs: Outputs
+    is_secret: Callable[[str], bool]
+    jobs: JobsPort
+    user: UserPort
+    memory: MemoryPort | None = None
+    history: HistoryPort | None = None
+    forgetting: ForgetPort | None = None
+
+
+def session_tools(
+    ports: ToolPorts, *, brave_key: str | None = None, github_token: str | None = None
+) -> Mapping[str, Tool]:
+    """The tools by name. The web is searched only where there is a key for it."""
+    versions = FileVersions()
+    client = NetClient()
+    tools: list[Tool] = [
+        execute_command(),
+        read_file(ports.cwd, ports.workspace, ports.is_secret, versions),
+        search_text(ports.cwd, ports.workspace, ports.is_secret),
+        find_files(ports.cwd, ports.workspace),
+        edit_file(ports.cwd, versions),
+        write_file(ports.cwd, versions),
+        read_output(ports.outputs),
+        job_tool(ports.jobs),
+        ask_user(ports.user),
+        web_fetch(client),
+        github(client, github_token),
+    ]
+    if ports.history is not None:
+        tools.append(recall_history(ports.history))
+    if ports.memory is not None:
+        tools.extend(memory_tools(ports.memory))
+    if ports.forgetting is not None:
+        tools.append(forget(ports.forgetting))
+    if brave_key:
+        tools.append(web_search(client, brave_key))
+    return {tool.spec.name: tool for tool in tools}

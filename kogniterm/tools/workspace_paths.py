@@ -1,0 +1,89 @@
+"""Files as a model names them: every name that cannot be used is an error it can mend.
+
+A name is resolved once, when its call is checked: the resolved path is what is judged and shown.
+Everything after that opens this very path without following a link (`safe_files`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TypeVar
+
+from kogniterm.errors import PathChangedError, ToolError, why
+from kogniterm.host.safe_files import LinkMetError, look, resolved
+from kogniterm.storage.folders import named
+from kogniterm.tools.base import Arguments
+
+
+class PathArguments(Arguments):
+    """Arguments of a call about one file or folder."""
+
+    path: str
+
+
+P = TypeVar("P", bound=PathArguments)
+
+
+def with_real_path(cwd: str, arguments: P) -> P:
+    """Return `arguments` with the resolved path in place of the name. Raises `ToolError`."""
+    return arguments.model_copy(update={"path": str(real_path(cwd, arguments.path))})
+
+
+def real_path(cwd: str, name: str) -> Path:
+    """The path that `name` means from `cwd`, with links followed as far as they lead anywhere.
+
+    Raises `ToolError` for what can be no file's name, and where a link may not be read.
+    """
+    path = named(cwd, name)
+    try:
+        return resolved(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError:  # a NUL, or half a character
+        raise ToolError("{path} can be no file's name.", path=ascii(name)) from None
+
+
+def judged_path(cwd: str, name: str) -> Path:
+    """The resolved path in checked arguments, as it was judged; a relative one is resolved now."""
+    return Path(os.path.normpath(name)) if name.startswith("/") else real_path(cwd, name)
+
+
+def mode_of(path: Path) -> int | None:
+    """The type and mode of what is at the resolved `path`, as `st_mode`; None for nothing.
+
+    Raises `ToolError` when that cannot be told: a folder above may not be entered, the name is
+    too long. (`Path.exists` and its like let some of these errors through and hide others.)
+    """
+    try:
+        mode = look(path).st_mode
+        if stat.S_ISLNK(mode):
+            raise LinkMetError(path)
+        return mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name that no file can have
+        return None
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError) -> ToolError:
+    """That `path` cannot be read, and why."""
+    return _changed(error) or ToolError("{path} cannot be read: {why}.", path=path, why=why(error))
+
+
+def unwritable(path: Path, error: OSError) -> ToolError:
+    """That `path` cannot be written, and why."""
+    return _changed(error) or ToolError(
+        "{path} cannot be written: {why}.", path=path, why=why(error)
+    )
+
+
+def _changed(error: OSError) -> ToolError | None:
+    """The refusal where a link was met in a resolved path."""
+    if not isinstance(error, LinkMetError):
+        return None
+    return PathChangedError(
+        "{path} was replaced by a link after it was checked, so it was not touched.",
+        path=error.filename,
+    )

@@ -1,0 +1,126 @@
+"""The values of an approval: risk report, verdict and decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from kogniterm.types.localized import Phrase
+
+ApprovalMode = Literal["manual", "auto"]
+
+
+RiskLabel = Literal["safe_readonly", "workspace_write", "needs_approval", "dangerous"]
+
+
+RISK_LABELS: tuple[RiskLabel, ...] = get_args(RiskLabel)
+
+
+def approval_mode(value: str) -> ApprovalMode:
+    """The approval mode called `value`; anything unknown reads as manual (fails closed)."""
+    return "auto" if value == "auto" else "manual"
+
+
+EffectKind = Literal[
+    "read",
+    "create",
+    "write",
+    "overwrite",
+    "delete",
+    "network",
+    "privilege",
+    "execute",
+    "secret",
+    "process",
+]
+
+
+CHANGING_KINDS: frozenset[EffectKind] = frozenset({"create", "write", "overwrite", "delete"})
+"""Effects on files that are there differently, or not at all, afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing a command would do, as far as its text tells; `target` is a path, host or name.
+
+    A file that is copied, moved or linked there is the `source`: it keeps its name when the target
+    is a folder.
+    """
+
+    kind: EffectKind
+    target: str
+    outside: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GitCall:
+    """A call of git in a command: its folder, empty where it is not known, and its verb and words.
+
+    The folder is absolute; one in the home begins with the mark that stands for the home.
+    """
+
+    folder: str
+    words: tuple[str, ...]
+
+    @property
+    def verb(self) -> str:
+        """The subcommand."""
+        return self.words[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RiskReport:
+    """Facts about a command with reasons a person understands. Never a permission.
+
+    `deciding` are the files (or patterns of files) whose content decides what the command runs,
+    also those that do not exist; like targets, they are relative to the workspace.
+    """
+
+    command: str
+    label: RiskLabel
+    reasons: tuple[Phrase, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    programs: tuple[tuple[str, ...], ...] = ()
+    deciding: tuple[str, ...] = ()
+    git_calls: tuple[GitCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTrace:
+    """One rule that was looked at: where it comes from, whether it matched, what it said."""
+
+    origin: str
+    decision: Literal["allow", "ask", "deny"]
+    matched: bool
+    reason: Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Policy's word on a request."""
+
+    kind: Literal["allow", "ask", "deny"]
+    reasons: tuple[Phrase, ...] = ()
+    trace: tuple[RuleTrace, ...] = ()
+    lease_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The approver's word. `command` holds the bytes approved, which are the bytes that run.
+
+    `reason` is in English or in the person's words; `reasons` are sentences that policy gave.
+    """
+
+    kind: Literal["approve", "edit", "reject"]
+    command: str
+    by: str
+    reason: str = ""
+    reasons: tuple[Phrase, ...] = ()
+
+    @property
+    def why(self) -> Phrase:
+        """The reason for people, who may read another language than the model, or the command."""
+        once = tuple({str(reason): reason for reason in self.reasons}.values())
+        return Phrase("{why}", {"why": once or self.reason or self.command})

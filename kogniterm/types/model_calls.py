@@ -1,0 +1,111 @@
+"""A call of a model as values: the request, the events of its stream, the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kogniterm.types.localized import Phrase
+from kogniterm.types.tool_calls import ToolSpec
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage, BaseMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more model calls; `cached` is the part of `input` served from a cache."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What the runtime must know of a model. Windows are in tokens; `local` runs in process.
+
+    `one_command` marks a model too small to drive the loop: one request, one command, and the
+    command's own output is the answer. `images` are the media types of images it takes.
+    """
+
+    name: str
+    provider: str
+    context_window: int
+    max_output: int
+    calls_tools: bool = True
+    local: bool = False
+    one_command: bool = False
+    images: tuple[str, ...] = ()
+
+
+ModelPurpose = Literal["create_plan", "decide_action", "compact", "judge", "extract_facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call. `schema`, if given, is a JSON schema the reply's text must satisfy.
+
+    `agent` is the sub-agent that asks, by its call id; nothing of it goes to a provider.
+    """
+
+    messages: tuple[BaseMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    purpose: ModelPurpose = "decide_action"
+    schema: Mapping[str, Any] | None = None
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDelta:
+    """A piece of the model's text as it streams."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """A piece of the model's thinking."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetried:
+    """A model call failed and will be made again in `wait` seconds."""
+
+    attempt: int
+    of: int
+    wait: float
+    reason: Phrase
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoading:
+    """A model on this machine is being loaded before it can answer; `done`: it has been."""
+
+    done: bool = False
+
+
+UNUSABLE = "unusable"
+"""Where the response metadata of a message says why it can be neither shown nor acted on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The reply as it came; always the last event of a model call.
+
+    It may be empty, and a provider may have cut it or found it malformed: then the message's
+    `response_metadata` says so under `UNUSABLE`, in words for the model.
+    """
+
+    message: AIMessage
+    usage: Usage = Usage()
+
+
+ModelEvent = AnswerDelta | ThoughtDelta | ModelRetried | ModelLoading | Reply

@@ -1,0 +1,141 @@
+"""/diff, /undo and /init: what the session changed in the workspace, and its KOGNITERM.md."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import UsageError, why
+from kogniterm.host.safe_files import read_regular, resolved, write_regular
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.registry import ReplContext
+from kogniterm.ui.locale import _
+from kogniterm.ui.questions.choice import Option
+
+if TYPE_CHECKING:
+    from kogniterm.execution.undo.preimages import FileDifference
+
+SHOWN_LINES = 200
+NOTHING = "/dev/null"
+FILE = "KOGNITERM.md"
+
+
+def show_changes(context: ReplContext, argument: str) -> None:
+    """/diff."""
+    images = context.session.undo.images()
+    found: dict[str, FileDifference] = {}
+    # Oldest last: what a file was before the session first touched it wins.
+    for image in images:
+        for difference in context.session.undo.store.differences(image):
+            found[difference.path] = difference
+    if not found:
+        raise UsageError("Nothing that was kept differs from what is there now.")
+    _show(context, list(found.values()))
+
+
+async def undo(context: ReplContext, argument: str) -> None:
+    """/undo."""
+    from kogniterm.text.visible import render_line
+
+    image, differences = context.session.undo.latest()
+    _show(context, differences)
+    answer = await context.choose(
+        _("Bring back how it was before this?"),
+        [f"$ {render_line(image.what)}"],
+        [Option("yes", _("bring it back"), "yes"), Option("no", _("leave it as it is"), "no")],
+    )
+    if answer != "yes":
+        context.say(Phrase("Nothing was changed."))
+        return
+    paths = context.session.undo.restore(image)
+    context.say(Phrase("Brought back: {paths}", {"paths": ", ".join(paths)}))
+
+
+def unified(difference: FileDifference) -> str:
+    """A difference as a unified diff, or as one line where there is no text to compare."""
+    from kogniterm.text.visible import render_line
+
+    path = render_line(difference.path)
+    if difference.before is None and difference.after is None:
+        words = {"deleted": _("deleted"), "created": _("created"), "modified": _("changed")}
+        return f"{words.get(difference.change, difference.change)}: {path}"
+    return _changed_lines(
+        difference.before or "",
+        difference.after or "",
+        NOTHING if difference.change == "created" else path,
+        NOTHING if difference.change == "deleted" else path,
+    )
+
+
+def _changed_lines(before: str, after: str, old: str, new: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
+    return "\n".join(lines)
+
+
+def _show(context: ReplContext, differences: Sequence[FileDifference]) -> None:
+    from kogniterm.ui.screen.diffs import diff
+
+    folder = f"{context.session.folder.rstrip('/')}/"
+    for difference in differences:
+        near = replace(difference, path=difference.path.removeprefix(folder))
+        context.write(diff(unified(near), limit=SHOWN_LINES))
+
+
+async def init(context: ReplContext, argument: str) -> None:
+    """/init."""
+    from kogniterm.memory.project.scan import scan
+    from kogniterm.runtime.use_cases.project_files import project_file
+    from kogniterm.ui.screen.diffs import diff
+
+    session = context.session
+    folder = resolved(Path(session.folder))
+    path = folder / FILE
+    if path.is_symlink():
+        raise UsageError("{path} is a link; it is not written through.", path=path)
+    context.say(Phrase("Looking at {folder} …", {"folder": folder}))
+    profile = await asyncio.to_thread(scan, folder, session.clock)
+    before = _read(path)
+    after = project_file(before, profile, folder.name)
+    if after == before:
+        context.say(Phrase("{file} says all of it already.", {"file": FILE}))
+        return
+    old = f"a/{FILE}" if before else NOTHING
+    context.write(diff(_changed_lines(before, after, old, f"b/{FILE}"), limit=SHOWN_LINES))
+    answer = await context.choose(
+        _("Write KOGNITERM.md like this?"),
+        [],
+        [Option("yes", _("write it"), "yes"), Option("no", _("do not"), "no")],
+    )
+    if answer != "yes":
+        context.say(Phrase("Nothing was changed."))
+        return
+    if _read(path) != before:
+        raise UsageError("{path} changed meanwhile; nothing was written.", path=path)
+    _write(context, path, after)
+    context.say(
+        Phrase(
+            "Written: {path}; /undo takes it back. /trust lets it have an effect.", {"path": path}
+        )
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_regular(path).decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
+
+
+def _write(context: ReplContext, path: Path, text: str) -> None:
+    session = context.session
+    session.undo.store.keep(session.id, session.journal.new_id(), f"/init {path.name}", [path])
+    try:
+        write_regular(path, text.encode("utf-8"))
+    except OSError as error:
+        raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error

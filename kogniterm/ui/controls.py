@@ -1,0 +1,133 @@
+"""What the keys and lines of the prompt do: send, queue, steer, stop, leave."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from kogniterm.types import UserInput
+from kogniterm.ui.command_runner import CommandRunner
+from kogniterm.ui.locale import _
+from kogniterm.ui.prompt.sent_line import is_slash_command
+from kogniterm.ui.repl import Repl
+from kogniterm.ui.turns import Work
+
+AGAIN_SECONDS = 2.0
+"""Within which a second Esc or Ctrl-D means the stronger thing."""
+
+
+class Controls:
+    """The REPL as its front sees it; `commands` are its slash commands."""
+
+    def __init__(self, repl: Repl, commands: CommandRunner, version: str = "") -> None:
+        self.repl = repl
+        self.commands = commands
+        self.display = repl.display
+        self.version = version
+        self._turns = repl.turns
+        self._pressed: tuple[str, float] = ("", float("-inf"))
+        self._stopped_command_of: Work | None = None
+
+    # --- lines ----------------------------------------------------------------------------------
+
+    def submit(self, text: str) -> None:
+        """Take a line that was sent: a slash command, a command of the user's, or an input."""
+        line = text.strip()
+        if not line:
+            return
+        if is_slash_command(line):
+            self.repl.spawn(self.commands.run(line))
+        elif line.startswith("!") and line[1:].strip():
+            self._turns.add(Work(shell=line[1:].strip()))
+        else:
+            self.repl.ask_model(UserInput(line, attachments=self.repl.attachments(line)))
+
+    def say_now(self, text: str) -> None:
+        """Say a line, or what is queued when it is empty, to the running turn."""
+        line = text.strip()
+        if is_slash_command(line) or line.startswith("!") or (line and not self._turns.running):
+            self.submit(text)
+            return
+        for words in [line] if line else self._turns.take_inputs():
+            self.repl.front.echo(words)
+            self.repl.steer(words)
+
+    def queued(self) -> Sequence[str]:
+        """Return what waits for its turn."""
+        return self._turns.waiting
+
+    def take_back(self) -> str | None:
+        """Return the last queued message, queued no longer."""
+        return self._turns.take_back()
+
+    def send_now(self) -> None:
+        """Stop the turn and go on with what is queued."""
+        if self._turns.running and self._turns.queue:
+            self._turns.cancel()
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """Take Ctrl-C on an empty line: the running command first, then the turn."""
+        if self.display.command_running() and not self._stopped_command():
+            self._stop_command()
+        elif self._turns.running:
+            self.stop_turn()
+        else:
+            self.repl.front.say_below(_("Ctrl-D leaves."))
+
+    def escape(self) -> None:
+        """Take Esc: the running command; twice: the turn."""
+        again = self._again("escape")
+        if not self._turns.running:
+            return
+        if again:
+            self.stop_turn()
+        elif self.display.command_running():
+            self._stop_command()
+        else:
+            self.repl.front.say_below(_("Esc again stops the turn."))
+
+    def leave(self) -> None:
+        """Take Ctrl-D on an empty line: leave; while something runs the first one asks."""
+        current = self._turns.current
+        if current is not None and current.shell is not None:
+            # The keyboard is the command's own: this was typed ahead of its end, as to a shell.
+            self.repl.leave_when_done()
+        elif self._turns.running and not self._again("leave"):
+            self.repl.front.say_below(
+                _("Something is still running. Ctrl-D again stops it and leaves.")
+            )
+        else:
+            self.repl.leave()
+
+    def hang_up(self) -> None:
+        """Leave: the terminal is gone."""
+        self.repl.leave(128 + signal.SIGHUP)
+
+    def stop_turn(self) -> None:
+        """End the turn and give back what was typed."""
+        self.repl.front.restore(self._turns.stop())
+
+    def edit_outside(self) -> None:
+        """Write the line in the editor."""
+        self.repl.spawn(self.repl.guarded(self.repl.front.edit_outside()))
+
+    def paste_image(self) -> None:
+        """Add the image on the clipboard to the line."""
+        self.repl.spawn(self.repl.guarded(self.repl.front.paste_image()))
+
+    def _stop_command(self) -> None:
+        """End the running command; the turn goes on."""
+        self._stopped_command_of = self._turns.current
+        self.repl.stop_command()
+        self.repl.front.say_below(_("Stopping the command; once more stops the turn."))
+
+    def _stopped_command(self) -> bool:
+        """Whether a command of this turn was stopped before."""
+        return self._turns.current is not None and self._turns.current is self._stopped_command_of
+
+    def _again(self, key: str) -> bool:
+        now = self.repl.wiring.clock()
+        before, self._pressed = self._pressed, (key, now)
+        return before[0] == key and now - before[1] <= AGAIN_SECONDS

@@ -1,0 +1,166 @@
+"""What the REPL shows: preferences, theme, the screen of events, and calls for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kogniterm.types import ActionRequest, Phrase, Plan
+from kogniterm.ui.front import Front
+from kogniterm.ui.locale import _, translate, use_language
+from kogniterm.ui.screen.surface import Surface
+from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.ui.theme import Background, Theme, background_from_colorfgbg, choose
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kogniterm.ui.screen.attention import Attention
+    from kogniterm.ui.screen.paint import Painter
+    from kogniterm.ui.screen.renderer import ScreenSink
+
+
+class Display:
+    """One place for what is drawn and for what /theme, /lang and the terminal's background
+    change. Until `open` has loaded what draws, sentences are plain and the rest waits.
+
+    `front` is set by who puts a REPL together; a one-shot run has none.
+    """
+
+    front: Front
+
+    def __init__(self, preferences: Preferences) -> None:
+        self.preferences = preferences
+        self.screen: ScreenSink | None = None
+        self._background = background_from_colorfgbg(preferences.colorfgbg)
+        self._attention: Attention | None = None
+        self._early: list[RenderableType] = []
+        use_language(preferences.language)
+
+    def open(self, surface: Surface, clock: Callable[[], float]) -> ScreenSink:
+        """Load what draws, and return the sink that shows events on `surface`."""
+        from kogniterm.ui.screen.attention import Attention
+        from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
+
+        prefs = self.preferences
+        self._attention = Attention(prefs, surface.control)
+        options = ScreenOptions(
+            fold=prefs.fold, live=not prefs.bare, notify_after=prefs.notify_after
+        )
+        self.screen = ScreenSink(
+            self.painter,
+            surface,
+            clock=clock,
+            options=options,
+            attention=self._attention,
+        )
+        for renderable in self._early:
+            self.screen.write(renderable)
+        self._early.clear()
+        return self.screen
+
+    def close(self) -> None:
+        """Take back what was told to the terminal outside the text."""
+        if self._attention is not None:
+            self._attention.close()
+
+    @property
+    def theme(self) -> Theme:
+        """The theme in use."""
+        prefs = self.preferences
+        color = prefs.color and not prefs.bare
+        return choose(prefs.theme, color=color, background=self._background)
+
+    @property
+    def painter(self) -> Painter:
+        """What draws now."""
+        if self.screen is not None:
+            return self.screen.painter
+        return self._new_painter()
+
+    def write(self, renderable: RenderableType) -> None:
+        """Write something into the scrollback."""
+        if self.screen is not None:
+            self.screen.write(renderable)
+        else:
+            self._early.append(renderable)
+
+    def say(self, text: Phrase, level: str = "info") -> None:
+        """Write a sentence into the scrollback."""
+        if self.screen is not None:
+            self.screen.notice(text, level)
+        else:
+            self.front.surface.commit(translate(text) + "\n")
+
+    def title(self, text: str) -> None:
+        """Name the window after the session."""
+        if self._attention is not None and text:
+            self._attention.title(text)
+
+    def change(self, **changes: Any) -> None:
+        """Use other preferences from now on."""
+        self.preferences = replace(self.preferences, **changes)
+        use_language(self.preferences.language)
+        self.front.use_keys(self.preferences.keys)
+        self._restyle()
+
+    def saw_background(self, background: Background | None) -> None:
+        """Take the terminal's answer about its background."""
+        self._background = background
+        self._restyle()
+
+    # --- for questions and commands that run ----------------------------------------------------
+
+    def person_needed(self) -> None:
+        """Call the user: a question waits."""
+        if self._attention is not None:
+            self._attention.call(_("KogniTerm: a question waits for you"))
+
+    def keyboard_lent(self) -> None:
+        """A command got the keyboard: what it writes stands on the screen already.
+
+        With one of the model's, the user is told how to get the keyboard back.
+        """
+        screen = self.screen
+        if screen is None or screen.frame is None or screen.frame.lent:
+            return
+        if screen.frame.own:
+            screen.frame.lent = True
+            return
+        screen.hand_over()
+        self.say(
+            Phrase("The keyboard is with the command; Ctrl-] leaves it running as a job."),
+            "warning",
+        )
+
+    def command_running(self) -> bool:
+        """Tell whether a command's frame is open."""
+        return self.screen is not None and self.screen.frame is not None
+
+    def plan_shown(self, plan: Plan) -> None:
+        """A question has left this plan on the screen."""
+        if self.screen is not None:
+            self.screen.plan_was_shown(plan)
+
+    def folder_of(self, request: ActionRequest) -> str | None:
+        """Return the folder a request was proposed for, if it was shown."""
+        return self.screen.folders.get(request.id) if self.screen is not None else None
+
+    def _new_painter(self) -> Painter:
+        from kogniterm.ui.screen.paint import Painter
+
+        prefs = self.preferences
+        return Painter(
+            self.theme,
+            color=prefs.color,
+            attributes=not prefs.bare,
+            unicode=prefs.unicode and not prefs.bare,
+            system="truecolor" if prefs.truecolor else "256",
+        )
+
+    def _restyle(self) -> None:
+        if self.screen is not None:
+            self.screen.painter = self._new_painter()
+        self.front.restyle(self.theme)
+        self.front.surface.refresh()

@@ -1,0 +1,1 @@
+"""The prompt: its application, keys, completion, history and terminal."""

@@ -1,0 +1,308 @@
+"""The REPL as plain lines: TERM=dumb, screen readers, and whatever is no full terminal.
+
+The terminal itself edits the line. Nothing is redrawn, nothing spins; lines that arrive while
+a turn runs are queued, and Ctrl-C comes as a signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kogniterm.errors import UsageError
+from kogniterm.ui.controls import Controls
+from kogniterm.ui.locale import _
+from kogniterm.ui.prompt.sent_line import is_slash_command
+from kogniterm.ui.prompt.typed_ahead import typed_before
+from kogniterm.ui.prompt.user_terminal import Lending, PersonTerminal, edited, run_program
+from kogniterm.ui.screen.banner import banner
+from kogniterm.ui.screen.surface import LineSurface
+from kogniterm.ui.theme import Theme
+
+if TYPE_CHECKING:
+    from kogniterm.protocols import Terminal
+    from kogniterm.ui.questions.lines import LineQuestions
+    from kogniterm.ui.screen.paint import Painter
+
+CHUNK = 65536
+MOST_SHOWN = 400_000
+"""Bytes of a file that /output writes where there is no pager."""
+
+
+class PlainLines(LineSurface):
+    """Reads and writes the lines of a REPL; where a question waits, a line is its answer."""
+
+    def __init__(self, controls: Controls, stdin: TextIO, stdout: TextIO) -> None:
+        super().__init__(stdout)
+        self._fd = stdin.fileno()
+        self._tty = stdin.isatty()
+        self._controls = controls
+        self._buffer = b""
+        self._wanted: asyncio.Future[str | None] | None = None
+        self._ended = False
+        self._prompted = False
+        self._free = False
+
+    @property
+    def painter(self) -> Painter:
+        """What draws now."""
+        return self._controls.display.painter
+
+    @property
+    def question_open(self) -> bool:
+        """Whether a question waits for its answer."""
+        return self._wanted is not None
+
+    def listen(self) -> None:
+        """Take lines from now on."""
+        if not self._ended:
+            asyncio.get_running_loop().add_reader(self._fd, self._readable)
+
+    def rest(self) -> None:
+        """Leave the keyboard to somebody else."""
+        asyncio.get_running_loop().remove_reader(self._fd)
+
+    def close(self) -> None:
+        """Take no more lines; the shell's prompt begins a line of its own."""
+        self.rest()
+        if self._prompted and self._tty:
+            self._prompted = False
+            super().commit("\n")
+
+    def commit(self, text: str) -> None:
+        """Write lines; an open prompt is left standing above them."""
+        if self._prompted and text:
+            self._prompted = False
+            text = "\n" + text
+        super().commit(text)
+
+    def refresh(self) -> None:
+        """Show the prompt when there is nothing left to do."""
+        repl = self._controls.repl
+        idle = repl.opened and not repl.turns.running
+        if idle and not self._prompted and self._wanted is None:
+            self._show_prompt()
+
+    def restore(self, text: str) -> None:
+        """Show a line that was not sent, so that it can be copied: it cannot be given back."""
+        if text:
+            self.commit(_("Not sent: {text}").format(text=text) + "\n")
+
+    def late(self, keys: bytes) -> None:
+        """Take keys that a command left unread."""
+        lines, end, rest = keys.replace(b"\r", b"\n").partition(b"\x04")
+        self._ended = self._ended or bool(end)
+        self._take_in(lines + rest)
+
+    async def read_line(self, prompt: str, start: str = "", *, free: bool = False) -> str | None:
+        """Ask for a line; None at the end of input."""
+        if start:
+            self.commit(_("now: {text}").format(text=start) + "\n")
+        self.commit(prompt)
+        if self._ended:
+            return None
+        self._wanted = asyncio.get_running_loop().create_future()
+        self._free = free
+        try:
+            return await self._wanted
+        finally:
+            self._wanted = None
+            self._free = False
+
+    async def pause(self) -> None:
+        """Wait until nobody is typing; an unfinished line is shown, whole ones were sent."""
+        typed = await typed_before(self._fd, self._controls.display.preferences.answer_pause)
+        *lines, rest = (self._buffer.decode("utf-8", "replace") + typed).split("\n")
+        self._buffer = b""
+        for line in lines:
+            self._take(line)
+        self.restore(rest)
+
+    def _show_prompt(self) -> None:
+        super().commit("> ")
+        self._prompted = True
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._fd, CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            self._ended = True
+            asyncio.get_running_loop().remove_reader(self._fd)
+            if self._tty and not os.isatty(self._fd):
+                # The terminal is gone, which is no answer to anything.
+                self._controls.hang_up()
+                return
+        self._take_in(data)
+
+    def _take_in(self, data: bytes) -> None:
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        if self._ended and self._buffer:
+            lines, self._buffer = [*lines, self._buffer], b""
+        for line in lines:
+            self._take(line.decode("utf-8", "replace").rstrip("\r"))
+        if self._ended:
+            self._end()
+
+    def _take(self, line: str) -> None:
+        self._prompted = False
+        waiting = self._wanted is not None and not self._wanted.done()
+        if waiting and self._is_command(line.strip()):
+            # The question goes on waiting.
+            self._controls.submit(line)
+        elif self._wanted is not None and waiting:
+            self._wanted.set_result(line)
+        else:
+            self._controls.submit(line)
+            self.refresh()
+
+    def _end(self) -> None:
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(None)
+        self._controls.repl.leave_when_done()
+
+    def _is_command(self, line: str) -> bool:
+        """Whether a line at a question is for KogniTerm; to the model's a path is an answer."""
+        return is_slash_command(line) and (not self._free or self._controls.commands.knows(line))
+
+
+class PlainFront:
+    """A `Front` that reads and writes lines."""
+
+    def __init__(self, controls: Controls, stdin: TextIO, stdout: TextIO) -> None:
+        self.surface = PlainLines(controls, stdin, stdout)
+        self._controls = controls
+        self._display = controls.display
+        self._fd = stdin.fileno()
+        self._out = stdout.fileno()
+        self._lending: Lending | None = None
+        self._done: asyncio.Future[int] | None = None
+
+    @property
+    def question_open(self) -> bool:
+        """Whether a question waits for its answer."""
+        return self.surface.question_open
+
+    async def run(self) -> int:
+        """Read lines until `exit` or the end of input."""
+        loop = asyncio.get_running_loop()
+        self._done = loop.create_future()
+        self.surface.commit(
+            banner(
+                self._controls.version,
+                self.surface.size()[1],
+                self._display.theme,
+                unicode=False,
+                color=False,
+                attributes=False,
+            )
+        )
+        self.surface.listen()
+        loop.add_signal_handler(signal.SIGINT, self._controls.interrupt)
+        self._controls.repl.ready()
+        try:
+            return await self._done
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            self.surface.close()
+
+    def exit(self, status: int) -> None:
+        """Leave."""
+        if self._done is not None and not self._done.done():
+            self._done.set_result(status)
+
+    def echo(self, text: str) -> None:
+        """The terminal has shown it already."""
+
+    def say_below(self, note: str) -> None:
+        """A line of its own."""
+        if note:
+            self.surface.commit(note + "\n")
+
+    def restore(self, text: str) -> None:
+        """Show a line that cannot be given back."""
+        self.surface.restore(text)
+
+    def draft(self) -> str:
+        """Only the terminal knows what stands on the line."""
+        return ""
+
+    def restyle(self, theme: Theme) -> None:
+        """Plain lines have no colours."""
+
+    def use_keys(self, keys: str) -> None:
+        """The terminal's own keys are used."""
+
+    def history_redact(self, redact: Callable[[str], str] | None) -> None:
+        """There is no history here."""
+
+    @cached_property
+    def questions(self) -> LineQuestions:
+        """Asks line by line. Loads what draws."""
+        from kogniterm.ui.questions.lines import LineQuestions
+
+        edit_text = self.edit_text if os.isatty(self._fd) else None
+        return LineQuestions(self.surface, notify=self._display.person_needed, edit_text=edit_text)
+
+    def terminal(self) -> Terminal:
+        """The person's terminal, for a command that needs their keyboard."""
+        if self._lending is None:
+            self._lending = Lending(self._still, self.surface.late)
+        return PersonTerminal(
+            self._fd,
+            self._out,
+            suspend=self._lending.suspend,
+            resume=self._lending.resume,
+            typed=self._lending.typed,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _still(self) -> AsyncIterator[None]:
+        """Nobody else reads the keyboard meanwhile."""
+        self.surface.rest()
+        try:
+            yield
+        finally:
+            self.surface.listen()
+
+    async def edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor. Raises `UsageError` without a terminal."""
+        if not os.isatty(self._fd):
+            raise UsageError("An editor needs a terminal.")
+        async with self._still():
+            return await edited(text, self._display.preferences.editor, run_program)
+
+    async def edit_outside(self) -> None:
+        """Not on plain lines."""
+
+    async def paste_image(self) -> None:
+        """Not on plain lines."""
+
+    def pasted_images(self, line: str) -> Sequence[str]:
+        """None can be pasted."""
+        return ()
+
+    async def show_file(self, path: str) -> None:
+        """Write the end of the file, made safe."""
+        from kogniterm.text.sanitize import sanitize
+        from kogniterm.text.visible import without_style
+
+        try:
+            data = await asyncio.to_thread(_end_of, path)
+        except OSError as error:
+            raise UsageError("The file {path} is gone.", path=path) from error
+        self.surface.commit(without_style(sanitize(data).decode("utf-8", "replace")) + "\n")
+
+
+def _end_of(path: str) -> bytes:
+    with Path(path).open("rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.seek(max(stream.tell() - MOST_SHOWN, 0))
+        return stream.read()

@@ -1,0 +1,294 @@
+"""The front on a real terminal: the prompt, and what needs the terminal for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.output import Output
+
+from kogniterm.errors import UsageError
+from kogniterm.ui.controls import Controls
+from kogniterm.ui.prompt.application import open_application
+from kogniterm.ui.prompt.line_completion import FileIndex, LineCompleter
+from kogniterm.ui.prompt.paste import ClipboardImages
+from kogniterm.ui.prompt.prompt import Prompt
+from kogniterm.ui.prompt.terminal_io import (
+    ASK_BACKGROUND,
+    AnswerFilter,
+    FilteredInput,
+    make_output,
+    worth_asking,
+)
+from kogniterm.ui.prompt.user_terminal import Lending, PersonTerminal, edited, run_program
+from kogniterm.ui.screen.banner import banner
+
+if TYPE_CHECKING:
+    from kogniterm.protocols import Terminal
+    from kogniterm.ui.theme import Theme
+
+COPY_BYTES = 256 * 1024
+ON_ITS_WAY_SECONDS = 0.05
+ANSWER_SECONDS = 1.0
+"""Within which a terminal that answers at all has answered, however far away it is."""
+LEAVE_SECONDS = 0.15
+"""How much longer the keyboard is read for an answer before leaving."""
+
+
+class TerminalFront:
+    """A `Front` on a terminal: the prompt, and what takes the terminal from it for a while."""
+
+    def __init__(
+        self,
+        controls: Controls,
+        stdin: TextIO,
+        stdout: TextIO,
+        *,
+        input_: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        self._controls = controls
+        self._display = controls.display
+        self._wiring = controls.repl.wiring
+        self._answer: AnswerFilter | None = None
+        self._keyboard: FilteredInput | None = None
+        if input_ is None:
+            input_ = self._keyboard = FilteredInput(stdin)
+            self._answer = self._keyboard.filter = AnswerFilter(self._display.saw_background)
+        self.prompt = Prompt(controls, self.edit_text)
+        self.surface = self.prompt.surface
+        self.questions = self.prompt.questions
+        self.app = open_application(
+            self.prompt,
+            input_,
+            output or make_output(stdout, self._display.preferences),
+            self._ready,
+        )
+        self._clipboard = ClipboardImages()
+        self._asked = float("-inf")
+        self._lending: Lending | None = None
+        self._program_runs = False
+        self.prompt.line.completer = LineCompleter(controls.commands, self._files())
+        self._show_banner()
+
+    def _files(self) -> FileIndex | None:
+        if self._wiring.files is None:
+            return None
+        return FileIndex(self._wiring.files, clock=self._wiring.clock, arrived=self._files_arrived)
+
+    def _show_banner(self) -> None:
+        preferences = self._display.preferences
+        self.surface.commit(
+            banner(
+                self._controls.version,
+                self.surface.size()[1],
+                self._display.theme,
+                unicode=preferences.unicode,
+                color=preferences.color,
+            )
+        )
+        self.surface.after_blank = True
+
+    @property
+    def question_open(self) -> bool:
+        """Whether a question waits for its answer."""
+        return self.questions.open
+
+    def exit(self, status: int) -> None:
+        """Leave. An answer that is still on its way must not meet the shell."""
+        fresh = self._wiring.clock() - self._asked < ANSWER_SECONDS
+        if self._answer is not None and self._answer.expecting and fresh and self.app.loop:
+            self.app.loop.call_later(LEAVE_SECONDS, self._exit, status)
+        else:
+            self._exit(status)
+
+    def _exit(self, status: int) -> None:
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit(result=status)
+
+    # --- the line ------------------------------------------------------------------------------
+
+    def echo(self, text: str) -> None:
+        """Write the sent line, with the prompt's sign; of a long paste the two ends."""
+        from kogniterm.ui.screen.paint import sent
+
+        painter = self._display.painter
+        shown = painter.paint(sent(text, painter), self.surface.size()[1])
+        self.surface.commit(shown if self.surface.after_blank else f"\n{shown}")
+
+    def say_below(self, note: str) -> None:
+        """Show a short note until the next key."""
+        self.surface.say_below(note)
+
+    def restore(self, text: str) -> None:
+        """Put `text` back on the input line."""
+        self.prompt.line.restore(text)
+        self.surface.refresh()
+
+    def draft(self) -> str:
+        """Return what stands on the input line and was not sent."""
+        return self.prompt.line.draft()
+
+    def use_keys(self, keys: str) -> None:
+        """Switch between emacs and vi keys."""
+        self.prompt.line.use_keys(keys)
+
+    def history_redact(self, redact: Callable[[str], str] | None) -> None:
+        """Keep secrets out of the history."""
+        self.prompt.line.history.redact = redact
+
+    async def edit_text(self, text: str) -> str | None:
+        """`text` as it was saved in the person's editor; None when nothing was changed."""
+        return await edited(text, self._display.preferences.editor, self._run_program)
+
+    async def edit_outside(self) -> None:
+        """Write the line in the person's editor; what was saved becomes the line."""
+        with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
+            file = Path(folder) / "input.md"
+            file.write_text(self.prompt.line.buffer.text, encoding="utf-8")
+            status = await self._run_program([*self._display.preferences.editor, str(file)])
+            if status == 0:
+                text = file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+                self.prompt.line.buffer.document = Document(text, len(text))
+
+    async def paste_image(self) -> None:
+        """Mention the clipboard's image where the cursor stands."""
+        name = await self._clipboard.take()
+        before = self.prompt.line.buffer.document.char_before_cursor
+        self.prompt.line.buffer.insert_text(f"{' ' if before.strip() else ''}@{name} ")
+
+    def pasted_images(self, line: str) -> Sequence[str]:
+        """The files of the pasted images that `line` mentions."""
+        return self._clipboard.named(line)
+
+    async def run(self) -> int:
+        """Show the prompt until it is left; pasted images are gone then."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        try:
+            return await self.app.run_async(handle_sigint=False, set_exception_handler=False)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            self._clipboard.close()
+
+    def _interrupted(self) -> None:
+        """SIGINT, from outside or from a terminal that is not the prompt's and makes it of Ctrl-C.
+
+        A pager or an editor hears the signal itself.
+        """
+        if not self._program_runs:
+            self._controls.interrupt()
+
+    async def show_file(self, path: str) -> None:
+        """Open a file in the pager: a copy that cannot do anything to the terminal."""
+        with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
+            copy = Path(folder) / "output"
+            try:
+                await asyncio.to_thread(_safe_copy, Path(path), copy)
+            except OSError as error:
+                raise UsageError("The file {path} is gone.", path=path) from error
+            await self._run_program([*self._display.preferences.pager, str(copy)])
+
+    def terminal(self) -> Terminal:
+        """The person's terminal, for a command that needs their keyboard."""
+        if self._lending is None:
+            self._lending = Lending(self._keyboard_lent, self._late)
+        return PersonTerminal(
+            self.app.input.fileno(),
+            self.app.output.fileno(),
+            suspend=self._lending.suspend,
+            resume=self._lending.resume,
+            typed=self._lending.typed,
+        )
+
+    def _late(self, keys: bytes) -> None:
+        """Keys that a command left unread are the prompt's, as they would be a shell's."""
+        pressed: list[KeyPress] = []
+        parser = Vt100Parser(pressed.append)
+        parser.feed(keys.decode("utf-8", "replace"))
+        parser.flush()
+        self.app.key_processor.feed_multiple(pressed)
+        self.app.key_processor.process_keys()
+
+    @contextlib.asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """The terminal without the prompt on it, in the modes it had before."""
+        with set_app(self.app):
+            async with in_terminal():
+                yield
+
+    @contextlib.asynccontextmanager
+    async def _keyboard_lent(self) -> AsyncIterator[None]:
+        """The terminal for a running command; its person is told how to get it back."""
+        # What the command wrote just now is still on its way to the screen.
+        await asyncio.sleep(ON_ITS_WAY_SECONDS)
+        self._display.keyboard_lent()
+        # In line mode for a moment, the terminal would echo what is typed at a hidden prompt.
+        raw = self._keyboard.resting_raw() if self._keyboard else contextlib.nullcontext()
+        with raw:
+            async with self.lent():
+                self.surface.write_pending()
+                yield
+
+    async def _run_program(self, command: Sequence[str]) -> int:
+        async with self.lent():
+            self._program_runs = True
+            try:
+                return await run_program(command)
+            finally:
+                self._program_runs = False
+
+    def _files_arrived(self) -> None:
+        """The list of files is new: complete again if somebody waits for it."""
+        loop = self.app.loop
+        if loop is not None and self.app.is_running:
+            with contextlib.suppress(RuntimeError):  # it closed in this moment: nobody waits
+                loop.call_soon_threadsafe(self._complete_again)
+
+    def _complete_again(self) -> None:
+        word = self.prompt.line.buffer.document.text_before_cursor.rpartition(" ")[2]
+        if word.startswith("@"):
+            self.prompt.line.buffer.start_completion(select_first=False)
+
+    def restyle(self, theme: Theme) -> None:
+        """Use another theme from the next frame on."""
+        self.surface.restyle(theme)
+        self._ask_background()
+
+    def _ask_background(self) -> None:
+        """Once, when the answer matters."""
+        if (
+            self._answer is not None
+            and self._asked == float("-inf")
+            and worth_asking(self._display.preferences)
+        ):
+            self._answer.expecting = True
+            self._asked = self._wiring.clock()
+            self.surface.control(ASK_BACKGROUND)
+
+    def _ready(self) -> None:
+        self._ask_background()
+        self._controls.repl.ready()
+
+
+def _safe_copy(source: Path, target: Path) -> None:
+    """Copy command output without what a terminal would obey, except colours."""
+    from kogniterm.text.sanitize import Sanitizer
+
+    cleaner = Sanitizer()
+    with source.open("rb") as read, target.open("wb") as write:
+        while data := read.read(COPY_BYTES):
+            write.write(cleaner.feed(data).replace(b"\r\n", b"\n"))
+        write.write(cleaner.flush())

@@ -1,0 +1,176 @@
+"""The user's own terminal, lent to a command, an editor or a pager, as it was afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import tty
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from kogniterm.errors import UsageError, why
+
+_FALLBACK = (24, 80)
+
+
+class PersonTerminal:
+    """Implements `protocols.Terminal` for the terminal this process runs in.
+
+    `suspend` is called before the terminal is taken and `resume` after it was given back: the
+    prompt's own drawing has to rest meanwhile. `typed` gets the keys that came too late for the
+    command. All may be called from the executor's thread.
+    """
+
+    def __init__(
+        self,
+        input_fd: int | None = None,
+        output_fd: int | None = None,
+        *,
+        suspend: Callable[[], None] | None = None,
+        resume: Callable[[], None] | None = None,
+        typed: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self._input = sys.stdin.fileno() if input_fd is None else input_fd
+        self._output = sys.stdout.fileno() if output_fd is None else output_fd
+        self._suspend = suspend
+        self._resume = resume
+        self._typed = typed
+        self._modes: list[int | list[bytes | int]] | None = None
+
+    def size(self) -> tuple[int, int]:
+        """(rows, columns) now; 24 by 80 where there is no terminal."""
+        for fd in (self._output, self._input):
+            with contextlib.suppress(OSError):
+                columns, rows = os.get_terminal_size(fd)
+                if rows and columns:
+                    return rows, columns
+        return _FALLBACK
+
+    def acquire(self) -> tuple[int, int]:
+        """Take the terminal, in raw mode; returns (input fd, output fd)."""
+        if self._suspend is not None:
+            self._suspend()
+        if self._modes is None:
+            with contextlib.suppress(termios.error):
+                self._modes = termios.tcgetattr(self._input)
+                # Draining, not flushing: what was typed ahead belongs to the program.
+                tty.setraw(self._input, termios.TCSADRAIN)
+        return self._input, self._output
+
+    def release(self, unread: bytes = b"") -> None:
+        """Give the terminal back with the modes it had; harmless when it was not taken."""
+        modes, self._modes = self._modes, None
+        try:
+            if modes is not None:
+                with contextlib.suppress(termios.error):
+                    termios.tcsetattr(self._input, termios.TCSADRAIN, modes)
+        finally:
+            if self._resume is not None:
+                self._resume()
+            if unread and self._typed is not None:
+                self._typed(unread)
+
+
+PATIENCE_SECONDS = 10.0
+"""How long a thread waits for the loop. A loop that is gone must not hold a command for ever."""
+
+
+class Lending:
+    """`suspend` and `resume` may be called from any thread but the loop's own.
+
+    `still` is what keeps the screen quiet: an async context manager made anew each time.
+    `late` takes the keys that were typed when nothing read them any more.
+    """
+
+    def __init__(
+        self,
+        still: Callable[[], AbstractAsyncContextManager[None]],
+        late: Callable[[bytes], None],
+    ) -> None:
+        self._still = still
+        self._late = late
+        self._loop = asyncio.get_running_loop()
+        self._back: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def suspend(self) -> None:
+        """Returns when the screen rests. Harmless when it does already."""
+        rests = threading.Event()
+        self._loop.call_soon_threadsafe(self._begin, rests)
+        rests.wait(PATIENCE_SECONDS)
+
+    def resume(self) -> None:
+        """Returns when the screen is drawn again. Harmless when it is."""
+        drawn = threading.Event()
+        self._loop.call_soon_threadsafe(self._end, drawn)
+        drawn.wait(PATIENCE_SECONDS)
+
+    def typed(self, keys: bytes) -> None:
+        """Keys that came too late for the command."""
+        self._loop.call_soon_threadsafe(self._late, keys)
+
+    def _begin(self, rests: threading.Event) -> None:
+        if self._task is None:
+            self._back = asyncio.Event()
+            self._task = self._loop.create_task(self._rest(rests, self._back))
+        else:
+            rests.set()
+
+    async def _rest(self, rests: threading.Event, back: asyncio.Event) -> None:
+        try:
+            async with self._still():
+                rests.set()
+                await back.wait()
+        finally:
+            rests.set()
+
+    def _end(self, drawn: threading.Event) -> None:
+        task, self._task = self._task, None
+        if task is None or self._back is None:
+            drawn.set()
+            return
+        self._back.set()
+        task.add_done_callback(lambda _task: drawn.set())
+
+
+Run = Callable[[Sequence[str]], Awaitable[int]]
+
+
+async def edited(text: str, editor: Sequence[str], run: Run, name: str = "plan.yaml") -> str | None:
+    """`text` as it was saved; None when the editor failed or nothing was changed."""
+    with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
+        file = Path(folder) / name
+        file.write_text(text, encoding="utf-8")
+        if await run([*editor, str(file)]) != 0 or not file.is_file():
+            return None
+        saved = file.read_text(encoding="utf-8", errors="replace")
+        return saved if saved != text else None
+
+
+async def run_program(command: Sequence[str], keyboard: int | None = None) -> int:
+    """Run a program on the terminal to its end; its exit status. Raises `UsageError`.
+
+    It is named by its path: a bare name was found nowhere but perhaps in the workspace.
+    """
+    if not command[0].startswith("/"):
+        raise UsageError(
+            "{program} was not found outside the workspace; set VISUAL, EDITOR or PAGER to the "
+            "full path of a program.",
+            program=command[0],
+        )
+    try:
+        done = await asyncio.to_thread(subprocess.run, list(command), stdin=keyboard, check=False)
+    except OSError as error:
+        raise UsageError(
+            "{program} could not be started: {why}",
+            program=command[0],
+            why=why(error),
+        ) from error
+    return done.returncode

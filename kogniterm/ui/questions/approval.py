@@ -1,0 +1,440 @@
+"""The approval question: an action request, what is known about it, and what can be decided.
+
+The command comes first and in full, hard-wrapped at the cell, every invisible character made
+visible. `Document.must_see` is the line that has to have been on the screen before approving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from kogniterm.approval.policy.verdict import EVERY_COMMAND
+from kogniterm.text.visible import one_line
+from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, Verdict
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter
+from kogniterm.ui.questions.approval_words import (
+    decision_text,
+    effect_text,
+    label_text,
+    origin_text,
+)
+from kogniterm.ui.questions.question import (
+    Answered,
+    Document,
+    Entry,
+    Question,
+    Shown,
+    Step,
+    Stopped,
+)
+from kogniterm.ui.screen.command_frame import command_lines
+from kogniterm.ui.screen.diffs import diff, relative, summary, words
+from kogniterm.ui.screen.paint import Painter
+
+ApprovalPage = Literal["choose", "reason", "edit", "confirm", "lease"]
+
+BY_PERSON = "person"
+_LABEL_STYLES = {
+    "safe_readonly": "good",
+    "workspace_write": "accent",
+    "needs_approval": "warn",
+    "dangerous": "bad",
+}
+_PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", "create")
+"""Effects that the preview tells more of than their names."""
+_SAID_BY_EFFECTS = ("It deletes {path}.", "It writes {path}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A lease that may be granted together with the approval."""
+
+    label: Phrase
+    grant: Callable[[], object]
+
+
+Preview = Callable[[ActionRequest, RiskReport], Sequence[Phrase]]
+
+
+@dataclass(frozen=True, slots=True)
+class AskHooks:
+    """What other rooms add to a question; each is optional.
+
+    `preview` gives lines about the effects (file counts, what would be overwritten, whether it
+    can be undone), `diff` the unified diff of an edit, `offers` the leases that may be granted.
+    """
+
+    preview: Preview | None = None
+    diff: Callable[[ActionRequest], str | None] | None = None
+    offers: Callable[[ActionRequest, RiskReport], Sequence[Offer]] | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a question is about. `original` is the command before the user edited it.
+
+    The disk is looked at once, when the question is first drawn: it is drawn again several times
+    a second for as long as it waits.
+    """
+
+    request: ActionRequest
+    report: RiskReport
+    verdict: Verdict
+    cwd: str
+    hooks: AskHooks = field(default_factory=AskHooks)
+    original: str | None = None
+
+    @property
+    def editable(self) -> bool:
+        """Whether it is a command: other tools' arguments are data, not to be edited in place."""
+        return self.request.effect == "command"
+
+    @property
+    def dangerous(self) -> bool:
+        """Whether approving takes the whole word."""
+        return self.report.label == "dangerous"
+
+    @cached_property
+    def offers(self) -> Sequence[Offer]:
+        """The leases that may be granted."""
+        return self.hooks.offers(self.request, self.report) if self.hooks.offers else ()
+
+    def decision(self, kind: Literal["approve", "reject"], reason: str = "") -> Decision:
+        """Return the user's decision about exactly what was shown."""
+        return Decision(kind, self.request.command, BY_PERSON, reason.strip())
+
+    def edit(self, shown: str) -> Decision | None:
+        """Return the decision that proposes `shown` (as `render` shows it) instead.
+
+        It is judged and asked again. None when nothing changed.
+        """
+        from kogniterm.text.visible import unrender
+
+        command = unrender(shown)
+        if not command.strip() or command == self.request.command:
+            return None
+        return Decision("edit", command, BY_PERSON)
+
+    def document(self, painter: Painter, width: int, *, explained: bool) -> Document:
+        """Return the question at `width` columns, `explained` with what the rules said."""
+        lines = painter.lines(self._title(painter), width)
+        lines += self._command_lines(painter, width)
+        if self._diff:
+            lines += painter.lines(diff(self._diff), width)
+        warnings = self._warnings(painter)
+        for text in warnings:
+            lines += painter.lines(text, width)
+        must_see = len(lines)
+        for fact in self._facts(painter, explained=explained):
+            lines += [line.rstrip() for line in painter.paint(fact, width).splitlines()]
+        return Document([line for line in lines if line.strip() or line == ""], must_see)
+
+    def transcript(self, painter: Painter, width: int) -> str:
+        """Return title and command, which stay in the scrollback."""
+        lines = painter.lines(self._title(painter), width) + self._command_lines(painter, width)
+        if self._diff:
+            lines += painter.lines(diff(self._diff, limit=40), width)
+        return "\n".join(lines) + "\n"
+
+    def _title(self, painter: Painter) -> Text:
+        text = Text()
+        questions = {
+            "command": _("Run this command?"),
+            "edit": _("Make this change?"),
+            "network": _("Use the network for this?"),
+            "keystrokes": _("Send these keys?"),
+        }
+        text.append(questions.get(self.request.effect, _("Do this?")), "heading")
+        text.append("  ")
+        text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])
+        if self.original is not None:
+            text.append("  " + _("changed by you"), "accent")
+        if self.request.agent:
+            asks = _("A sub-agent asks: {task}").format(task=one_line(self.request.agent_task))
+            text.append(f"\n{painter.symbol('active')} {asks}", "accent")
+        return text
+
+    def _command_lines(self, painter: Painter, width: int) -> list[str]:
+        return command_lines(self.request.command, painter, width, dollar=self.editable)
+
+    @cached_property
+    def _diff(self) -> str | None:
+        hook = self.hooks.diff
+        change = hook(self.request) if hook is not None else self.request.detail
+        return relative(change, self.cwd) if change else None
+
+    def _warnings(self, painter: Painter) -> list[Text]:
+        from kogniterm.text.visible import warnings
+
+        return [
+            Text.assemble((f"{painter.symbol('warn')} ", "bad"), (translate(text), "bad"))
+            for text in warnings(self.request.command)
+        ]
+
+    def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
+        facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
+        facts.append(self._table())
+        if explained:
+            facts += self._explanation(painter)
+        return facts
+
+    def _table(self) -> RenderableType:
+        """What a user decides by, one fact a row."""
+        from rich.table import Table
+
+        from kogniterm.text.visible import render_line
+
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(style="muted", no_wrap=True)
+        table.add_column(overflow="fold")
+        if self.request.purpose:
+            table.add_row(_("Purpose"), Text(one_line(self.request.purpose, 400)))
+        table.add_row(_("Folder"), Text(render_line(self.cwd)))
+        if self._effects:
+            table.add_row(_("Effects"), Text("\n".join(self._effects)))
+        reasons = self._reasons(told=bool(self._effects))
+        if reasons:
+            table.add_row(_("Why asked"), Text("; ".join(reasons)))
+        if self._diff:
+            table.add_row(_("Change"), summary(self._diff))
+        return table
+
+    @cached_property
+    def _previewed(self) -> Sequence[Phrase] | None:
+        return self.hooks.preview(self.request, self.report) if self.hooks.preview else None
+
+    @property
+    def _effects(self) -> list[str]:
+        """What it does to the world: counted on the disk where that can be, else in words."""
+        counted = _PREVIEWED if self._previewed is not None else ()
+        told = [effect_text(effect) for effect in self.report.effects if effect.kind not in counted]
+        return [*(f"{words[:1].upper()}{words[1:]}" for words in told),
+                *map(translate, self._previewed or ())]  # fmt: skip
+
+    def _reasons(self, *, told: bool) -> list[str]:
+        """Why it was asked, each once; what is `told` as an effect already is left out."""
+        said = [*self.report.reasons, *self.verdict.reasons]
+        if told:
+            said = [text for text in said if text.template not in _SAID_BY_EFFECTS]
+        if len(said) > 1:
+            said = [text for text in said if text != EVERY_COMMAND]
+        return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
+
+    def _changes(self) -> list[Text]:
+        from kogniterm.text.visible import render_line
+
+        old, new = words(render_line(self.original or ""), render_line(self.request.command))
+        return [Text.assemble("- ", old), Text.assemble("+ ", new)]
+
+    def _explanation(self, painter: Painter) -> list[Text]:
+        lines = [Text(_("What the rules said:"), "heading")]
+        for trace in self.verdict.trace:
+            sign = painter.symbol("done" if trace.matched else "pending")
+            origin, arrow = origin_text(trace.origin), painter.symbol("arrow")
+            words = f"{sign} {one_line(origin)} {arrow} {decision_text(trace.decision)}"
+            lines.append(
+                Text(f"  {words}: {translate(trace.reason)}", "" if trace.matched else "muted")
+            )
+        if not self.verdict.trace:
+            lines.append(Text("  " + _("No rule spoke; asking is the default."), "muted"))
+        if self.report.programs:
+            lines.append(Text(_("Programs it starts:"), "heading"))
+            from kogniterm.text.visible import render_line
+
+            lines += [Text("  " + render_line(" ".join(argv))) for argv in self.report.programs]
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The answer: a decision, and the lease that was taken with it."""
+
+    decision: Decision
+    offer: Offer | None = None
+
+
+@dataclass(frozen=True)
+class ApprovalQuestion(Question[Approval]):
+    """Asks about `subject`. `page` is what is asked for now, `explained` what the rules said."""
+
+    subject: Subject
+    page: ApprovalPage = "choose"
+    explained: bool = False
+
+    reasons = True
+
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+        """Return everything; the driver shows it a page at a time."""
+        return self.text(painter, columns)
+
+    def text(self, painter: Painter, columns: int) -> Document:
+        """Return the same as in the panel."""
+        return self.subject.document(painter, columns, explained=self.explained)
+
+    def transcript(self, painter: Painter, columns: int, answer: Answered[Approval] | None) -> str:
+        """Return title and command; nothing of a command that runs, whose frame shows it."""
+        runs = answer is not None and answer.value.decision.kind != "reject"
+        framed = runs and self.subject.editable
+        return "" if framed else self.subject.transcript(painter, columns)
+
+    @property
+    def entry(self) -> Entry | None:
+        """The words that the page takes."""
+        if self.page == "reason":
+            return Entry(
+                _("Why not? The model reads it. Enter sends, empty for no reason, Esc goes back."),
+                _("Reason for the model (Enter for none): "),
+            )
+        if self.page == "edit":
+            from kogniterm.text.visible import render
+
+            return Entry(
+                _("Change the command. Enter has it judged and shown again, Esc goes back."),
+                _("New command: "),
+                start=render(self.subject.request.command),
+            )
+        if self.page == "confirm":
+            return Entry(
+                _("This is dangerous. Type yes and press Enter to run it, Esc goes back."),
+                _("This is dangerous. Type the whole word yes to run it."),
+                word=True,
+                waiting=_("This is dangerous."),
+            )
+        if self.page == "lease":
+            offers = tuple(translate(offer.label) for offer in self.subject.offers)
+            return Entry(ask=_("Number (Enter for none): "), listed=offers)
+        return None
+
+    # --- single keys ---------------------------------------------------------------------------
+
+    @property
+    def hint(self) -> str:
+        """Words reject."""
+        return _("Enter: reject with this reason · Esc: back to the question")
+
+    @property
+    def reading(self) -> Collection[str]:  # type: ignore[override]  # it depends on the page
+        """The keys that scroll, where the command is read."""
+        if self.page != "choose":
+            return ()
+        return [key for key, action in actions("question").items() if action == "page"]
+
+    def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
+        """Return the keys of the page."""
+        if self.entry is not None:
+            numbered = enumerate(self.entry.listed, 1)
+            return [*(Shown(str(n), label) for n, label in numbered), Shown("Esc", _("back"))]
+        shown = {
+            "approve": _("approve"),
+            "reject": _("reject"),
+            "edit": _("edit"),
+            "explain": _("explain"),
+            "lease": _("lease"),
+            "stop": _("stop turn"),
+        }
+        keys = [Shown(letter(one), words) for one, words in shown.items() if self._offered(one)]
+        return [*keys, Shown(_("space"), _("more"), more=True)]
+
+    def options(self) -> Collection[str]:
+        """Return the keys that do something on this page."""
+        if self.page == "lease":
+            return [str(number) for number in range(1, len(self.subject.offers) + 1)]
+        return [key for key, action in actions("question").items() if self._offered(action)]
+
+    def press(self, key: str, *, seen: bool = True) -> Step[Approval]:
+        """Take a single key; nothing is approved before the command was `seen` to its end."""
+        now = replace(self, note="")
+        if self.page == "lease":
+            offers = self.subject.offers
+            if not (key.isdecimal() and 1 <= int(key) <= len(offers)):
+                return now
+            if not seen:
+                return now._unseen()
+            return Answered(Approval(self.subject.decision("approve"), offers[int(key) - 1]))
+        action = actions("question").get(key, "")
+        return now._unseen() if action == "approve" and not seen else now._act(action)
+
+    def _unseen(self) -> ApprovalQuestion:
+        note = _("Not yet: read the command to its end first, with [space].")
+        return replace(self, page="choose", note=note)
+
+    def _offered(self, action: str) -> bool:
+        missing = {"edit": not self.subject.editable, "lease": not self.subject.offers}
+        return not missing.get(action, False)
+
+    def _act(self, action: str) -> Step[Approval]:
+        match action:
+            case "approve" if self.subject.dangerous:
+                return replace(self, page="confirm")
+            case "approve":
+                return Answered(Approval(self.subject.decision("approve")))
+            case "reject":
+                return replace(self, page="reason")
+            case "edit" | "lease" if self._offered(action):
+                return replace(self, page="edit" if action == "edit" else "lease")
+            case "explain":
+                return replace(self, explained=not self.explained)
+            case "stop":
+                return Stopped()
+        return self
+
+    def words(self, text: str) -> Step[Approval]:
+        """Reject with `text` as the reason."""
+        return Answered(Approval(self.subject.decision("reject", text)))
+
+    def entered(self, text: str) -> Step[Approval]:
+        """Take the words that the page wanted."""
+        back = replace(self, page="choose", note="")
+        match self.page:
+            case "reason":
+                return self.words(text)
+            case "confirm" if text.strip().lower() in YES_WORDS:
+                return Answered(Approval(self.subject.decision("approve")))
+            case "confirm":
+                note = _("Not run. To run it, press {key} again and type yes.")
+                return replace(back, note=note.format(key=letter("approve")))
+            case "edit":
+                decision = self.subject.edit(text)
+                if decision is not None:
+                    return Answered(Approval(decision))
+                return replace(back, note=_("Nothing changed."))
+            case "lease":
+                step = self.press(text.strip())
+                return step if isinstance(step, Answered) else back
+        return self
+
+    def back(self) -> Step[Approval] | None:
+        """Return to the keys of the question."""
+        return replace(self, page="choose", note="") if self.page != "choose" else None
+
+    # --- whole lines ---------------------------------------------------------------------------
+
+    def menu(self) -> Sequence[str]:
+        """Return the answers with their letters."""
+        yes = _("yes") if self.subject.dangerous else letter("approve")
+        shown = {
+            "approve": _("run it"),
+            "reject": _("no"),
+            "edit": _("edit"),
+            "explain": _("explain"),
+            "lease": _("lease"),
+            "stop": _("stop the turn"),
+        }
+        keys = {one: letter(one) for one in shown} | {"approve": yes}
+        return [f"{keys[one]} = {words}" for one, words in shown.items() if self._offered(one)]
+
+    def typed(self, line: str) -> Step[Approval] | None:
+        """Take a line that is exactly a letter or its word."""
+        action = action_of("question", line)
+        return self._act(action) if action and self._offered(action) else None
+
+    def ended(self) -> Approval:
+        """Reject: silence approves nothing."""
+        return Approval(self.subject.decision("reject", _("nobody answered")))

@@ -1,0 +1,83 @@
+"""The words for what approval knows: labels, decisions, effects, outcomes. Needs no drawing."""
+
+from __future__ import annotations
+
+from kogniterm.text.visible import cut
+from kogniterm.types import Effect
+from kogniterm.ui.locale import _
+
+
+def label_text(label: str) -> str:
+    """A risk label in words."""
+    return {
+        "safe_readonly": _("only reads"),
+        "workspace_write": _("writes in the workspace"),
+        "needs_approval": _("needs approval"),
+        "dangerous": _("dangerous"),
+    }.get(label, label)
+
+
+def decision_text(decision: str) -> str:
+    """A rule's or an approver's decision in words."""
+    return {
+        "allow": _("allow"),
+        "ask": _("ask"),
+        "deny": _("deny"),
+        "approve": _("approved"),
+        "edit": _("changed"),
+        "reject": _("rejected"),
+    }.get(decision, decision)
+
+
+def origin_text(origin: str) -> str:
+    """Where a rule comes from, in words; a file with its line stays as it is."""
+    kind, space, rest = origin.partition(" ")
+    words = {
+        "floor": _("floor"),
+        "mode manual": _("manual mode"),
+        "mode auto": _("auto mode"),
+    }
+    if kind == "lease" and space:
+        return _("lease {id}").format(id=rest)
+    return words.get(origin, origin)
+
+
+def decider_text(who: str) -> str:
+    """Who decided, in words; a lease is named by its id."""
+    return {
+        "person": _("you"),
+        "policy": _("policy"),
+        "unattended": _("nobody being there"),
+        "start check": _("the check before the start"),
+    }.get(who, who)
+
+
+def outcome_text(status: str) -> str:
+    """What became of a request, in words."""
+    return {
+        "finished": _("ran"),
+        "failed": _("failed"),
+        "refused": _("not run: refused"),
+        "cancelled": _("stopped"),
+        "unknown": _("outcome unknown"),
+    }.get(status, status)
+
+
+def effect_text(effect: Effect) -> str:
+    """One effect in words."""
+    from kogniterm.text.visible import render_line
+
+    verbs = {
+        "read": _("reads {target}"),
+        "create": _("creates {target}"),
+        "write": _("writes {target}"),
+        "overwrite": _("overwrites {target}"),
+        "delete": _("deletes {target}"),
+        "network": _("uses the network: {target}"),
+        "privilege": _("runs with other privileges: {target}"),
+        "execute": _("runs code: {target}"),
+        "secret": _("may reveal secrets: {target}"),
+        "process": _("acts on processes: {target}"),
+    }
+    text = verbs[effect.kind].format(target=cut(render_line(effect.target), 120))
+    return f"{text} {_('(outside the workspace)')}" if effect.outside else text

@@ -1,0 +1,180 @@
+"""The model of a question: what it shows, which keys and words it takes, and what comes of them.
+
+A question is a value. Acting on it returns the question as it is then, its answer, or what the
+driver has to do before it goes on. Two drivers ask: `panel` at the prompt, with single keys, and
+`lines` wherever the terminal edits whole lines.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from kogniterm.ui.locale import _
+
+if TYPE_CHECKING:
+    from typing import Self, TypeAlias
+
+    from kogniterm.ui.screen.paint import Painter
+
+Value = TypeVar("Value")
+
+
+class Shown(NamedTuple):
+    """A key as it is shown and what it does; `more` keys show only while lines are out of sight."""
+
+    key: str
+    does: str
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Words that a question wants. `prompt` asks for them in the panel, `ask` line by line.
+
+    They start from `start`. A `word` confirms: the panel takes it only after the pause, and shows
+    `waiting` until then. With `listed` choices the panel takes a key for each instead of words.
+    """
+
+    prompt: str = ""
+    ask: str = ""
+    start: str = ""
+    word: bool = False
+    waiting: str = ""
+    listed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A question's lines: those before `must_see` have to be shown before it can be approved.
+
+    `to_end` asks for the end of the lines, where an answer is being chosen.
+    """
+
+    lines: list[str]
+    must_see: int = 0
+    to_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[Value]):
+    """The question has its answer."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The user stopped the turn instead of answering."""
+
+
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """The driver opens the user's editor with `text` and calls `edited` with what was saved."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(ABC, Generic[Value]):
+    """A question whose answer is a `Value`. `note` says what came of the last key."""
+
+    note: str = ""
+
+    free: ClassVar[bool] = False
+    """Whether words on the input line are the answer."""
+    reasons: ClassVar[bool] = False
+    """Whether words on the input line reject, as the reason."""
+    reading: ClassVar[Collection[str]] = ()
+    """Keys that move in a question longer than the screen."""
+
+    def noted(self, note: str) -> Self:
+        """Return the question with a note for the user."""
+        return replace(self, note=note)
+
+    @abstractmethod
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+        """Return what is shown where there are `rows` rows; `words` stand on the input line."""
+
+    @abstractmethod
+    def transcript(self, painter: Painter, columns: int, answer: Answered[Value] | None) -> str:
+        """Return what stays in the scrollback; `answer` is None when the turn was stopped."""
+
+    @property
+    def entry(self) -> Entry | None:
+        """The words that are wanted now; None while single keys are."""
+        return None
+
+    # --- single keys ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
+        """Return the keys to show; `typing` says that words stand on the line."""
+
+    @property
+    def hint(self) -> str:
+        """What Enter and Esc do with words on the line."""
+        return _("Your text stays on the line · Esc: back to the question")
+
+    def options(self) -> Collection[str]:
+        """Return the single keys that do something now."""
+        return ()
+
+    @abstractmethod
+    def press(self, key: str, *, seen: bool = True) -> Step[Value]:
+        """Take a single key; `seen` says that everything was shown that must be."""
+
+    def entered(self, text: str) -> Step[Value]:
+        """Take the words that `entry` wanted."""
+        return self
+
+    def words(self, text: str) -> Step[Value]:
+        """Take what was written on the input line; the question itself has no use for it."""
+        return self
+
+    def edited(self, text: str) -> Step[Value]:
+        """Take a text that was saved in the user's editor."""
+        return self
+
+    def back(self) -> Step[Value] | None:
+        """Take Esc; None when there is nothing to go back from."""
+        return None
+
+    # --- whole lines ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def text(self, painter: Painter, columns: int) -> Document:
+        """Return what is shown line by line; what must be seen is shown a page at a time."""
+
+    @abstractmethod
+    def menu(self) -> Sequence[str]:
+        """Return the answers that the line driver offers."""
+
+    @abstractmethod
+    def typed(self, line: str) -> Step[Value] | None:
+        """Take a whole line; None when it is no answer."""
+
+    @abstractmethod
+    def ended(self) -> Value:
+        """Return the answer at the end of input."""
+
+    @property
+    def mistakes(self) -> Sequence[str]:
+        """What is wrong with the text that was edited."""
+        return ()
+
+
+Step: TypeAlias = "Question[Value] | Answered[Value] | Stopped | Editing"
+
+
+class Asker(Protocol):
+    """A driver. `can_edit` says whether there is an editor, `stays` whether what was asked
+    remains on the screen when it is answered."""
+
+    can_edit: bool
+    stays: bool
+
+    async def ask(self, question: Question[Value]) -> Value:
+        """Ask until there is an answer. Raises `TurnInterruptedError` when the turn is stopped."""

@@ -1,0 +1,1 @@
+"""Everything drawn: answers, commands, plans, progress and the status line."""

@@ -1,0 +1,159 @@
+"""From rich renderables to the bytes of a terminal, for one width, theme and colour depth.
+
+This module and those that build renderables are loaded behind the prompt: rich costs more than
+the time to the first key. The environment is never consulted: everything is a parameter.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.text import Text
+from rich.theme import Theme as RichTheme
+
+from kogniterm.text.visible import clean
+from kogniterm.ui.locale import plural
+from kogniterm.ui.theme import ROLES, Theme
+
+_TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)(?= *$)", re.MULTILINE)
+_MARKDOWN = {
+    "markdown.code": "code",
+    "markdown.block_quote": "muted",
+    "markdown.link": "link",
+    "markdown.link_url": "link",
+    "markdown.hr": "muted",
+    "markdown.item.bullet": "accent",
+    "markdown.item.number": "accent",
+    "markdown.table.border": "muted",
+    "markdown.table.header": "heading",
+    **{f"markdown.h{level}": "heading" for level in range(1, 8)},
+}
+ColorSystem = Literal["standard", "256", "truecolor"]
+
+
+class _Page(io.StringIO):
+    """What rich draws on; its encoding decides whether boxes are lines or ASCII."""
+
+    encoding = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Draws renderables. Styles are named by role (`theme.ROLES`): "[muted]…[/muted]".
+
+    `attributes` False writes no escape sequence at all (pipes, TERM=dumb, screen readers).
+    """
+
+    theme: Theme
+    color: bool = True
+    attributes: bool = True
+    unicode: bool = True
+    system: ColorSystem = "256"
+
+    def console(self, width: int, file: io.StringIO) -> Console:
+        """A rich console that writes to `file` and asks nobody anything."""
+        return Console(
+            file=file,
+            width=max(width, 10),
+            height=1000,
+            force_terminal=self.attributes,
+            force_jupyter=False,
+            force_interactive=False,
+            color_system=self.system if self.attributes else None,
+            no_color=not self.color,
+            theme=self._styles(),
+            highlight=False,
+            emoji=False,
+            markup=False,
+            soft_wrap=False,
+            legacy_windows=False,
+            safe_box=True,
+            _environ={},
+        )
+
+    def _styles(self) -> RichTheme:
+        styles = {role: self.theme.style(role) for role in ROLES}
+        return RichTheme(styles | {name: styles[role] for name, role in _MARKDOWN.items()})
+
+    def paint(
+        self, renderable: RenderableType, width: int, *, end: str = "\n", exact: bool = False
+    ) -> str:
+        """`renderable` at `width` columns, with escape sequences as allowed.
+
+        Blanks at the ends of lines are dropped, unless `exact`.
+        """
+        file = _Page()
+        file.encoding = "utf-8" if self.unicode else "ascii"
+        # Printing copies a text and forgets whether it may wrap.
+        text = renderable if isinstance(renderable, Text) else Text()
+        self.console(width, file).print(
+            renderable, end=end, no_wrap=text.no_wrap, overflow=text.overflow
+        )
+        return file.getvalue() if exact else _TRAILING.sub(r"\1", file.getvalue())
+
+    def lines(self, renderable: RenderableType, width: int) -> list[str]:
+        """The same, as lines without their newline."""
+        return self.paint(renderable, width, end="").split("\n")
+
+    def key_parts(self, parts: Sequence[Text], width: int) -> list[str]:
+        """Keys with their words, two blanks apart, in lines that part no key from its words."""
+        rows: list[Text] = []
+        for part in parts:
+            if rows and cell_len(f"{rows[-1].plain}  {part.plain}") <= width:
+                rows[-1] = Text.assemble(rows[-1], "  ", part)
+            else:
+                rows.append(part)
+        return [drawn for row in rows for drawn in self.lines(row, width)]
+
+    def symbol(self, name: str) -> str:
+        """A sign by name, in ASCII where the terminal has no Unicode."""
+        return (SYMBOLS if self.unicode else ASCII_SYMBOLS)[name]
+
+
+SYMBOLS = {
+    "done": "✓", "failed": "✗", "active": "▸", "pending": "○", "skipped": "–", "bullet": "•",
+    "top": "╭", "side": "│", "bottom": "╰", "line": "─", "more": "…", "warn": "!", "arrow": "→",
+}  # fmt: skip
+ASCII_SYMBOLS = {
+    "done": "+", "failed": "x", "active": ">", "pending": "o", "skipped": "-", "bullet": "*",
+    "top": "+", "side": "|", "bottom": "+", "line": "-", "more": "...", "warn": "!", "arrow": "->",
+}  # fmt: skip
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+ASCII_SPINNER = "|/-\\"
+
+
+LINES = 20
+CHARACTERS = 2_000
+"""Of one line."""
+
+
+def sent(text: str, painter: Painter) -> Text:
+    """`text` behind the prompt's sign, at most about `LINES` lines of it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    hidden = len(lines) - LINES
+    if hidden <= 1:
+        head, tail = lines, []
+    else:
+        head, tail = lines[: LINES // 2], lines[-LINES // 2 :]
+    shown = Text().append("› " if painter.unicode else "> ", "prompt")
+    shown.append_text(_rows(head, painter))
+    if tail:
+        more = plural("{count} more line", "{count} more lines", hidden)
+        shown.append(f"\n  {painter.symbol('more')} {more}\n  ", "muted")
+        shown.append_text(_rows(tail, painter))
+    return shown
+
+
+def _rows(lines: list[str], painter: Painter) -> Text:
+    rows = []
+    for line in lines:
+        rows.append(Text(clean(line[:CHARACTERS]), "bold"))
+        if len(line) > CHARACTERS:
+            rows[-1].append(painter.symbol("more"), "muted")
+    return Text("\n  ").join(rows)

@@ -1,0 +1,245 @@
+"""The plan on the screen: a panel while a turn runs, one line per step that changes state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kogniterm.runtime.plans.plan_difference import difference
+from kogniterm.text.visible import one_line
+from kogniterm.types import Check, Evidence, Plan, PlanStep
+from kogniterm.ui.locale import _
+from kogniterm.ui.screen.paint import Painter
+
+_STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "skipped": "muted"}
+
+
+def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> RenderableType:
+    """The plan as it is written once, when it is made or rewritten: then with what changed."""
+    head = Text()
+    title = _("Plan") if plan.revision == 1 else _("Plan, revision {n}").format(n=plan.revision)
+    head.append(title, "heading")
+    head.append(f" {painter.symbol('arrow')} {one_line(plan.goal)}", "muted")
+    before = previous if plan.revision > 1 else None
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(no_wrap=True)
+    rows.add_column()
+    for number, step in walk(plan):
+        indent = " " * (2 * number.count(".") + 1)
+        sign = Text.assemble(indent, (painter.symbol(step.status), _STYLES[step.status]))
+        sign.append(f" {number}.", "muted")
+        words = _words(step, painter)
+        if "." not in number:
+            words.append_text(_mark(step, before))
+        rows.add_row(sign, words)
+    return Group(head, *_why(plan), rows, *dropped(plan, before, painter), Text(""))
+
+
+def full(
+    plan: Plan, painter: Painter, previous: Plan | None = None, *, working: bool = False
+) -> RenderableType:
+    """The plan with everything it says about its steps; `working` shows the one in progress."""
+    parts: list[RenderableType] = [*_why(plan)]
+    parts += [
+        step_rows(plan, index, painter, previous, selected=working and step.status == "active")
+        for index, step in enumerate(plan.steps)
+    ]
+    return Group(*parts, *dropped(plan, previous, painter))
+
+
+def step_rows(
+    plan: Plan,
+    index: int,
+    painter: Painter,
+    previous: Plan | None = None,
+    *,
+    selected: bool = False,
+    details: bool = True,
+) -> RenderableType:
+    """One step with its parts and, if wanted, what it says about itself."""
+    step = plan.steps[index]
+    rows = Table.grid(padding=(0, 1))
+    rows.add_column(no_wrap=True, width=len(str(len(plan.steps))) + 5)
+    rows.add_column()
+    pointer = painter.symbol("active") if selected else " "
+    sign = Text.assemble((pointer, "accent"), " ", (_sign(step, painter), _STYLES[step.status]))
+    sign.append(f" {index + 1}.", "muted")
+    words = _words(step, painter)
+    if selected:
+        words.stylize("bold", 0, len(one_line(step.what)))
+    rows.add_row(sign, words.append_text(_mark(step, previous)))
+    for part in step.substeps:
+        rows.add_row(
+            "", Text.assemble((f"{painter.symbol('bullet')} ", "muted"), one_line(part.what))
+        )
+    for line in _details(step) if details else ():
+        rows.add_row("", line)
+    return rows
+
+
+def _sign(step: PlanStep, painter: Painter) -> str:
+    """An open step is open, whichever comes first: nothing runs before the plan is approved."""
+    return painter.symbol("pending" if step.status == "active" else step.status)
+
+
+def _details(step: PlanStep) -> Iterator[Text]:
+    for name, value in (
+        (_("why"), step.why),
+        (_("expected"), step.expect),
+        (_("uses"), ", ".join(step.inputs)),
+        (_("tools"), ", ".join(step.tools)),
+        (_("sub-agent"), step.delegate or ""),
+        (_("check"), check_text(step.check) if step.check is not None else ""),
+        (_("else"), step.fallback),
+    ):
+        if value:
+            yield Text(f"{name}: {one_line(value, 400)}", "muted")
+
+
+def check_text(check: Check) -> str:
+    """How a step proves itself, in words."""
+    words = {
+        "command": _("this command succeeds: {value}"),
+        "file": _("the file {value} is there"),
+        "exit_code": _("the last command ends with exit {value}"),
+        "pattern": _("the output matches /{value}/"),
+        "judgement": _("the model finds that {value}"),
+    }
+    return words[check.kind].format(value=check.value)
+
+
+def _why(plan: Plan) -> list[Text]:
+    if not plan.reason:
+        return []
+    return [Text.assemble((f" {_('Why it changes')}: ", "muted"), one_line(plan.reason, 400))]
+
+
+def _mark(step: PlanStep, previous: Plan | None) -> Text:
+    """Whether a step is new, reworded or in another place than in `previous`."""
+    if previous is None:
+        return Text("")
+    change = difference(previous, Plan("", (step,)))
+    if change.added:
+        return Text(f" ({_('new')})", "added")
+    return Text(f" ({_('changed')})", "warn") if change.changed else Text("")
+
+
+def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
+    """The steps of `previous` that are no more, one line each."""
+    gone = difference(previous, plan).dropped if previous is not None else ()
+    return [
+        Text.assemble(
+            (f" {painter.symbol('failed')} ", "removed"),
+            (one_line(step.what), "muted"),
+            (f" ({_('dropped')})", "removed"),
+        )
+        for step in gone
+    ]
+
+
+def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
+    """At most `rows` lines of the plan around the step in progress."""
+    lines = list(_lines(plan, painter))
+    active = next((i for i, (_n, step) in enumerate(walk(plan)) if step.status == "active"), 0)
+    first = max(0, min(active - rows // 2, len(lines) - rows))
+    shown = lines[first : first + rows]
+    for line in shown:
+        line.truncate(width, overflow="ellipsis")
+    return [painter.lines(line, width)[0] for line in shown]
+
+
+def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
+    """One line for each step that ended since `previous`, with what it rests on, whose check
+    failed, or that is done by its fallback now."""
+    known = {step.id: step for step in previous.steps}
+    before = {step.id: step.status for _n, step in walk(previous)}
+    total = len(plan.steps)
+    lines = []
+    for number, step in walk(plan):
+        earlier = known.get(step.id)
+        ended = step.status in ("done", "failed", "skipped")
+        if earlier is not None and step.on_fallback and not earlier.on_fallback:
+            lines.append(_fallback_line(number, step, painter))
+        elif earlier is not None and not ended and step.failed_checks > earlier.failed_checks:
+            lines.append(_failed_line(number, step, painter))
+        if not ended or before.get(step.id) == step.status:
+            continue
+        line = _step_line(number, step, painter)
+        line.append(f" ({number}/{total})", "muted")
+        lines.append(line)
+    return lines
+
+
+def refusal(by: str, reason: str, painter: Painter) -> Text:
+    """The line for a plan that is not worked on."""
+    words = _("You rejected the plan") if by == "person" else _("The plan was refused")
+    line = Text.assemble((f"{painter.symbol('failed')} ", "bad"), (words, "bad"))
+    return line.append(f": {one_line(reason)}" if reason else "", "muted")
+
+
+def same_steps(previous: Plan, plan: Plan) -> bool:
+    """Whether only the states differ."""
+    return [(s.id, s.what) for _n, s in walk(previous)] == [(s.id, s.what) for _n, s in walk(plan)]
+
+
+def walk(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
+    """Every step with its number: 1, 2, 2.1, 2.2, 3 …"""
+
+    def deeper(steps: tuple[PlanStep, ...], prefix: str) -> Iterator[tuple[str, PlanStep]]:
+        for index, step in enumerate(steps, start=1):
+            number = f"{prefix}{index}"
+            yield number, step
+            ended = step.status not in ("pending", "active")
+            parts = [replace(one, status=step.status) if ended else one for one in step.substeps]
+            yield from deeper(tuple(parts), f"{number}.")
+
+    return deeper(plan.steps, "")
+
+
+def _lines(plan: Plan, painter: Painter) -> Iterator[Text]:
+    for number, step in walk(plan):
+        yield _step_line(number, step, painter, indent=2 * number.count(".") + 1)
+
+
+def _step_line(number: str, step: PlanStep, painter: Painter, indent: int = 0) -> Text:
+    line = Text(" " * indent)
+    line.append(painter.symbol(step.status), _STYLES[step.status])
+    line.append(f" {number}. ", "muted")
+    line.append_text(_words(step, painter))
+    return line
+
+
+def _fallback_line(number: str, step: PlanStep, painter: Painter) -> Text:
+    line = Text.assemble((f" {painter.symbol('arrow')}", "warn"), (f" {number}. ", "muted"))
+    line.append(one_line(step.fallback))
+    return line.append(
+        f" ({_('instead of: {what}').format(what=one_line(step.what, 80))})", "muted"
+    )
+
+
+def _failed_line(number: str, step: PlanStep, painter: Painter) -> Text:
+    line = Text.assemble((f"{painter.symbol('warn')} ", "warn"), (f"{number}. ", "muted"))
+    why = one_line(step.evidence[-1].note, 200) if step.evidence else ""
+    return line.append(_("check failed: {why}").format(why=why), "muted")
+
+
+def _words(step: PlanStep, painter: Painter) -> Text:
+    line = Text()
+    line.append(one_line(step.what), "" if step.status != "skipped" else "muted")
+    if step.evidence and step.status in ("done", "failed"):
+        line.append(f" {painter.symbol('arrow')} {evidence_text(step.evidence[-1])}", "muted")
+    return line
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """What a step rests on: the command's exit status and the finding."""
+    parts = []
+    if evidence.exit_code is not None:
+        parts.append(_("exit {code}").format(code=evidence.exit_code))
+    if evidence.note:
+        parts.append(one_line(evidence.note, 80))
+    return ", ".join(parts) or _("no evidence")

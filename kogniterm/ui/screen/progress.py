@@ -1,0 +1,90 @@
+"""A progress bar for long transfers: on a terminal a bar, elsewhere one line per tenth.
+
+rich is imported only when a bar is really drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import _, translate
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class Transfer(Protocol):
+    """Shows how far a transfer is."""
+
+    def update(self, done: int, total: int, doing: Phrase) -> None:
+        """`done` of `total` bytes are there; `doing` says what goes on."""
+
+
+class Lines:
+    """For logs and pipes: a line whenever another tenth is there, or something new begins."""
+
+    def __init__(self, title: str, stream: TextIO) -> None:
+        self._title = title
+        self._stream = stream
+        self._said: tuple[int, str] | None = None
+
+    def update(self, done: int, total: int, doing: Phrase) -> None:
+        """Write a line if it tells something new."""
+        tenth = 10 * done // total if total else 0
+        now = (tenth, translate(doing))
+        if now == self._said:
+            return
+        self._said = now
+        line = _("{title}: {done} of {total} MB {doing}").format(
+            title=self._title, done=done // 1_000_000, total=total // 1_000_000, doing=now[1]
+        )
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+class Bar:
+    """For terminals: a bar with rate and remaining time."""
+
+    def __init__(self, title: str, progress: Progress) -> None:
+        self._title = title
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def update(self, done: int, total: int, doing: Phrase) -> None:
+        """Move the bar. What was there at the first call does not count towards the rate."""
+        words = f"{self._title} ({translate(doing)})"
+        if self._task is None:
+            self._task = self._progress.add_task(words, total=total, completed=done)
+        else:
+            self._progress.update(self._task, description=words, completed=done)
+
+
+@contextlib.contextmanager
+def transfer(title: str, stream: TextIO | None = None) -> Iterator[Transfer]:
+    """A display for one transfer on `stream` (standard error unless given)."""
+    stream = sys.stderr if stream is None else stream
+    if not stream.isatty():
+        yield Lines(title, stream)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    console = Console(file=stream)
+    if console.is_dumb_terminal:
+        yield Lines(title, stream)
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    rates = (TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, *rates, console=console) as progress:
+        yield Bar(title, progress)

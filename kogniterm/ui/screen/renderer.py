@@ -1,0 +1,414 @@
+"""The screen as a sink of the runtime's events: the REPL and one-shot text mode share it.
+
+What is finished is written for good, in order; what is in progress (the open block of an
+answer, a running command, the plan, the status line) is the live region, drawn on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kogniterm.text.visible import one_line
+from kogniterm.types import Phrase, Plan, Usage
+from kogniterm.types import events as ev
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.screen import plan_panel, turn_summary
+from kogniterm.ui.screen.attention import Attention
+from kogniterm.ui.screen.command_frame import CommandFrame
+from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.status_line import Retry, Status, again
+from kogniterm.ui.screen.surface import Surface
+from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
+from kogniterm.ui.screen.turn_summary import left_texts
+
+_LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
+_PLAN_ROWS = 8
+_QUIET_TOOLS = frozenset({"make_plan", "complete_step"})
+
+
+@dataclass(slots=True)
+class Finished:
+    """A command that ended, for `/output`."""
+
+    number: int
+    command: str
+    output_path: str | None
+    text: str
+    bytes: int
+
+
+@dataclass(slots=True)
+class ScreenOptions:
+    """What a screen shows. `fold` is in lines, `notify_after` in seconds."""
+
+    fold: int = 16
+    live: bool = True
+    thoughts: bool = False
+    notify_after: float = 20.0
+    streamed_answer: bool = True
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What is remembered within one turn."""
+
+    streamed: str = ""
+    thought: bool = False
+    usage: Usage = field(default_factory=Usage)
+
+
+class ScreenSink:
+    """Call it with every event of `kogniterm.types.events`, on the loop's thread."""
+
+    def __init__(
+        self,
+        painter: Painter,
+        surface: Surface,
+        *,
+        clock: Callable[[], float],
+        options: ScreenOptions | None = None,
+        attention: Attention | None = None,
+    ) -> None:
+        self.painter = painter
+        self.surface = surface
+        self.options = options or ScreenOptions()
+        self.plan: Plan | None = None
+        self.plan_shown: Plan | None = None
+        self.frame: CommandFrame | None = None
+        self.finished: list[Finished] = []
+        self.running = False
+        self.folders: dict[str, str] = {}
+        self.agents = AgentLines()
+        self._attention = attention
+        self._clock = clock
+        self._status = Status(clock)
+        self._stream = MarkdownStream()
+        self._turn = _Turn()
+        self._handlers = self._table()
+        surface.attach(self.live)
+
+    def __call__(self, event: ev.Event) -> None:
+        """Show `event`. An event this version does not know is no error."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
+
+    # --- for the rest of the interface ---------------------------------------------------------
+
+    def write(self, renderable: RenderableType) -> None:
+        """Write something for good, between the events."""
+        self.surface.commit(self.painter.paint(renderable, self._columns()))
+
+    def hint(self, text: str) -> None:
+        """Say something beside the status until the turn ends."""
+        self._status.hint = text
+        self.surface.refresh()
+
+    def hand_over(self) -> None:
+        """The person gets the running command's keyboard: what it wrote so far stays."""
+        if self.frame is not None:
+            rows, columns = self.surface.size()
+            self.surface.commit(self.frame.handed_over(self.painter, columns, rows - 6))
+
+    def plan_was_shown(self, plan: Plan) -> None:
+        """A question has left this plan on the screen: it is not written again."""
+        self.plan_shown = plan
+
+    def settle(self) -> None:
+        """Nothing runs any more, however it ended: leave no spinner and no frame behind."""
+        self._finish_block()
+        if self.frame is not None:
+            frame, self.frame = self.frame, None
+            if not frame.lent:
+                lines = frame.header(self.painter, self._columns())
+                self.surface.commit("\n".join(lines) + "\n")
+        if self.running:
+            self._set_running(False)
+
+    def live(self, columns: int, rows: int) -> list[str]:
+        """The live region: at most `rows` lines of at most `columns` cells."""
+        if not self.running and self.frame is None:
+            return []
+        timed = self.frame is None
+        status = [self._status.line(self.painter, columns, timed=timed)] if self.running else []
+        room = rows - len(status)
+        plan: list[str] = []
+        if self.plan is not None and self.running and room >= 6:
+            plan = plan_panel.window(self.plan, self.painter, columns, min(_PLAN_ROWS, room // 2))
+        body = self._body(columns, room - len(plan))
+        return [*body, *plan, *status]
+
+    # --- events --------------------------------------------------------------------------------
+
+    def _table(self) -> dict[type, Callable[[Any], None]]:
+        return {
+            ev.TurnStarted: self._turn_started,
+            ev.ModelCalled: self._model_called,
+            ev.AnswerDelta: self._answer_delta,
+            ev.ThoughtDelta: self._thought_delta,
+            ev.ModelRetried: self._model_retried,
+            ev.ModelLoading: self._model_loading,
+            ev.ModelAnswered: self._model_answered,
+            ev.BudgetUsed: self._budget_used,
+            ev.PlanReviewed: self._plan_reviewed,
+            ev.PlanChanged: self._plan_changed,
+            ev.ToolRan: self._tool_ran,
+            ev.AgentStarted: self._agent_started,
+            ev.ActionProposed: self._action_proposed,
+            ev.ActionDecided: self._action_decided,
+            ev.CommandStarted: self._command_started,
+            ev.CommandOutput: self._command_output,
+            ev.CommandWaiting: self._command_waiting,
+            ev.CommandEnded: self._command_ended,
+            ev.ActionEnded: self._action_ended,
+            ev.Notice: self._notice,
+            ev.JobsLeft: self._jobs_left,
+            ev.TurnEnded: self._turn_ended,
+        }
+
+    def _turn_started(self, event: ev.TurnStarted) -> None:
+        self._turn = _Turn()
+        self.agents.clear()
+        self.plan = None
+        self._status.start()
+        self._status.now(_("Thinking"))
+        self._set_running(True)
+
+    def _model_called(self, event: ev.ModelCalled) -> None:
+        self._turn.streamed = ""
+        if event.purpose == "judge":
+            self._status.now(_("Judging the step by its outputs"))
+        elif self.agents.at_work:
+            self._status.now(_("A sub-agent thinks"))
+        else:
+            planning = event.purpose == "create_plan"
+            self._status.now(_("Understanding the task") if planning else _("Thinking"))
+        self.surface.refresh()
+
+    def _answer_delta(self, event: ev.AnswerDelta) -> None:
+        self._turn.streamed += event.text
+        for source in self._stream.feed(event.text):
+            self._write_block(source)
+        self._status.activity = _("Writing")
+        self.surface.refresh()
+
+    def _thought_delta(self, event: ev.ThoughtDelta) -> None:
+        if self.options.thoughts:
+            self.write(Text(one_line(event.text), "muted"))
+
+    def _model_loading(self, event: ev.ModelLoading) -> None:
+        self._status.now(_("Thinking") if event.done else _("Loading the local model"))
+
+    def _model_retried(self, event: ev.ModelRetried) -> None:
+        self._finish_block()
+        before, due = self._status.retry, self._clock() + event.wait
+        self._status.retry = Retry(event.attempt, event.of, due, event.reason)
+        line = Text(f"{self.painter.symbol('warn')} ", "warn")
+        if event.attempt == 1 or before is None or before.reason != event.reason:
+            line.append(f"{one_line(translate(event.reason))} ", "muted")
+        line.append(again(event.wait, event.attempt, event.of), "muted")
+        self.write(line)
+
+    def _model_answered(self, event: ev.ModelAnswered) -> None:
+        self._finish_block()
+        self._turn.usage = self._turn.usage + event.usage
+        self._status.usage = self._turn.usage
+        self._status.retry = None
+        self.surface.refresh()
+
+    def _budget_used(self, event: ev.BudgetUsed) -> None:
+        self._status.budgets = event.budgets
+
+    def _plan_reviewed(self, event: ev.PlanReviewed) -> None:
+        if event.kind == "reject":
+            self.write(plan_panel.refusal(event.by, event.reason, self.painter))
+
+    def _plan_changed(self, event: ev.PlanChanged) -> None:
+        previous, self.plan = self.plan or event.previous, event.plan
+        shown, self.plan_shown = self.plan_shown, None
+        if shown is not None and plan_panel.same_steps(shown, event.plan):
+            return
+        if previous is None or not plan_panel.same_steps(previous, event.plan):
+            self.write(plan_panel.whole(event.plan, self.painter, event.previous))
+        else:
+            for line in plan_panel.changes(previous, event.plan, self.painter):
+                self.write(line)
+        self.surface.refresh()
+
+    def _tool_ran(self, event: ev.ToolRan) -> None:
+        if event.name in _QUIET_TOOLS and not event.failed:
+            return
+        ended = self.agents.ended(event, self.painter) if event.name == DELEGATE else None
+        if ended is None:
+            ran = event.name, event.arguments, event.observation
+            ended = self.agents.inside(
+                event.agent, tool_line(self.painter, *ran, failed=event.failed)
+            )
+        self.write(ended)
+
+    def _agent_started(self, event: ev.AgentStarted) -> None:
+        self._finish_block()
+        self.write(self.agents.started(event, self.painter))
+
+    def _action_proposed(self, event: ev.ActionProposed) -> None:
+        self._finish_block()
+        self.folders[event.request.id] = event.cwd
+        begun = self.agents.proposed(event.request, self.painter)
+        if begun is not None:
+            self.write(begun)
+        if event.verdict.kind == "ask":
+            self._status.wait()
+        if event.verdict.kind != "deny":
+            return
+        from kogniterm.text.visible import render
+
+        line = Text()
+        line.append(f"{self.painter.symbol('failed')} ", "bad")
+        line.append(_("Refused by policy: "), "bad")
+        line.append(render(event.request.command), "command")
+        # What the floor refuses, the report may have said in the same words.
+        said = dict.fromkeys(map(translate, event.verdict.reasons))
+        reasons = [Text(f"  {reason}", "muted") for reason in said]
+        self.write(Group(line, *reasons))
+
+    def _action_decided(self, event: ev.ActionDecided) -> None:
+        self._status.go_on()
+        if event.decision.kind == "reject" and event.decision.by == ev.START_CHECK:
+            self._withheld(event)
+            return
+        if event.decision.kind != "reject" or event.decision.by != "person":
+            return
+        line = Text(f"{self.painter.symbol('failed')} ", "muted")
+        line.append(_("You rejected it"), "muted")
+        if event.decision.reason:
+            line.append(f": {one_line(event.decision.reason)}", "muted")
+        self.write(self.agents.inside_action(event.request.id, line))
+
+    def _withheld(self, event: ev.ActionDecided) -> None:
+        """An approved command was not started: what it would run is not what was approved."""
+        line = Text()
+        line.append(f"{self.painter.symbol('failed')} ", "bad")
+        line.append(_("Not run: "), "bad")
+        line.append(translate(event.decision.why), "")
+        self.write(self.agents.inside_action(event.request.id, line))
+
+    def _command_started(self, event: ev.CommandStarted) -> None:
+        self._finish_block()
+        own = not self.running
+        self.frame = CommandFrame(
+            event.command,
+            event.cwd,
+            self._clock(),
+            clock=self._clock,
+            own=own,
+            indent=self.agents.indent(event.request_id),
+        )
+        self._status.now(_("Running the command"))
+        if own:
+            self.surface.animate(self.options.live)
+        self.surface.refresh()
+
+    def _command_output(self, event: ev.CommandOutput) -> None:
+        if self.frame is not None:
+            self.frame.output.feed(event.data)
+            self.surface.refresh()
+
+    def _command_waiting(self, event: ev.CommandWaiting) -> None:
+        if self.frame is not None:
+            self.frame.waiting = event.waiting
+            self.surface.refresh()
+
+    def _command_ended(self, event: ev.CommandEnded) -> None:
+        result = event.result
+        started = self._clock() - result.duration
+        frame = self.frame or CommandFrame(result.command, result.cwd, started, clock=self._clock)
+        self.frame = None
+        number = len(self.finished) + 1
+        self.finished.append(
+            Finished(number, result.command, result.output_path, result.text, result.output_bytes)
+        )
+        drawn = frame.ended(result, self.painter, self.options.fold, self._columns(), number)
+        self._status.now(_("Thinking"))
+        if not self.running:
+            self.surface.animate(False)
+        self.surface.commit(drawn)
+
+    def _action_ended(self, event: ev.ActionEnded) -> None:
+        if event.tool == "ask_person" and not event.failed:
+            return  # whoever asked has shown question and answer
+        ended = event.tool, event.arguments, event.observation
+        line = tool_line(self.painter, *ended, failed=event.failed)
+        self.write(self.agents.inside_action(event.request_id, line))
+
+    def _notice(self, event: ev.Notice) -> None:
+        self._finish_block()
+        self.notice(event.text, event.level)
+
+    def _jobs_left(self, event: ev.JobsLeft) -> None:
+        self._finish_block()
+        for text in left_texts(event.programs):
+            self.notice(text)
+
+    def notice(self, text: Phrase, level: str = "info") -> None:
+        """Write a sentence for the person."""
+        style = _LEVELS.get(level, "muted")
+        sign = self.painter.symbol("bullet" if style == "muted" else "warn")
+        row = Table.grid(padding=(0, 1))
+        row.add_row(Text(sign, style), Text(translate(text), style))
+        self.write(row)
+
+    def _turn_ended(self, event: ev.TurnEnded) -> None:
+        streamed = self._turn.streamed.strip()
+        self._finish_block()
+        answer = event.answer
+        self.plan = None
+        self._set_running(False)
+        if answer.text.strip() and not streamed.endswith(answer.text.strip()):
+            self._write_block(answer.text)
+        proved = turn_summary.findings(answer, self.painter)
+        if proved is not None:
+            self.write(proved)
+        seconds = answer.seconds or self._status.turn_seconds
+        usage = answer.usage if answer.usage.calls else self._turn.usage
+        self.write(turn_summary.last_line(answer, self.painter, usage, seconds))
+        if self._attention is not None and seconds >= self.options.notify_after:
+            self._attention.call(_("KogniTerm: the turn is over"))
+
+    # --- pieces --------------------------------------------------------------------------------
+
+    def _finish_block(self) -> None:
+        rest = self._stream.finish()
+        if rest:
+            self._write_block(rest)
+
+    def _write_block(self, source: str) -> None:
+        """A finished piece of Markdown, with one blank line after it."""
+        lines = markdown_lines(source, self.painter, self._columns())
+        if lines:
+            self.surface.commit("\n".join(lines) + "\n\n")
+
+    def _body(self, columns: int, rows: int) -> list[str]:
+        if rows <= 0:
+            return []
+        if self.frame is not None:
+            return self.frame.live(self.painter, columns, rows)
+        source = self._stream.open_tail(rows)
+        if not source.strip():
+            return []
+        return markdown_lines(source, self.painter, columns)[-rows:]
+
+    def _set_running(self, on: bool) -> None:
+        self.running = on
+        self.surface.animate(on and self.options.live)
+        if self._attention is not None:
+            self._attention.working(on)
+
+    def _columns(self) -> int:
+        return self.surface.size()[1]

@@ -1,0 +1,239 @@
+"""What tools and sub-agents did, a line each; what a sub-agent does is drawn indented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.text import Text
+
+from kogniterm.text.visible import one_line, render
+from kogniterm.types import ActionRequest, events
+from kogniterm.ui.locale import _, plural
+from kogniterm.ui.screen.paint import Painter
+
+INDENT = 2
+DELEGATE = "delegate"
+
+
+def tool_line(
+    painter: Painter, name: str, arguments: str, observation: str, *, failed: bool
+) -> Text:
+    """A tool that ran: its name and what it was given, on one line of the screen; what came of
+    it where that tells more."""
+    line = Text()
+    sign = "failed" if failed else "bullet"
+    line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
+    line.append(name)
+    given = tool_words(name, arguments) if arguments else ""
+    if given:
+        line.append(f" {given}", "muted")
+    if failed or not arguments:
+        line.append(f": {one_line(observation, 160)}", "bad" if failed else "muted")
+    else:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def agent_name(number: int, task: str) -> str:
+    """How a sub-agent is called on the screen."""
+    return _("sub-agent {number}: {task}").format(number=number, task=one_line(task, 100))
+
+
+class AgentLines:
+    """The sub-agents of a turn: which are at work, and which of them asked for what."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[int, str]] = {}
+        self._asked: dict[str, str] = {}
+        self._begun = 0
+
+    def clear(self) -> None:
+        """A turn begins."""
+        self._open.clear()
+        self._asked.clear()
+        self._begun = 0
+
+    @property
+    def at_work(self) -> bool:
+        """Whether one has begun and not ended."""
+        return bool(self._open)
+
+    def started(self, event: events.AgentStarted, painter: Painter) -> Text:
+        """The line of a sub-agent that begins."""
+        self._begun += 1
+        self._open[event.agent] = (self._begun, " ".join(event.task.split()))
+        return _head(painter, "active", "accent", *self._open[event.agent])
+
+    def proposed(self, request: ActionRequest, painter: Painter) -> Text | None:
+        """Remember who asks; the line of one that began in another process."""
+        if not request.agent:
+            return None
+        self._asked[request.id] = request.agent
+        if request.agent in self._open:
+            return None
+        return self.started(events.AgentStarted(request.agent, request.agent_task), painter)
+
+    def ended(self, event: events.ToolRan, painter: Painter) -> Text | None:
+        """The line of the sub-agent whose result this is; None when it never began."""
+        task = " ".join(str(json.loads(event.arguments).get("task", "")).split())
+        key = next((key for key, (_number, own) in self._open.items() if own == task), None)
+        if key is None:
+            return None
+        sign, style = ("failed", "bad") if event.failed else ("done", "good")
+        line = _head(painter, sign, style, *self._open.pop(key))
+        found = f"\n  {one_line(event.observation, 300)}\n"
+        return line.append(found, "bad" if event.failed else "")
+
+    def indent(self, request_id: str) -> int:
+        """How far in an action is drawn, in cells."""
+        return INDENT if request_id in self._asked else 0
+
+    def inside(self, agent: str, line: Text) -> Text:
+        """`line` as something that `agent` did; with its number where several are at work."""
+        if not agent:
+            return line
+        number, _task = self._open.get(agent, (0, ""))
+        told = f"{number} " if number and len(self._open) > 1 else ""
+        inside = Text.assemble(" " * INDENT, (told, "muted"), line)
+        inside.no_wrap, inside.overflow = line.no_wrap, line.overflow
+        return inside
+
+    def inside_action(self, request_id: str, line: Text) -> Text:
+        """`line` as what came of an action."""
+        return self.inside(self._asked.get(request_id, ""), line)
+
+
+def _head(painter: Painter, sign: str, style: str, number: int, task: str) -> Text:
+    return Text.assemble((f"{painter.symbol(sign)} ", style), (agent_name(number, task), "heading"))
+
+
+LONGEST = 300
+"""Characters of one value that are shown at most; the line is cut at the screen's width too."""
+_UNTOLD = frozenset({"purpose", "quote"})
+"""Arguments that are reasons for the call, not what it is about."""
+
+Given = Mapping[str, Any]
+
+
+def tool_words(name: str, arguments: str) -> str:
+    """One line for `arguments`, a JSON object, of the tool `name`; empty if it was given none."""
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        return _shown(arguments)
+    if not isinstance(given, dict):
+        return _shown(arguments)
+    words = _WORDS.get(name, _named)
+    try:
+        return words(given)
+    except (KeyError, TypeError, ValueError):
+        return _named(given)
+
+
+def _shown(value: object) -> str:
+    """`value` on one line, hidden characters made visible."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    # Cut before it is looked at: a value may be a whole file.
+    cut = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return " ".join(render(cut).split())
+
+
+def _quoted(value: object) -> str:
+    return f'"{_shown(value)}"'
+
+
+def _named(given: Given) -> str:
+    """Any tool's arguments."""
+    return ", ".join(
+        f"{_shown(name)}: {_shown(value)}"
+        for name, value in given.items()
+        if name not in _UNTOLD and value not in ("", None)
+    )
+
+
+def _lines(given: Given, usual: int) -> str:
+    """Which lines of a file, where the call names any; empty for its beginning."""
+    if "start" not in given and "lines" not in given:
+        return ""
+    start, count = int(given.get("start", 1)), int(given.get("lines", usual))
+    if start < 0:
+        return ", " + plural("the last line", "the last {count} lines", -start)
+    if count == 1:
+        return ", " + _("line {number}").format(number=start)
+    return ", " + _("lines {first}-{last}").format(first=start, last=start + count - 1)
+
+
+def _read_file(given: Given) -> str:
+    return _shown(given["path"]) + _lines(given, 250)
+
+
+def _read_output(given: Given) -> str:
+    where = _shown(given["path"]) + _lines(given, 100)
+    if not given.get("pattern"):
+        return where
+    return _("{what} in {where}").format(what=_quoted(given["pattern"]), where=where)
+
+
+def _below(what: str, given: Given) -> str:
+    """`what`, and the folder unless it is the one the session works in."""
+    where = given.get("path", ".")
+    if where in ("", "."):
+        return what
+    return _("{what} in {where}").format(what=what, where=_shown(where))
+
+
+def _search_text(given: Given) -> str:
+    found = _below(_quoted(given["pattern"]), given)
+    return f"{found}, {_shown(given['glob'])}" if given.get("glob") else found
+
+
+def _find_files(given: Given) -> str:
+    return _below(_shown(given.get("glob", "*")), given)
+
+
+def _recall_history(given: Given) -> str:
+    if given.get("entry") is not None:
+        return _("entry {number}").format(number=int(given["entry"]))
+    return _quoted(given["words"])
+
+
+def _web_fetch(given: Given) -> str:
+    start = int(given.get("start", 0))
+    address = _shown(given["url"])
+    if not start:
+        return address
+    return f"{address}, " + _("from character {number} on").format(number=start)
+
+
+def _github(given: Given) -> str:
+    number = given.get("number")
+    what = f"#{int(number)}" if number is not None else _shown(given.get("path", ""))
+    return " ".join(part for part in (_shown(given["action"]), _shown(given["repo"]), what) if part)
+
+
+def _jobs(given: Given) -> str:
+    return " ".join(_shown(given[key]) for key in ("action", "id") if given.get(key))
+
+
+def _one(key: str, shown: Callable[[object], str]) -> Callable[[Given], str]:
+    return lambda given: shown(given[key])
+
+
+_WORDS: Mapping[str, Callable[[Given], str]] = {
+    "read_file": _read_file,
+    "read_output": _read_output,
+    "search_text": _search_text,
+    "find_files": _find_files,
+    "recall_history": _recall_history,
+    "recall": _one("question", _quoted),
+    "remember": _one("text", _quoted),
+    "forget": _one("id", _shown),
+    "calculate": _one("formula", _shown),
+    "web_fetch": _web_fetch,
+    "web_search": _one("query", _quoted),
+    "github": _github,
+    "jobs": _jobs,
+    "delegate": _one("task", _shown),
+}

@@ -1,0 +1,106 @@
+"""Kept output: pages, searches, quota and age; and answers from recordings."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import ExecutionError, ToolError
+from kogniterm.execution.screen.kept_output import OutputStore
+from kogniterm.execution.scripted_executor import ScriptedExecutor
+from kogniterm.types import CommandResult
+from tests.support.executing import Sink
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> OutputStore:
+    (tmp_path / "s").mkdir()
+    text = b"".join(b"line %d\n" % n for n in range(1, 1001))
+    (tmp_path / "s" / "0001.log").write_bytes(text)
+    (tmp_path / "s" / "0002.log").write_bytes(b"10%\r50%\r100%\r\n\x1b[31mred\x1b[m\nlast")
+    return OutputStore(tmp_path)
+
+
+def test_page(store: OutputStore) -> None:
+    page = store.page("s/0001.log", 10, 3)
+    assert (page.first, page.last, page.more) == (10, 12, True)
+    assert page.text == "line 10\nline 11\nline 12"
+
+
+def test_last_page(store: OutputStore) -> None:
+    page = store.page("s/0001.log", -2, 10)
+    assert (page.text, page.more) == ("line 999\nline 1000", False)
+
+
+def test_page_beyond_the_end(store: OutputStore) -> None:
+    assert store.page("s/0001.log", 5000, 10).text == ""
+
+
+def test_control_sequences_are_rendered(store: OutputStore) -> None:
+    assert store.page("s/0002.log").text == "100%\nred\nlast"
+
+
+def test_search_with_context(store: OutputStore) -> None:
+    (match,) = store.search("s/0001.log", "^line 500$", context=1)
+    assert (match.line, match.before, match.after) == (500, ("line 499",), ("line 501",))
+
+
+def test_search_is_limited(store: OutputStore) -> None:
+    assert [m.line for m in store.search("s/0001.log", "9", limit=2)] == [9, 19]
+
+
+def test_bad_pattern_and_foreign_files_are_refused(store: OutputStore, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no regular expression"):
+        store.search("s/0001.log", "(")
+    (tmp_path / "link.log").symlink_to("/etc/passwd")
+    for path in ("/etc/passwd", "../etc/passwd", "s", "link.log", "s/none.log"):
+        with pytest.raises(ToolError, match="not the output"):
+            store.page(path)
+
+
+def test_quota_takes_the_oldest(tmp_path: Path) -> None:
+    now = time.time()
+    for n in range(4):
+        file = tmp_path / f"{n}.log"
+        file.write_bytes(b"x" * 100)
+        os.utime(file, (now - 90_000 + n, now - 90_000 + n))
+    assert OutputStore(tmp_path, quota_bytes=250).prune() == 200
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["2.log", "3.log"]
+
+
+def test_age_and_running_commands(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    old, fresh = tmp_path / "old" / "1.log", tmp_path / "2.log"
+    for file in (old, fresh):
+        file.write_bytes(b"x" * 100)
+    os.utime(old, (1, 1))
+    assert OutputStore(tmp_path, quota_bytes=0, max_age=3600).prune() == 100
+    assert not old.parent.exists()
+    assert fresh.exists()
+
+
+def recorded(command: str, text: str, cwd: str = "/") -> CommandResult:
+    return CommandResult(command, "exited", 0, text, 0.1, cwd)
+
+
+def test_a_recording_answers_in_order() -> None:
+    executor = ScriptedExecutor([recorded("ls", "a", "/x"), recorded("pwd", "/x", "/x")])
+    sink = Sink()
+    assert executor.run("ls", sink=sink).text == "a"
+    assert (executor.cwd, sink.data, sink.waits) == ("/x", b"a", [])
+    with pytest.raises(ExecutionError, match="expects 'pwd'"):
+        executor.run("whoami")
+    executor.close()
+    with pytest.raises(ExecutionError, match="closed"):
+        executor.run("pwd")
+
+
+def test_a_recording_that_is_over_says_so() -> None:
+    executor = ScriptedExecutor([])
+    executor.stop()
+    assert executor.jobs() == ()
+    with pytest.raises(ExecutionError, match="no result"):
+        executor.run("ls")

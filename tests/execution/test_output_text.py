@@ -1,0 +1,99 @@
+"""Clipping and keeping: nothing lost unnoticed, memory bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kogniterm.execution.process.running_command import LiveFeed
+from kogniterm.execution.screen.output_text import OutputKeeper, OutputLimits, clip
+from tests.support.executing import Sink
+
+
+@given(st.text(alphabet="ab\nñ🙂", max_size=3000), st.integers(20, 500))
+@settings(deadline=None)
+def test_clipping_counts_what_it_leaves_out(text: str, limit: int) -> None:
+    clipped, omitted = clip(text, limit)
+    if len(text) <= limit:
+        assert (clipped, omitted) == (text, 0)
+        return
+    head, _, rest = clipped.partition(f"[… {omitted} bytes left out …]\n")
+    kept = head if text.startswith(head) else head[:-1]
+    assert text.startswith(kept)
+    assert text.endswith(rest)
+    assert len(kept.encode()) + len(rest.encode()) + omitted == len(text.encode())
+
+
+@given(st.lists(st.binary(max_size=4000), max_size=40))
+@settings(max_examples=40)
+def test_the_file_holds_every_byte(tmp_path_factory: object, chunks: list[bytes]) -> None:
+    folder: Path = tmp_path_factory.mktemp("out")  # type: ignore[attr-defined]  # pytest's own
+    keeper = OutputKeeper(folder / "f", OutputLimits(), (40, 120))
+    for chunk in chunks:
+        keeper.add(chunk)
+    keeper.close()
+    data = b"".join(chunks)
+    assert keeper.total == len(data)
+    assert (folder / "f").read_bytes() == data if data else keeper.path is None
+
+
+def test_file_limit(tmp_path: Path) -> None:
+    keeper = OutputKeeper(tmp_path / "f", OutputLimits(file=10), (40, 120))
+    keeper.add(b"123456789abcdef")
+    keeper.close()
+    assert (tmp_path / "f").read_bytes() == b"123456789a"
+    assert keeper.cut_file
+    assert keeper.render().text == "123456789abcdef"
+
+
+def test_a_full_disk_does_not_end_the_command(tmp_path: Path) -> None:
+    keeper = OutputKeeper(Path("/dev/full"), OutputLimits(), (40, 120))
+    keeper.add(b"kept in memory")
+    keeper.close()
+    assert keeper.render().text == "kept in memory"
+    assert keeper.cut_file
+
+
+def test_head_and_tail_of_more_than_memory_holds(tmp_path: Path) -> None:
+    keeper = OutputKeeper(None, OutputLimits(text=1000), (40, 120))
+    for n in range(400_000):
+        keeper.add(b"%d\n" % n)
+    rendered = keeper.render()
+    lines = rendered.text.splitlines()
+    assert lines[0] == "0"
+    assert lines[-1] == "399999"
+    shown = len(rendered.text.encode())
+    assert abs(keeper.total - rendered.omitted - shown) < 200
+
+
+def test_a_character_cut_by_the_middle_is_not_garbled(tmp_path: Path) -> None:
+    keeper = OutputKeeper(None, OutputLimits(text=400_000), (40, 120))
+    keeper.add("ñ".encode() * 2_000_000)
+    assert "\ufffd" not in keeper.render().text.replace("\n", "")[-100:]
+
+
+@given(st.lists(st.binary(max_size=300), max_size=50))
+def test_a_trickle_reaches_the_sink_whole(chunks: list[bytes]) -> None:
+    sink = Sink()
+    feed = LiveFeed(sink)
+    for chunk in chunks:
+        feed.add(chunk)
+    feed.flush()
+    assert (sink.data, sink.waits) == (b"".join(chunks), [])
+
+
+def test_a_flood_is_thinned_and_says_so() -> None:
+    sink = Sink()
+    feed = LiveFeed(sink)
+    feed.add(b"first\n")
+    feed.add(b"x" * 99 + b"\n")
+    for _ in range(50_000):
+        feed.add(b"y" * 99 + b"\n")
+    feed.add(b"last\n")
+    feed.flush()
+    assert sink.data.startswith(b"first\n")
+    assert sink.data.endswith(b"last\n")
+    assert b" B \xe2\x80\xa6]" in sink.data
+    assert len(sink.data) < 5_000_000

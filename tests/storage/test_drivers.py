@@ -1,0 +1,209 @@
+"""What the one door to the databases promises: modes, pragmas, errors, migrations."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import (
+    StorageCorruptError,
+    StorageError,
+    StorageFullError,
+    StorageLockedError,
+)
+from kogniterm.storage.drivers import (
+    Migration,
+    is_postgres,
+    migrate,
+    open_sqlite,
+    raw_bytes,
+    schema_version,
+    scrub,
+    storage_errors,
+    transaction,
+    without_password,
+)
+
+NOTES = Migration(1, "notes", ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",))
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_only_the_owner_can_read_the_file_and_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "kogniterm.db"
+    with closing(open_sqlite(path)) as connection:
+        migrate(connection, "test", [NOTES])
+        assert mode(path.parent) == 0o700
+        assert [mode(file) for file in path.parent.iterdir()] == [0o600] * 3  # db, wal, shm
+
+
+def test_a_file_with_lax_modes_is_closed_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "kogniterm.db"
+    path.touch(mode=0o644)
+    open_sqlite(path).close()
+    assert mode(path) == 0o600
+
+
+def test_a_failed_block_leaves_nothing_behind(tmp_path: Path) -> None:
+    with closing(open_sqlite(tmp_path / "a.db")) as connection:
+        migrate(connection, "test", [NOTES])
+        insert = "INSERT INTO notes (id, text) VALUES (1, 'half'), (1, 'twice the same id')"
+        with pytest.raises(sqlite3.IntegrityError), transaction(connection):
+            connection.execute(insert)
+        with transaction(connection, durable=True):
+            connection.execute("INSERT INTO notes (text) VALUES ('whole')")
+        assert connection.execute("SELECT text FROM notes").fetchall() == [("whole",)]
+
+
+def test_a_database_held_by_another_process_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with closing(open_sqlite(path)) as first, closing(open_sqlite(path)) as second:
+        second.execute("PRAGMA busy_timeout=0")
+        with (
+            transaction(first),
+            pytest.raises(StorageLockedError, match="in use by another program"),
+            storage_errors(path),
+            transaction(second),
+        ):
+            pass
+
+
+AND_LEAVE = """
+import sys
+from contextlib import closing
+from pathlib import Path
+from kogniterm.storage.drivers import open_sqlite
+with closing(open_sqlite(Path(sys.argv[1]))) as connection:
+    print(connection.execute("SELECT count(*) FROM notes").fetchone()[0])
+"""
+
+
+@pytest.mark.parametrize("look", ["open it again", "read its bytes", "read its log", "its index"])
+def test_a_process_that_leaves_does_not_take_the_log_from_another(
+    tmp_path: Path, look: str
+) -> None:
+    """Rooms open the same file each for itself; that must not cost SQLite its locks."""
+    path = tmp_path / "a.db"
+
+    def another() -> int:
+        words = [sys.executable, "-c", AND_LEAVE, str(path)]
+        return int(subprocess.run(words, check=True, capture_output=True).stdout)
+
+    with closing(open_sqlite(path)) as connection:
+        migrate(connection, "test", [NOTES])
+        connection.execute("INSERT INTO notes (text) VALUES ('before')")
+        beside = {"read its log": "-wal", "its index": "-shm"}.get(look, "")
+        if look == "open it again":
+            open_sqlite(path).close()
+        else:
+            for _ in range(2):
+                with raw_bytes(path.with_name(path.name + beside)) as file:
+                    assert file.read()
+        assert another() == 1
+        connection.execute("INSERT INTO notes (text) VALUES ('after')")
+        assert another() == 2
+    assert another() == 2
+
+
+def test_a_file_that_is_no_database_is_called_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(b"this is not a database, whatever its name says" * 100)
+    with pytest.raises(StorageCorruptError, match="damaged"):
+        open_sqlite(path)
+
+
+def test_a_full_database_keeps_what_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with closing(open_sqlite(path)) as connection:
+        migrate(connection, "test", [NOTES])
+        with transaction(connection):
+            connection.execute("INSERT INTO notes (text) VALUES ('kept')")
+        connection.execute("PRAGMA max_page_count=10")
+        with (
+            pytest.raises(StorageFullError, match="No space is left"),
+            storage_errors(path),
+            transaction(connection, durable=True),
+        ):
+            connection.execute("INSERT INTO notes (text) VALUES (?)", ("x" * 100_000,))
+        assert connection.execute("SELECT text FROM notes").fetchall() == [("kept",)]
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="could not be read or written"):
+        open_sqlite(tmp_path / "file" / "a.db")
+
+
+def test_migrations_run_once_in_order_and_per_room(tmp_path: Path) -> None:
+    ran: list[str] = []
+    steps = [
+        NOTES,
+        Migration(2, "first note", run=lambda connection: ran.append("two")),
+    ]
+    with closing(open_sqlite(tmp_path / "a.db")) as connection:
+        assert schema_version(connection, "sessions") == 0
+        assert migrate(connection, "sessions", steps[:1]) == 1
+        assert migrate(connection, "sessions", steps) == 1
+        assert migrate(connection, "sessions", steps) == 0
+        assert schema_version(connection, "sessions") == 2
+        assert schema_version(connection, "memory") == 0
+        assert ran == ["two"]
+
+
+def test_a_failing_migration_changes_nothing(tmp_path: Path) -> None:
+    steps = [NOTES, Migration(2, "broken", ("CREATE TABLE notes (id INTEGER)",))]
+    with closing(open_sqlite(tmp_path / "a.db")) as connection:
+        with pytest.raises(sqlite3.OperationalError):
+            migrate(connection, "sessions", steps)
+        assert schema_version(connection, "sessions") == 0
+        assert migrate(connection, "sessions", steps[:1]) == 1
+
+
+def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+    with closing(open_sqlite(tmp_path / "a.db")) as connection:
+        migrate(connection, "sessions", [NOTES, Migration(2, "later")])
+        with pytest.raises(StorageError, match="newer KogniTerm"):
+            migrate(connection, "sessions", [NOTES])
+
+
+def test_migrations_must_be_numbered_without_gaps(tmp_path: Path) -> None:
+    with (
+        closing(open_sqlite(tmp_path / "a.db")) as connection,
+        pytest.raises(ValueError, match="numbered 1, 2, 3"),
+    ):
+        migrate(connection, "sessions", [Migration(2, "two")])
+
+
+def test_deleted_text_is_gone_from_every_file(tmp_path: Path) -> None:
+    schema = Migration(1, "fts", ("CREATE VIRTUAL TABLE found USING fts5(text)",))
+    with closing(open_sqlite(tmp_path / "a.db")) as connection:
+        migrate(connection, "test", [schema])
+        with transaction(connection):
+            connection.execute("INSERT INTO found (text) VALUES ('xylophone')")
+        assert any(b"xylophone" in file.read_bytes() for file in tmp_path.iterdir())
+        with transaction(connection):
+            connection.execute("DELETE FROM found")
+        scrub(connection, ["found"])
+        assert not any(b"xylophon" in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_addresses() -> None:
+    assert is_postgres("postgresql://me@host/db")
+    assert not is_postgres(Path("/home/me/kogniterm.db"))
+    assert without_password("postgresql://me:secret@host:5432/db") == (
+        "postgresql://me:…@host:5432/db"
+    )
+
+
+def test_sqlite_users_do_not_pay_for_psycopg() -> None:
+    code = "import kogniterm.storage.drivers, sys; raise SystemExit('psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

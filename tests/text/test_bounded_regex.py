@@ -1,0 +1,30 @@
+"""Somebody else's regular expressions: what they match, what is refused, what is given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.errors import ToolError
+from kogniterm.text.bounded_regex import Pattern
+
+
+def test_it_finds_what_python_would() -> None:
+    assert Pattern("^b+$").search("a\nbb\nc") == (2, 4)
+    assert Pattern("B").search("ab") is None
+    assert Pattern("B", ignore_case=True).search("ab") == (1, 2)
+
+
+# The last two mean something to one library only, or something else to each.
+@pytest.mark.parametrize("text", ["(", "a{99999999999}", "\\p{Lu}", "(?(DEFINE)x)"])
+def test_what_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ToolError, match="no regular expression"):
+        Pattern(text)
+
+
+def test_all_searches_together_are_bounded() -> None:
+    pattern = Pattern("(a|aa)+$", seconds=0.2)
+    assert pattern.search("aa") == (0, 2)
+    with pytest.raises(ToolError, match="takes too long"):
+        pattern.search("a" * 80 + "!")
+    with pytest.raises(ToolError, match="takes too long"):
+        pattern.search("aa")

@@ -1,0 +1,67 @@
+"""Words, their language and their stems, and the ranking that rests on them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kogniterm.text import stems
+from kogniterm.text.language import fold_case, language_of, raw_words
+from kogniterm.text.ranking import BM25Index
+from kogniterm.text.stems import stems_of
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("painted", "painting"),
+        ("allergies", "allergy"),
+        ("quickly", "quick"),
+        ("running", "run"),
+        ("relational", "relate"),
+        ("hopping", "hop"),
+        ("nationally", "national"),
+        ("generously", "generous"),
+    ],
+)
+def test_english_forms_of_a_word_meet(one: str, two: str) -> None:
+    assert stems.english(one) == stems.english(two)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("casas", "casa"), ("trabajando", "trabajo"), ("luces", "luz"), ("amigas", "amigo")],
+)
+def test_spanish_forms_of_a_word_meet(one: str, two: str) -> None:
+    assert stems.spanish(one) == stems.spanish(two)
+
+
+def test_words_are_compared_without_accents_possessives_and_case() -> None:
+    assert raw_words("Tom's CAFÉ costs 4,000") == ("tom", "cafe", "costs", "4000")
+    assert language_of("¿Dónde está el servidor?") == "es"
+    assert language_of("Where is the server?") == "en"
+    assert stems_of("Tom's son drives the van") == ["tom", "son", "drive", "van"]
+    assert stems_of("Las casas son de Ana") == ["cas", "ana"]
+    assert stems_of("日本語") == ["日本", "本語"]
+
+
+@pytest.mark.parametrize("text", ["Árbol ÑANDÚ", "straße ﬁn …", "日本語", "İstanbul"])
+def test_folding_keeps_positions(text: str) -> None:
+    assert len(fold_case(text)) == len(text)
+
+
+def test_folding_drops_case_and_accents() -> None:
+    assert fold_case("Árbol ÑANDÚ") == "arbol nandu"
+
+
+def test_bm25_by_hand() -> None:
+    """Two documents of equal length: f / (f + k1) of a term, idf = ln(1 + 1.5 / 1.5)."""
+    index = BM25Index(k1=1.2, b=0.75)
+    assert index.add(1, {"alpha": 1.0, "beta": 1.0}, 2) == ["alpha", "beta"]
+    assert index.add(2, {"beta": 2.0}, 2) == []
+    assert index.impacts("alpha") == {1: pytest.approx(1 / 2.2)}
+    assert index.impacts("beta")[2] == pytest.approx(2 / 3.2)
+    assert index.weight(index.holding("alpha")) == pytest.approx(math.log(2) * 2.2)
+    assert index.remove(1) == ["alpha"]
+    assert (len(index), index.holding("alpha"), index.impacts("alpha")) == (1, 0, {})
