@@ -15,6 +15,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -43,8 +44,8 @@ BUSY_MILLISECONDS = 2000
 """How long a write waits for another process before it gives up with a clear error."""
 
 _CONNECT_SECONDS = 10
+_RETRY_SECONDS = 0.005
 _PRAGMAS = (
-    "journal_mode=WAL",
     "synchronous=NORMAL",
     "secure_delete=ON",
     "foreign_keys=ON",
@@ -198,10 +199,30 @@ def open_sqlite(path: Path) -> sqlite3.Connection:
         )
         with ExitStack() as on_failure:
             on_failure.callback(connection.close)
+            _keep_a_log(connection)
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
             on_failure.pop_all()
         return connection
+
+
+def _keep_a_log(connection: sqlite3.Connection) -> None:
+    """Make writes go to a write-ahead log, so that readers and a writer do not wait for each other.
+
+    SQLite refuses at once, without its busy time, where two processes ask for that on a new file
+    at the same moment: each holds the lock to read that the other waits for.
+    """
+    deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def may_write(path: Path) -> bool:

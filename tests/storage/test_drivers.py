@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -76,8 +77,21 @@ def test_a_database_held_by_another_process_is_a_clear_error(tmp_path: Path) -> 
             pass
 
 
+def test_a_new_database_that_another_program_makes_just_now_is_waited_for(tmp_path: Path) -> None:
+    """SQLite itself refuses at once here, however long it was told to wait."""
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        done = threading.Timer(0.1, other.execute, ("ROLLBACK",))
+        done.start()
+        with closing(open_sqlite(path)) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        done.join()
+
+
 AND_LEAVE = """
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from kogniterm.storage.drivers import open_sqlite
