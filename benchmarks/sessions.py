@@ -27,13 +27,13 @@ from pathlib import Path
 from langchain_core.messages import HumanMessage
 
 from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.codec import insert, new_row
 from kogniterm.sessions.journal.journal import DURABLE
-from kogniterm.sessions.journal.rows import insert, new_row
-from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import Compacted, RecordBody, SessionOpened
+from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.session_search import add_missing
+from kogniterm.sessions.session_transfer import refresh_row
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer.json_lines import refresh_row
 from tests.support.conversation import command_turn, write
 from tests.support.postgres import fresh_schema, start
 
@@ -44,7 +44,7 @@ OUTPUT = "".join(f"src/module_{n}.py  {n * 37} bytes\n" for n in range(25))
 
 OPEN = """
 import sys
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.session_database import open_store
 store, _ = open_store(sys.argv[1], user="bench", version="1.0")
 state = store.open("bench").state
 assert state.turn == int(sys.argv[2]), state.turn
@@ -60,7 +60,7 @@ def build(store: SessionStore, turns: int) -> None:
     """A session of `turns` turns, compacted as a model's window would have it."""
     store.add_row(SESSION, folder="/home/bench", model="m")
     seq, last = 0, ""
-    with store.backend.transaction():
+    with store.database.transaction():
         for turn in range(turns + 1):
             new: list[RecordBody] = (
                 bodies(turn) if turn else [SessionOpened(SESSION, "/home/bench", "1.0", "m")]
@@ -69,10 +69,10 @@ def build(store: SessionStore, turns: int) -> None:
                 new.append(Compacted((HumanMessage("summary " * 500),), None, (), turn))
             for body in new:
                 row = new_row(body, seq, 1_800_000_000.0 + seq, last)
-                insert(store.backend, SESSION, row)
+                insert(store.database, SESSION, row)
                 seq, last = row.seq, row.hash
         refresh_row(store, SESSION)
-    add_missing(store.backend, SESSION)
+    add_missing(store.database, SESSION)
 
 
 def written_by_us() -> int:
@@ -119,7 +119,7 @@ def _open_once(location: str, turns: int) -> float:
 
 def _server_log(store: SessionStore) -> Callable[[], int]:
     def position() -> int:
-        rows = store.backend.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+        rows = store.database.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
         return int(rows[0][0])
 
     return position

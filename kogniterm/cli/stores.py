@@ -51,7 +51,7 @@ def note_written(path: Path, kind: Kind) -> None:
 def opened(location: Path | str) -> Iterator[SessionStore]:
     """The sessions at `location`; says on standard error when they had to be recovered, and
     what there is to say about the audit's head file."""
-    from kogniterm.sessions.opening import open_store
+    from kogniterm.sessions.session_database import open_store
 
     paths = paths_in_use()
     store, recovery = open_store(

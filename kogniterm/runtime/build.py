@@ -122,8 +122,8 @@ def _open_journal(
 
 def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Phrase, ...]]:
     """The sessions of this person, in SQLite or where `database_url` points; what to tell them."""
-    from kogniterm.sessions.journal.fault_points import armed
-    from kogniterm.sessions.opening import open_store
+    from kogniterm.sessions.journal.journal import armed
+    from kogniterm.sessions.session_database import open_store
 
     shared = settings.database_url
     store, recovery = open_store(

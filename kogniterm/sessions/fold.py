@@ -1,4 +1,4 @@
-"""Journal → state: what a session is, read from its records by one pure function.
+"""The state of a session, folded from the records of its journal.
 
 `advance(state, record)` is the only definition of what a record means for the session; a live
 session uses it record by record, a resumed one over the records it finds.
@@ -6,14 +6,14 @@ session uses it record by record, a resumed one over the records it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
-from typing import TYPE_CHECKING, TypeVar, cast
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from kogniterm.sessions.journal import codec
-from kogniterm.sessions.journal.transcript import Transcript
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -45,6 +45,82 @@ from kogniterm.types import (
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
+
+
+_Load = Callable[[], "Sequence[BaseMessage]"]
+
+
+class _Head:
+    """The first messages of a transcript, loaded on first use."""
+
+    __slots__ = ("_load", "_messages")
+
+    def __init__(self, load: _Load | None) -> None:
+        self._load = load
+        self._messages: Sequence[BaseMessage] = ()
+
+    @property
+    def messages(self) -> Sequence[BaseMessage]:
+        if self._load is not None:
+            self._messages, self._load = self._load(), None
+        return self._messages
+
+
+class Transcript(Sequence["BaseMessage"]):
+    """An immutable sequence of messages; the cost of `extended` is that of the new messages.
+
+    All transcripts of a session share one growing list, of which each sees a prefix; only
+    extending an older one copies. `load` fetches messages that come before the given ones,
+    so that a session can be shown before its history was read.
+    """
+
+    __slots__ = ("_head", "_length", "_shared")
+
+    def __init__(self, messages: Iterable[BaseMessage] = (), *, load: _Load | None = None) -> None:
+        self._head = _Head(load)
+        self._shared = list(messages)
+        self._length = len(self._shared)
+
+    def extended(self, messages: Sequence[BaseMessage]) -> Transcript:
+        """This transcript with `messages` after it."""
+        if not messages:
+            return self
+        longer = Transcript()
+        longer._head = self._head
+        current = len(self._shared) == self._length
+        longer._shared = self._shared if current else self._shared[: self._length]
+        longer._shared.extend(messages)
+        longer._length = self._length + len(messages)
+        return longer
+
+    def __len__(self) -> int:
+        return len(self._head.messages) + self._length
+
+    def __iter__(self) -> Iterator[BaseMessage]:
+        return chain(self._head.messages, islice(self._shared, self._length))
+
+    @overload
+    def __getitem__(self, index: int) -> BaseMessage: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[BaseMessage, ...]: ...
+    def __getitem__(self, index: int | slice) -> BaseMessage | tuple[BaseMessage, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        position = range(len(self))[index]
+        head = self._head.messages
+        return head[position] if position < len(head) else self._shared[position - len(head)]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transcript):
+            return NotImplemented
+        return self is other or tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash((id(self._shared), self._length))
+
+    def __repr__(self) -> str:
+        return f"Transcript({list(self)!r})"
+
 
 TITLE_LENGTH = 60
 NOTHING_USED = Usage()

@@ -16,15 +16,15 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.audit.chain_audit import FORGOTTEN
+from kogniterm.sessions.chain_audit import FORGOTTEN
 from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.codec import StoredRecord, stored_records
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.journal.ownership import SessionBusyError
-from kogniterm.sessions.journal.rows import StoredRecord, stored_records
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.session_search import add_missing, is_image, words_of
+from kogniterm.sessions.session_transfer import refresh_row
 from kogniterm.sessions.store import SessionInfo, SessionStore
-from kogniterm.sessions.transfer.json_lines import refresh_row
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
 
@@ -66,7 +66,7 @@ def forget(
         if records is not None:
             found[info.id] = records
         _clean_draft(store, info.id, cleaner)
-    store.backend.scrub()
+    store.database.scrub()
     return ForgetReport(found, tuple(busy))
 
 
@@ -91,15 +91,15 @@ def _clean_session(
         # First the record that accounts for it: a crash in between leaves the words in place,
         # to be forgotten again, and never a change that nothing explains.
         journal.append(Noted(FORGOTTEN, {"records": digests}), durable=True)
-        with store.backend.transaction(durable=True):
+        with store.database.transaction(durable=True):
             for one in rows:
                 one.replace(store, info.id)
-            store.backend.execute("DELETE FROM turn_texts WHERE session_id = ?", (info.id,))
-            store.backend.execute(
+            store.database.execute("DELETE FROM turn_texts WHERE session_id = ?", (info.id,))
+            store.database.execute(
                 "UPDATE sessions SET indexed_seq = 0, title = '' WHERE id = ?", (info.id,)
             )
             refresh_row(store, info.id)
-        add_missing(store.backend, info.id)
+        add_missing(store.database, info.id)
         _clean_index(store, info.id, cleaner)
         journal.reload()
     finally:
@@ -117,7 +117,7 @@ class _Cleaned:
     salt: str
 
     def replace(self, store: SessionStore, session_id: str) -> None:
-        store.backend.execute(
+        store.database.execute(
             "UPDATE records SET payload = ?, salt = ?, amended = ? "
             "WHERE session_id = ? AND seq = ?",
             (self.payload, self.salt, self.row.digest(), session_id, self.row.seq),
@@ -128,7 +128,7 @@ def _holding(store: SessionStore, session_id: str, cleaner: Cleaner) -> list[_Cl
     """The records that hold the words, each with its payload without them."""
     return [
         _Cleaned(row, payload, secrets.token_hex(8))
-        for row in stored_records(store.backend, session_id)
+        for row in stored_records(store.database, session_id)
         if (payload := cleaner.payload(row.payload)) != row.payload
     ]
 
@@ -137,7 +137,7 @@ def _indexed(store: SessionStore, session_id: str, cleaner: Cleaner) -> dict[int
     """The texts of the turns whose entry in the search index holds the words."""
     texts: dict[int, list[str]] = {}
     held = set()
-    for turn, text, words in store.backend.execute(
+    for turn, text, words in store.database.execute(
         "SELECT turn, text, words FROM turn_texts WHERE session_id = ?", (session_id,)
     ):
         texts.setdefault(turn, []).append(text)
@@ -148,8 +148,8 @@ def _indexed(store: SessionStore, session_id: str, cleaner: Cleaner) -> dict[int
 
 def _clean_index(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:
     """Take the words out of the index where two records that end and begin with them meet."""
-    execute = store.backend.execute
-    with store.backend.transaction():
+    execute = store.database.execute
+    with store.database.transaction():
         for turn, texts in _indexed(store, session_id, cleaner).items():
             execute("DELETE FROM turn_texts WHERE session_id = ? AND turn = ?", (session_id, turn))
             for text in map(cleaner.text, texts):
@@ -160,7 +160,7 @@ def _clean_index(store: SessionStore, session_id: str, cleaner: Cleaner) -> None
 
 
 def _clean_draft(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:
-    ((draft,),) = store.backend.execute("SELECT draft FROM sessions WHERE id = ?", (session_id,))
+    ((draft,),) = store.database.execute("SELECT draft FROM sessions WHERE id = ?", (session_id,))
     cleaned = cleaner.text(draft)
     if cleaned != draft:
         store.save_draft(session_id, cleaned)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.sessions.journal.rows import stored_records
+from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, RecordBody
 from kogniterm.storage.database import Database, Row
 from kogniterm.text.language import fold_case
@@ -32,44 +32,44 @@ class Hit:
     excerpt: str
 
 
-def _add_text(backend: Database, session_id: str, turn: int, texts: Sequence[str]) -> None:
+def _add_text(database: Database, session_id: str, turn: int, texts: Sequence[str]) -> None:
     """Index the text of a turn, if it has any."""
     text = storable("\n".join(part for part in texts if part))
     if text:
-        backend.execute(
+        database.execute(
             "INSERT INTO turn_texts (session_id, turn, text, words) VALUES (?, ?, ?, ?)",
             (session_id, turn, text, " ".join(words_of(text))),
         )
 
 
-def add_missing(backend: Database, session_id: str) -> None:
+def add_missing(database: Database, session_id: str) -> None:
     """Index what the index does not cover yet: the last turns, a copied session."""
-    with backend.transaction():
+    with database.transaction():
         # Written before it is read: whoever else wants to index this session waits here.
-        backend.execute("UPDATE sessions SET turns = turns WHERE id = ?", (session_id,))
-        rows = backend.execute(
+        database.execute("UPDATE sessions SET turns = turns WHERE id = ?", (session_id,))
+        rows = database.execute(
             "SELECT indexed_seq, turns FROM sessions WHERE id = ?", (session_id,)
         )
         for covered, turn in rows:
-            _add_from(backend, session_id, covered, turn)
+            _add_from(database, session_id, covered, turn)
 
 
-def _add_from(backend: Database, session_id: str, covered: int, turn: int) -> None:
+def _add_from(database: Database, session_id: str, covered: int, turn: int) -> None:
     last = covered
-    for number, texts, seq in _turns_from(backend, session_id, covered, turn):
-        _add_text(backend, session_id, number, texts)
+    for number, texts, seq in _turns_from(database, session_id, covered, turn):
+        _add_text(database, session_id, number, texts)
         last = seq
     if last > covered:
-        backend.execute("UPDATE sessions SET indexed_seq = ? WHERE id = ?", (last, session_id))
+        database.execute("UPDATE sessions SET indexed_seq = ? WHERE id = ?", (last, session_id))
 
 
 def _turns_from(
-    backend: Database, session_id: str, covered: int, turn: int
+    database: Database, session_id: str, covered: int, turn: int
 ) -> Iterator[tuple[int, list[str], int]]:
     """The turns behind the record `covered`, which belongs to `turn`: number, texts, last one."""
     texts: list[str] = []
     last = covered
-    for stored in stored_records(backend, session_id, covered + 1):
+    for stored in stored_records(database, session_id, covered + 1):
         with suppress(StorageCorruptError):
             body = stored.record().body
             if isinstance(body, InputReceived):
@@ -81,36 +81,36 @@ def _turns_from(
         yield turn, texts, last
 
 
-def find(backend: Database, query: str, limit: int) -> list[Hit]:
+def find(database: Database, query: str, limit: int) -> list[Hit]:
     """The turns with a word beginning like each word of `query`, best first."""
     words = words_of(query)
     if not words:
         return []
-    stale = backend.execute(
+    stale = database.execute(
         "SELECT id, indexed_seq, turns FROM sessions WHERE EXISTS (SELECT 1 FROM records WHERE "
         "records.session_id = sessions.id AND records.seq > sessions.indexed_seq "
         "AND records.kind IN ('input', 'node', 'outcome'))"
     )
     rows: list[Row] = []
     for session_id, covered, turn in stale:
-        if backend.read_only:
-            rows += _read_through(backend, session_id, covered, turn, words)
+        if database.read_only:
+            rows += _read_through(database, session_id, covered, turn, words)
         else:
-            add_missing(backend, session_id)
-    rows = [*rows, *_indexed(backend, words, limit)][:limit]
+            add_missing(database, session_id)
+    rows = [*rows, *_indexed(database, words, limit)][:limit]
     return [Hit(session_id, turn, excerpt(text, words)) for session_id, turn, text in rows]
 
 
-def _indexed(backend: Database, words: Sequence[str], limit: int) -> list[Row]:
+def _indexed(database: Database, words: Sequence[str], limit: int) -> list[Row]:
     """(session id, turn, text) of turns with a word beginning like each one, best first."""
-    if backend.is_postgres:
-        return backend.execute(
+    if database.is_postgres:
+        return database.execute(
             "SELECT session_id, turn, text FROM turn_texts, to_tsquery('simple', ?) AS query "
             "WHERE to_tsvector('simple', words) @@ query "
             "ORDER BY ts_rank(to_tsvector('simple', words), query) DESC, session_id, turn LIMIT ?",
             (" & ".join(f"{word}:*" for word in words), limit),
         )
-    return backend.execute(
+    return database.execute(
         "SELECT session_id, turn, text FROM turn_texts WHERE turn_texts MATCH ? "
         "ORDER BY rank LIMIT ?",
         (" ".join(f'"{word}"*' for word in words), limit),
@@ -118,10 +118,10 @@ def _indexed(backend: Database, words: Sequence[str], limit: int) -> list[Row]:
 
 
 def _read_through(
-    backend: Database, session_id: str, covered: int, turn: int, words: Sequence[str]
+    database: Database, session_id: str, covered: int, turn: int, words: Sequence[str]
 ) -> Iterator[Row]:
     """The same for turns that are not in the index, where nothing can be written."""
-    for number, texts, _last in _turns_from(backend, session_id, covered, turn):
+    for number, texts, _last in _turns_from(database, session_id, covered, turn):
         text = storable("\n".join(part for part in texts if part))
         there = words_of(text)
         if all(any(one.startswith(word) for one in there) for word in words):

@@ -5,22 +5,22 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kogniterm.errors import UsageError
-from kogniterm.sessions import output_files, session_search
-from kogniterm.sessions.audit.anchor import Anchor, note_removal
+from kogniterm.errors import StorageCorruptError, UsageError
+from kogniterm.sessions import session_search
+from kogniterm.sessions.anchor import Anchor, note_removal
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.journal.fault_points import Fault, no_fault
-from kogniterm.sessions.journal.journal import SessionJournal, load_state
+from kogniterm.sessions.journal.codec import stored_records
+from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
-from kogniterm.sessions.records import SessionOpened
+from kogniterm.sessions.records import Intent, Outcome, Record, SessionOpened
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database
-from kogniterm.storage.drivers import DuplicateError
+from kogniterm.storage.drivers import DuplicateError, storage_errors
 from kogniterm.text.language import fold_case
 
 LAST = "last"
@@ -46,8 +46,8 @@ _COLUMNS = "id, folder, title, model, created, updated, turns, parent, parent_se
 
 
 class SessionStore:
-    """The sessions in one backend; `outputs` is the folder that holds their output files, `spool`
-    the one for outcomes that the backend cannot take.
+    """The sessions in one database; `outputs` is the folder that holds their output files, `spool`
+    the one for outcomes that the database cannot take.
 
     `anchor` notes in the head file what is written, and has what the user should be told of it.
     Not for use from two threads at once. Methods raise `StorageError` kinds, and `UsageError`
@@ -56,7 +56,7 @@ class SessionStore:
 
     def __init__(
         self,
-        backend: Database,
+        database: Database,
         *,
         version: str,
         outputs: Path | None = None,
@@ -66,7 +66,7 @@ class SessionStore:
         holder: Holder | None = None,
         heartbeat: float = HEARTBEAT,
     ) -> None:
-        self.backend = backend
+        self.database = database
         self.version = version
         self.outputs = outputs
         self._spool = spool
@@ -74,7 +74,7 @@ class SessionStore:
         self._fault = fault
         self._holder = holder
         self._heartbeat = heartbeat
-        self.anchor = Anchor(backend)
+        self.anchor = Anchor(database)
 
     def create(self, *, folder: str, model: str, session_id: str | None = None) -> SessionJournal:
         """Begin a session that works in `folder`."""
@@ -98,7 +98,7 @@ class SessionStore:
         moment = self.now() if created is None else created
         values = (storable(folder), storable(model), moment, moment, parent, parent_seq)
         try:
-            self.backend.execute(
+            self.database.execute(
                 "INSERT INTO sessions (id, folder, model, created, updated, parent, parent_seq) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (session_id, *values),
@@ -122,8 +122,8 @@ class SessionStore:
         """The journal of an existing session, its lease taken, nothing written."""
 
         def load() -> tuple[SessionState, tuple[int, ...]]:
-            session_search.add_missing(self.backend, session_id)
-            return load_state(self.backend, session_id)
+            session_search.add_missing(self.database, session_id)
+            return load_state(self.database, session_id)
 
         return self._held(session_id, load)
 
@@ -137,7 +137,7 @@ class SessionStore:
             self.anchor.opened(session_id)
             on_failure.pop_all()
         return SessionJournal(
-            self.backend,
+            self.database,
             session_id,
             state,
             now=self.now,
@@ -153,14 +153,14 @@ class SessionStore:
 
     def _lease(self, session_id: str) -> Lease:
         holder = self._holder or this_process()
-        return Lease(self.backend, session_id, holder, heartbeat=self._heartbeat)
+        return Lease(self.database, session_id, holder, heartbeat=self._heartbeat)
 
     # --- finding -----------------------------------------------------------------------------
 
     def sessions(self, *, folder: str | None = None, limit: int = 1000) -> list[SessionInfo]:
         """Sessions, the most recently used first; only those of `folder` when given."""
         where, values = ("WHERE folder = ? ", (storable(folder),)) if folder else ("", ())
-        rows = self.backend.execute(
+        rows = self.database.execute(
             f"SELECT {_COLUMNS} FROM sessions {where}ORDER BY updated DESC, id LIMIT ?",
             (*values, limit),
         )
@@ -168,7 +168,7 @@ class SessionStore:
 
     def info(self, session_id: str) -> SessionInfo | None:
         """The session with exactly this id, if there is one."""
-        row = self.backend.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
+        row = self.database.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
         return SessionInfo(*row) if row else None
 
     def find(self, reference: str, *, folder: str | None = None) -> SessionInfo:
@@ -205,7 +205,7 @@ class SessionStore:
         self, query: str, *, limit: int = 20
     ) -> list[tuple[SessionInfo, session_search.Hit]]:
         """Turns that hold words beginning like all words of `query`, best first."""
-        hits = session_search.find(self.backend, query, limit)
+        hits = session_search.find(self.database, query, limit)
         infos = {hit.session_id: self.info(hit.session_id) for hit in hits}
         return [(info, hit) for hit in hits if (info := infos[hit.session_id]) is not None]
 
@@ -225,7 +225,7 @@ class SessionStore:
 
     def save_draft(self, session_id: str, text: str) -> None:
         """Keep what the user has typed and not sent."""
-        self.backend.execute(
+        self.database.execute(
             "UPDATE sessions SET draft = ? WHERE id = ?", (storable(text), session_id)
         )
 
@@ -241,17 +241,17 @@ class SessionStore:
                 leases.callback(self._lease(info.id).release)
             paths = [path for info in infos for path in self._files(info.id)]
             self.anchor.leaving([info.id for info in infos])
-            with self.backend.transaction(durable=True):
+            with self.database.transaction(durable=True):
                 for info in infos:
-                    note_removal(self.backend, info.id, now=self.now)
+                    note_removal(self.database, info.id, now=self.now)
                     self.forget_row(info.id)
             self.anchor.left([info.id for info in infos])
-        output_files.remove(paths)
+        remove(paths)
         for info in infos:
             if (spool := self._spool_of(info.id)) is not None:
                 spool.remove()
         if infos:
-            self.backend.scrub()
+            self.database.scrub()
         return infos
 
     def forget_row(self, session_id: str) -> None:
@@ -261,17 +261,17 @@ class SessionStore:
             ("records", "session_id"),
             ("sessions", "id"),
         ):
-            self.backend.execute(f"DELETE FROM {table} WHERE {column} = ?", (session_id,))
+            self.database.execute(f"DELETE FROM {table} WHERE {column} = ?", (session_id,))
 
     def unused(self, days: float) -> list[SessionInfo]:
         """The sessions not used for `days` days, oldest first, without those that are open."""
-        rows = self.backend.execute(
+        rows = self.database.execute(
             f"SELECT {_COLUMNS} FROM sessions WHERE updated < ? ORDER BY updated",
             (self.now() - days * 86_400,),
         )
         me = self._holder or this_process()
         infos = [SessionInfo(*row) for row in rows]
-        return [info for info in infos if not is_held(self.backend, info.id, me)]
+        return [info for info in infos if not is_held(self.database, info.id, me)]
 
     def expire(self, days: float) -> list[SessionInfo]:
         """Delete the sessions not used for `days` days, except those that are open."""
@@ -280,13 +280,48 @@ class SessionStore:
     def _files(self, session_id: str) -> list[Path]:
         if self.outputs is None:
             return []
-        return output_files.of_session(self.backend, session_id, self.outputs)
+        return of_session(self.database, session_id, self.outputs)
 
     def close(self) -> None:
         """Release the database."""
-        self.backend.close()
+        self.database.close()
 
 
 def new_id() -> str:
     """An id for a new session: short enough to type, random enough to be unique."""
     return secrets.token_hex(6)
+
+
+def output_paths(record: Record) -> list[str]:
+    """The output files that a record names."""
+    match record.body:
+        case Intent(output_path=path):
+            return [path] if path else []
+        case Outcome(result=result) if result is not None:
+            paths = [result.output_path, *(job.output_path for job in result.jobs)]
+            return [path for path in paths if path]
+        case _:
+            return []
+
+
+def of_session(database: Database, session_id: str, outputs: Path) -> list[Path]:
+    """The files a session left below `outputs`; whatever lies elsewhere is not ours to touch."""
+    home = outputs.resolve()
+    found: set[Path] = set()
+    for stored in stored_records(database, session_id):
+        if stored.kind in ("intent", "outcome"):
+            with suppress(StorageCorruptError):
+                found.update(Path(path) for path in output_paths(stored.record()))
+    own = outputs / session_id
+    if own.is_dir():
+        found.update(path for path in own.rglob("*") if not path.is_dir())
+    return sorted(path for path in found if path.resolve().is_relative_to(home))
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Delete files, and their folders when nothing else is in them."""
+    for path in paths:
+        with storage_errors(path):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.parent.rmdir()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.cli.conftest import KOGNITERM, Shell
@@ -123,14 +123,14 @@ def test_a_planted_session_is_found(shell: Shell, session: str) -> None:
 def grown(shell: Shell, session: str) -> None:
     """Add a well-formed turn to a closed journal, as no KogniTerm does."""
     with closing(store_of(shell)) as store:
+        from kogniterm.sessions.journal.codec import insert, new_row
         from kogniterm.sessions.journal.journal import load_state
-        from kogniterm.sessions.journal.rows import insert, new_row
 
-        state, _ = load_state(store.backend, session)
+        state, _ = load_state(store.database, session)
         seq, last = state.seq, state.hash
         for body in command_turn(3, "Planted"):
             row = new_row(body, seq, 1_900_000_000.0, last)
-            insert(store.backend, session, row)
+            insert(store.database, session, row)
             seq, last = row.seq, row.hash
 
 

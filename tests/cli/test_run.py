@@ -14,7 +14,7 @@ import pytest
 
 from kogniterm.execution.process.processes import process_state
 from kogniterm.runtime.os_user import person
-from kogniterm.sessions.output_files import replaced
+from kogniterm.sessions.session_transfer import replaced
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.cli.conftest import Shell
@@ -133,7 +133,7 @@ def test_audit_shows_and_proves(shell: Shell, session: str) -> None:
     assert [entry["exit_code"] for entry in entries] == [0, 0]
     assert "all as they were written" in ran(shell.run("audit", "verify"))
     store = store_of(shell)
-    store.backend.execute("UPDATE records SET payload = replace(payload, 'wc', 'xx')")
+    store.database.execute("UPDATE records SET payload = replace(payload, 'wc', 'xx')")
     store.close()
     assert "record 3 is broken" in ran(shell.run("audit", "verify", session), 1)
     (report,) = json.loads(ran(shell.run("audit", "verify", "--json"), 1))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from tests.flows.conftest import make_flow
 from tests.support.databases import (
-    backend,
+    database,
     location,
-    open_backend,
+    open_database,
     postgres_server,
     postgres_url,
     store,
 )
 
 __all__ = [
-    "backend",
+    "database",
     "location",
     "make_flow",
-    "open_backend",
+    "open_database",
     "postgres_server",
     "postgres_url",
     "store",

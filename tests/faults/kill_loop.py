@@ -22,12 +22,11 @@ from pathlib import Path
 
 from langchain_core.messages import ToolMessage
 
-from kogniterm.sessions.audit.chain_audit import verify
-from kogniterm.sessions.journal.fault_points import armed
-from kogniterm.sessions.journal.journal import SessionJournal
-from kogniterm.sessions.journal.rows import stored_records
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.chain_audit import verify
+from kogniterm.sessions.journal.codec import stored_records
+from kogniterm.sessions.journal.journal import SessionJournal, armed
 from kogniterm.sessions.records import Intent, Outcome, RecordBody, TurnEnded
+from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import ActionRequest, CommandResult
 from tests.support.conversation import command_turn
@@ -118,12 +117,12 @@ def one_round(location: str, ran: Path, chance: random.Random, fault: str = "") 
 def check(store: SessionStore, ran: Path, acknowledged: int) -> list[str]:
     """What is wrong after a kill; nothing should be."""
     wrong: list[str] = []
-    report = verify(store.backend, SESSION)
+    report = verify(store.database, SESSION)
     if not report.intact:
         wrong.append(f"chain broken at {report.broken}: {report.reason}")
     if report.records < acknowledged:
         wrong.append(f"record {acknowledged} was acknowledged, {report.records} are there")
-    bodies = [stored.record().body for stored in stored_records(store.backend, SESSION)]
+    bodies = [stored.record().body for stored in stored_records(store.database, SESSION)]
     intents = {body.request_id for body in bodies if isinstance(body, Intent)}
     finished = {
         body.request_id
@@ -148,7 +147,7 @@ def main(location: str, folder: Path, kills: int, seed: int) -> dict[str, object
         with opened(location) as store:
             wrong += [f"kill {kill}: {one}" for one in check(store, ran, last)]
     with opened(location) as store:
-        rows = list(stored_records(store.backend, SESSION))
+        rows = list(stored_records(store.database, SESSION))
     return {
         "kills": kills,
         "records": len(rows),

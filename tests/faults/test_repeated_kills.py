@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
-from kogniterm.sessions.audit.chain_audit import verify
-from kogniterm.sessions.journal.rows import stored_records
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.chain_audit import verify
+from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.records import InputReceived, Intent, Outcome, TurnEnded
+from kogniterm.sessions.session_database import open_store
 from tests.support.forge import Forge, Started, until
 from tests.support.typing_user import running
 
@@ -217,7 +217,7 @@ class Case:
             if session_id is None:
                 return
             self.begun = True
-            report = verify(store.backend, session_id)
+            report = verify(store.database, session_id)
             if not report.intact:
                 self.wrong.append(f"chain broken at {report.broken}: {report.reason}")
 
@@ -255,7 +255,7 @@ class Case:
         with self.opened() as (store, session_id):
             if session_id is None:
                 return []
-            return [one.record().body for one in stored_records(store.backend, session_id)]
+            return [one.record().body for one in stored_records(store.database, session_id)]
 
     def opened(self) -> opened:
         """The store of this case."""

@@ -19,13 +19,12 @@ from typing import Any
 
 import pytest
 
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import SessionState
-from kogniterm.sessions.journal.codec import KINDS
+from kogniterm.sessions.journal.codec import KINDS, stored_records
 from kogniterm.sessions.journal.journal import load_state
-from kogniterm.sessions.journal.rows import stored_records
-from kogniterm.sessions.opening import open_store
 from kogniterm.sessions.records import Decided, InputReceived, Intent, Outcome, TurnEnded
+from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
 from tests.support.forge import Forge, Started, until
 
@@ -91,8 +90,8 @@ class Session:
             if info is None:  # killed before there was a session
                 self.rounds = 0
                 return
-            report = verify(store.backend, info.id)
-            records = [stored.record() for stored in stored_records(store.backend, info.id)]
+            report = verify(store.database, info.id)
+            records = [stored.record() for stored in stored_records(store.database, info.id)]
         where = f"round {self.rounds}"
         if not report.intact:
             self.wrong.append(f"{where}: chain broken at {report.broken}: {report.reason}")
@@ -146,7 +145,7 @@ class Session:
         """What the journal says; the session is not opened for it."""
         with self.store() as store:
             infos = store.sessions()
-            return load_state(store.backend, infos[0].id)[0] if infos else SessionState()
+            return load_state(store.database, infos[0].id)[0] if infos else SessionState()
 
     def store(self) -> Any:
         return opened(self.root / "DATA" / "kogniterm.db")

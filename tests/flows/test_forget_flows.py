@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.runtime.turn_io import Question
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.types import Answer, Phrase, UserInput
 from kogniterm.types.events import Notice
 from tests.flows.conftest import Flow, MakeFlow, make_flow
@@ -118,7 +118,7 @@ async def test_the_models_tool_asks_forgets_and_proves(make_flow: MakeFlow) -> N
     assert remembered(flow) == []
     assert holders(flow, "deploy tangerines") == []
     assert "Proof:" in "\n".join(flow.shown)
-    found = verify(flow.session.archive.store.backend, flow.session.id)
+    found = verify(flow.session.archive.store.database, flow.session.id)
     assert found.intact
     assert found.forgotten
 

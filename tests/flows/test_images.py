@@ -12,8 +12,7 @@ from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.image_blocks import images_of
 from kogniterm.runtime.context import attached
 from kogniterm.sessions.forget_words import forget
-from kogniterm.sessions.transfer.bug_report import report_lines
-from kogniterm.sessions.transfer.json_lines import export_lines, import_lines
+from kogniterm.sessions.session_transfer import export_lines, import_lines, report_lines
 from kogniterm.types import ModelInfo, UserInput, events
 from kogniterm.types.images import IMAGE_BYTES
 from tests.flows.conftest import Flow, MakeFlow

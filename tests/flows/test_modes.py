@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.approval import classify
-from kogniterm.sessions.transfer.json_lines import export_lines, fork, import_lines
+from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
 from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow
 

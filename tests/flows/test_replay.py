@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.journal.rows import new_row
+from kogniterm.sessions.journal.codec import new_row
 from kogniterm.sessions.records import Compacted, Outcome
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
@@ -316,7 +316,7 @@ async def test_a_changed_record_is_where_the_run_differs(
     assert body.result is not None
     changed = replace(body, result=replace(body.result, exit_code=9))
     row = new_row(changed, rows[place].seq - 1, rows[place].time, rows[place].previous)
-    session.archive.store.backend.execute(
+    session.archive.store.database.execute(
         "UPDATE records SET payload = ?, salt = ?, hash = ? WHERE session_id = ? AND seq = ?",
         (row.payload, row.salt, row.hash, session.id, rows[place].seq),
     )

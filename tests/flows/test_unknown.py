@@ -12,7 +12,7 @@ import pytest
 
 from kogniterm.runtime.turn_io import Wish
 from kogniterm.sessions.records import Intent
-from kogniterm.sessions.transfer.json_lines import export_lines, fork, import_lines
+from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
 from kogniterm.types import Answer, CommandResult, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start, start_run

@@ -18,8 +18,8 @@ from kogniterm.cli.verbs import memory
 from kogniterm.errors import KognitermError
 from kogniterm.memory import open_memory
 from kogniterm.runtime.os_user import person as user_name
-from kogniterm.sessions.audit.chain_audit import verify
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.chain_audit import verify
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.support.conversation import command_turn, write
@@ -175,10 +175,10 @@ def test_forgetting_reaches_the_journal_and_its_chain_still_holds(person: Person
     for file in person.data.rglob("*"):
         if file.is_file():
             assert b"tangerine" not in file.read_bytes().lower(), file
-    backend = Database(person.data / "kogniterm.db", SESSIONS)
-    assert verify(backend, session).intact
-    assert verify(backend, session).forgotten
-    backend.close()
+    database = Database(person.data / "kogniterm.db", SESSIONS)
+    assert verify(database, session).intact
+    assert verify(database, session).forgotten
+    database.close()
     assert "+ls" in (person.data / "history").read_text()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.support.forge import Forge

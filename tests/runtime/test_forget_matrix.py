@@ -25,7 +25,7 @@ from kogniterm.memory.short_term import SessionNotes
 from kogniterm.paths import Paths
 from kogniterm.runtime.forgetting.participants import forgettables
 from kogniterm.runtime.services.exported_files import WrittenFiles
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import InputReceived, NodeRan
@@ -34,15 +34,15 @@ from kogniterm.storage import drivers
 from kogniterm.types import ActionRequest, NodeUpdate, UserInput
 from tests.support.conversation import command_turn, write
 from tests.support.databases import (
-    OpenBackend,
-    backend,
+    OpenDatabase,
+    database,
     location,
-    open_backend,
+    open_database,
     postgres_server,
     postgres_url,
 )
 
-__all__ = ["backend", "location", "open_backend", "postgres_server", "postgres_url"]
+__all__ = ["database", "location", "open_database", "postgres_server", "postgres_url"]
 
 USER, PROJECT = "ana", "/home/ana/shop"
 
@@ -200,13 +200,13 @@ def rows(location: Path | str) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_store_keeps_a_form_of_what_was_forgotten(
-    open_backend: OpenBackend, location: Path | str, tmp_path: Path, form: str
+    open_database: OpenDatabase, location: Path | str, tmp_path: Path, form: str
 ) -> None:
     folders = {name: tmp_path / name for name in ("config", "data", "cache", "work", "state")}
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
     paths = Paths(folders["config"], folders["data"], folders["cache"])
-    sessions = SessionStore(open_backend(), version="1.0", outputs=paths.outputs)
+    sessions = SessionStore(open_database(), version="1.0", outputs=paths.outputs)
     said = {store: " ".join(words_for(form, store)) + " ñandú" for store in STORES}
     with open_memory(
         location,
@@ -243,6 +243,6 @@ def test_no_store_keeps_a_form_of_what_was_forgotten(
         assert left == []
         assert (receipt.found, receipt.found_columns) == ((), ())
         assert receipt.proved
-        found = verify(sessions.backend, journal.state.session_id)
+        found = verify(sessions.database, journal.state.session_id)
         assert found.intact
         assert sessions.search(words_for(form, "answer")[0]) == []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.support.databases import (
-    backend,
+    database,
     location,
-    open_backend,
+    open_database,
     postgres_server,
     postgres_url,
     store,
 )
 
-__all__ = ["backend", "location", "open_backend", "postgres_server", "postgres_url", "store"]
+__all__ = ["database", "location", "open_database", "postgres_server", "postgres_url", "store"]

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from kogniterm.sessions.audit.chain_audit import trail, verify
+from kogniterm.sessions.chain_audit import trail, verify
 from kogniterm.sessions.records import Decided, Judged, NodeRan, Outcome, Requested
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import Decision, Phrase, RiskReport, Verdict
@@ -22,7 +22,7 @@ def session(store: SessionStore) -> str:
 
 
 def test_an_untouched_journal_holds(store: SessionStore, session: str) -> None:
-    report = verify(store.backend, session)
+    report = verify(store.database, session)
     assert report.intact
     assert report.records == 19
     assert len(report.head) == 64
@@ -45,8 +45,8 @@ def test_an_untouched_journal_holds(store: SessionStore, session: str) -> None:
 def test_tampering_is_found_where_it_happened(
     store: SessionStore, session: str, tampering: str, broken: int, reason: str
 ) -> None:
-    store.backend.execute(tampering)
-    report = verify(store.backend, session)
+    store.database.execute(tampering)
+    report = verify(store.database, session)
     assert report.broken == broken
     assert reason in str(report.reason)
 
@@ -57,12 +57,12 @@ def test_replacing_content_under_its_old_hash_needs_a_record_that_says_so(
     """The way content is forgotten, used by somebody who only wants to change it."""
     from kogniterm.sessions.journal.codec import payload_digest
 
-    ((salt, payload),) = store.backend.execute("SELECT salt, payload FROM records WHERE seq = 7")
-    store.backend.execute(
+    ((salt, payload),) = store.database.execute("SELECT salt, payload FROM records WHERE seq = 7")
+    store.database.execute(
         "UPDATE records SET amended = ?, payload = ? WHERE seq = 7",
         (payload_digest(salt, payload), payload.replace("wc", "vc")),
     )
-    report = verify(store.backend, session)
+    report = verify(store.database, session)
     assert report.broken == 7
     assert "no record says" in str(report.reason)
 
@@ -70,7 +70,7 @@ def test_replacing_content_under_its_old_hash_needs_a_record_that_says_so(
 def test_the_trail_tells_each_request_from_proposal_to_exit(
     store: SessionStore, session: str
 ) -> None:
-    first, second = trail(store.backend, session)
+    first, second = trail(store.database, session)
     assert (first.request_id, first.turn, second.turn) == ("r1", 1, 2)
     assert (first.proposed, first.command) == ("ls | wc -l", "ls | wc -l")
     assert (first.label, first.verdict) == ("safe_readonly", "allow")
@@ -103,7 +103,7 @@ def test_the_trail_of_a_rejection(store: SessionStore) -> None:
             Outcome("r1", "refused", outcome.message),
         ],
     )
-    (entry,) = trail(store.backend, journal.state.session_id)
+    (entry,) = trail(store.database, journal.state.session_id)
     journal.close()
     assert (entry.decision, entry.decided_by, entry.decision_reason) == (
         "reject",
@@ -118,6 +118,6 @@ def test_the_trail_says_which_sub_agent_asked(store: SessionStore) -> None:
     journal = store.create(folder="/home/ana", model="scripted:a")
     write(journal, agent_turn(1) + command_turn(2))
     journal.close()
-    entries = trail(store.backend, journal.state.session_id)
+    entries = trail(store.database, journal.state.session_id)
     assert [entry.agent for entry in entries] == ["Count the files", "Count the files", ""]
-    assert verify(store.backend, journal.state.session_id).intact
+    assert verify(store.database, journal.state.session_id).intact

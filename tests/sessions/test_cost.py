@@ -9,12 +9,12 @@ from typing import cast
 
 import pytest
 
-from kogniterm.sessions.journal.rows import insert, new_row
+from kogniterm.sessions.journal.codec import insert, new_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.session_search import add_missing
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_transfer import refresh_row
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer.json_lines import refresh_row
 from kogniterm.storage.database import Database, Row
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
@@ -50,15 +50,15 @@ def write_store(path: Path, turns: int) -> None:
     store = SessionStore(Database(path, SESSIONS), version="1.0")
     store.add_row("s", folder="/", model="m")
     seq, last = 0, ""
-    with store.backend.transaction():
+    with store.database.transaction():
         for turn in range(turns + 1):
             opening: list[RecordBody] = [SessionOpened("s", "/", "1.0", "m")]
             for body in command_turn(turn) if turn else opening:
                 row = new_row(body, seq, float(seq), last)
-                insert(store.backend, "s", row)
+                insert(store.database, "s", row)
                 seq, last = row.seq, row.hash
         refresh_row(store, "s")
-    add_missing(store.backend, "s")
+    add_missing(store.database, "s")
     store.close()
 
 
@@ -109,13 +109,13 @@ def rows_read_after_a_crash(store: SessionStore, turns: int) -> int:
     journal = store.open("s")
     write(journal, command_turn(turns + 1))
     write(journal, command_turn(turns + 2)[:4])
-    backend = Counting(store.backend)
-    store.backend.execute("DELETE FROM leases")
-    again = SessionStore(cast("Database", backend), version="1.0").open("s")
+    database = Counting(store.database)
+    store.database.execute("DELETE FROM leases")
+    again = SessionStore(cast("Database", database), version="1.0").open("s")
     assert again.state.turn == turns + 2
     assert len(again.state.pending) == 1
     store.close()
-    return backend.rows
+    return database.rows
 
 
 def test_a_start_after_a_crash_reads_no_more_of_a_long_session(store_with: StoreWith) -> None:
@@ -128,7 +128,7 @@ def test_the_snapshot_a_session_opens_from_does_not_grow(store_with: StoreWith) 
     sizes = []
     for turns in (SHORT, LONG):
         store = store_with(turns)
-        ((size,),) = store.backend.execute("SELECT length(snapshot) FROM sessions")
+        ((size,),) = store.database.execute("SELECT length(snapshot) FROM sessions")
         sizes.append(size)
         store.close()
     assert sizes[1] < sizes[0] + 50

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.sessions.journal.journal import load_state
-from kogniterm.sessions.opening import Recovery, open_store
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS, Recovery, open_store
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
@@ -45,7 +44,7 @@ def survivors(path: Path) -> Recovery | None:
     content = path.read_bytes()
     store, recovery = open_store(path, user="ana", version="1.0")
     for info in store.sessions():
-        state, damaged = load_state(store.backend, info.id)
+        state, damaged = load_state(store.database, info.id)
         assert state.turn <= TURNS
         assert len(damaged) <= RECORDS
         journal = store.open(info.id)
@@ -101,7 +100,7 @@ def test_each_table_and_index_may_be_wiped(sound: Path, tmp_path: Path, filling:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.session_database import open_store
 from tests.support.conversation import command_turn, write
 
 store, _ = open_store(Path(sys.argv[1]), user="ana", version="1.0")
@@ -138,7 +137,7 @@ def test_a_damaged_write_ahead_log_costs_its_end_at_most(
         (folder / "kogniterm.db-wal").write_bytes(damaged)
         store, recovery = open_store(folder / "kogniterm.db", user="ana", version="1.0")
         assert recovery is None, place
-        state, lost = load_state(store.backend, "session0")
+        state, lost = load_state(store.database, "session0")
         assert lost == ()
         assert TURNS <= state.turn <= TURNS + 1
         assert len(store.sessions()) == COUNT
@@ -151,5 +150,5 @@ def test_a_damaged_shared_memory_file_costs_nothing(left_behind: Path, tmp_path:
     (folder / "kogniterm.db-shm").write_bytes(b"\xa5" * 32768)
     store, recovery = open_store(folder / "kogniterm.db", user="ana", version="1.0")
     assert recovery is None
-    assert load_state(store.backend, "session0")[0].turn == TURNS + 1
+    assert load_state(store.database, "session0")[0].turn == TURNS + 1
     store.close()

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from kogniterm.errors import SettingsError, StorageError, StorageFullError, StorageLockedError
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import fold
-from kogniterm.sessions.journal.fault_points import armed
-from kogniterm.sessions.journal.journal import DURABLE
+from kogniterm.sessions.journal.journal import DURABLE, armed
 from kogniterm.sessions.records import Intent, Outcome, TurnEnded
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -39,9 +38,9 @@ def test_a_spec_that_says_nothing_useful(spec: str) -> None:
     ],
 )
 def test_a_record_that_could_not_be_written_was_never_there(
-    backend: Database, spec: str, kind: type[StorageError]
+    database: Database, spec: str, kind: type[StorageError]
 ) -> None:
-    store = SessionStore(backend, version="1.0", fault=armed(spec))
+    store = SessionStore(database, version="1.0", fault=armed(spec))
     journal = store.create(folder="/", model="m")
     failed = 0
     for body in command_turn(1):
@@ -55,18 +54,18 @@ def test_a_record_that_could_not_be_written_was_never_there(
     assert failed == 1
     assert fold(journal.records()) == journal.state
     journal.close()
-    assert verify(backend, journal.state.session_id).intact
+    assert verify(database, journal.state.session_id).intact
 
 
-def test_a_command_whose_intent_cannot_be_written_does_not_start(backend: Database) -> None:
+def test_a_command_whose_intent_cannot_be_written_does_not_start(database: Database) -> None:
     """`append` is what stands between the approval and the run: it raises, nothing is started."""
-    store = SessionStore(backend, version="1.0", fault=armed("full:written-intent"))
+    store = SessionStore(database, version="1.0", fault=armed("full:written-intent"))
     journal = store.create(folder="/", model="m")
     write(journal, command_turn(1)[:5])
     with pytest.raises(StorageFullError):
         journal.append(command_turn(1)[5])
     journal.close()
-    again = SessionStore(backend, version="1.0").open(journal.state.session_id)
+    again = SessionStore(database, version="1.0").open(journal.state.session_id)
     assert again.state.unknown == ()
     assert [request.id for request in again.state.waiting] == ["r1"]
     again.close()
@@ -88,10 +87,10 @@ class Jumping:
 
 
 def test_order_is_by_number_whatever_the_clock_does(
-    backend: Database, open_backend: Callable[[], Database]
+    database: Database, open_database: Callable[[], Database]
 ) -> None:
-    steady = SessionStore(backend, version="1.0")
-    jumping = SessionStore(open_backend(), version="1.0", now=Jumping())
+    steady = SessionStore(database, version="1.0")
+    jumping = SessionStore(open_database(), version="1.0", now=Jumping())
     states = []
     for store in (steady, jumping):
         journal = store.create(folder="/", model="m")
@@ -99,13 +98,13 @@ def test_order_is_by_number_whatever_the_clock_does(
         journal.close()
         states.append(replace(journal.state, session_id="", hash=""))
     assert states[0] == states[1]
-    assert all(verify(backend, info.id).intact for info in steady.sessions())
+    assert all(verify(database, info.id).intact for info in steady.sessions())
 
 
 def test_two_sessions_of_one_project_do_not_disturb_each_other(
-    store: SessionStore, open_backend: Callable[[], Database]
+    store: SessionStore, open_database: Callable[[], Database]
 ) -> None:
-    other = SessionStore(open_backend(), version="1.0")
+    other = SessionStore(open_database(), version="1.0")
     first = store.create(folder="/project", model="m")
     second = other.create(folder="/project", model="m")
     for one, two in zip(command_turn(1, "First"), command_turn(1, "Second"), strict=True):
@@ -114,4 +113,4 @@ def test_two_sessions_of_one_project_do_not_disturb_each_other(
     first.close()
     second.close()
     assert {info.title for info in store.sessions(folder="/project")} == {"First", "Second"}
-    assert all(verify(store.backend, info.id).intact for info in store.sessions())
+    assert all(verify(store.database, info.id).intact for info in store.sessions())

@@ -11,14 +11,13 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from kogniterm.errors import StorageFullError, UsageError
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.forget_words import forget
-from kogniterm.sessions.journal.fault_points import armed
-from kogniterm.sessions.journal.journal import load_state
-from kogniterm.sessions.journal.rows import insert, new_row, stored_records
+from kogniterm.sessions.journal.codec import insert, new_row, stored_records
+from kogniterm.sessions.journal.journal import armed, load_state
 from kogniterm.sessions.records import NodeRan, Outcome
+from kogniterm.sessions.session_transfer import export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer.json_lines import export_lines, import_lines
 from kogniterm.types import NodeUpdate
 from tests.sessions.test_codec import BODIES
 from tests.support.conversation import command_turn, write
@@ -60,7 +59,7 @@ def test_nothing_of_the_words_stays_and_the_chain_holds(
     report = forget(store, [SECRET])
     assert len(report.records[session]) >= 5
     output.unlink()  # files are cleaned by whoever joins all stores
-    checked = verify(store.backend, session)
+    checked = verify(store.database, session)
     assert checked.intact
     assert checked.forgotten == report.records[session]
     everything = raw_bytes(tmp_path)
@@ -69,7 +68,7 @@ def test_nothing_of_the_words_stays_and_the_chain_holds(
     assert store.search("clave") == []
     assert store.search("count")[0][1].session_id == session
     assert store.find(session).title == "Use [forgotten] please"
-    state, damaged = load_state(store.backend, session)
+    state, damaged = load_state(store.database, session)
     assert damaged == ()
     assert state.messages[0].content == "Use [forgotten] please"
     assert state.draft == "again [forgotten]"
@@ -79,11 +78,11 @@ def test_a_forgotten_record_cannot_be_changed_again_unseen(
     store: SessionStore, session: str
 ) -> None:
     seq = forget(store, [SECRET]).records[session][0]
-    store.backend.execute(
+    store.database.execute(
         "UPDATE records SET payload = replace(payload, '[forgotten]', 'innocent') WHERE seq = ?",
         (seq,),
     )
-    assert verify(store.backend, session).broken == seq
+    assert verify(store.database, session).broken == seq
 
 
 def test_forgetting_twice_and_going_on(store: SessionStore, session: str) -> None:
@@ -93,12 +92,12 @@ def test_forgetting_twice_and_going_on(store: SessionStore, session: str) -> Non
     journal = store.open(session)
     write(journal, command_turn(3))
     journal.close()
-    assert verify(store.backend, session).intact
+    assert verify(store.database, session).intact
     lines = list(export_lines(store, session))
     store.delete([session])
     import_lines(store, lines)
     assert list(export_lines(store, session)) == lines
-    assert verify(store.backend, session).intact
+    assert verify(store.database, session).intact
 
 
 def test_a_title_given_by_hand_goes_too(store: SessionStore, session: str) -> None:
@@ -119,7 +118,7 @@ def test_the_open_session_is_cleaned_through_its_own_journal(
     journal.close()
     assert store.find(session).title == "Use [forgotten] please"
     assert store.search("clave") == []
-    assert verify(store.backend, session).intact
+    assert verify(store.database, session).intact
 
 
 @pytest.mark.parametrize("terms", [[], ["  "]])
@@ -145,7 +144,7 @@ def test_case_and_white_space_do_not_hide_the_words(
     output.unlink()
     store.save_draft(session, f"the Clave\n{unicodedata.normalize('NFD', 'Número')} 7")
     forget(store, [SECRET.upper()])
-    assert load_state(store.backend, session)[0].draft == "the [forgotten]"
+    assert load_state(store.database, session)[0].draft == "the [forgotten]"
     assert b"mero 7" not in raw_bytes(tmp_path).lower()
 
 
@@ -157,14 +156,14 @@ def test_case_and_white_space_do_not_hide_the_words(
 def test_a_word_of_the_format_costs_no_session_its_shape(
     store: SessionStore, session: str, word: str
 ) -> None:
-    before, _ = load_state(store.backend, session)
+    before, _ = load_state(store.database, session)
     journal = store.open(session)
     write(journal, command_turn(3, f"Is {word} safe?", "echo hi", f"{word} it is"))
     journal.close()
     forget(store, [word])
-    after, damaged = load_state(store.backend, session)
+    after, damaged = load_state(store.database, session)
     assert damaged == ()
-    assert verify(store.backend, session).intact
+    assert verify(store.database, session).intact
     kinds = [type(message) for message in before.messages]
     assert [type(message) for message in after.messages] == kinds + kinds[
         : len(after.messages) - len(kinds)
@@ -181,13 +180,13 @@ def test_a_word_of_the_format_costs_no_session_its_shape(
 def test_a_forgetting_that_was_cut_short_can_be_done_again(
     store: SessionStore, session: str, point: str
 ) -> None:
-    failing = SessionStore(store.backend, version="1.0", fault=armed(f"full:{point}"))
+    failing = SessionStore(store.database, version="1.0", fault=armed(f"full:{point}"))
     with pytest.raises(StorageFullError):
         forget(failing, [SECRET])
-    assert verify(store.backend, session).intact
-    assert load_state(store.backend, session)[0].messages[0].content == f"Use {SECRET} please"
+    assert verify(store.database, session).intact
+    assert load_state(store.database, session)[0].messages[0].content == f"Use {SECRET} please"
     assert forget(store, [SECRET]).records[session]
-    checked = verify(store.backend, session)
+    checked = verify(store.database, session)
     assert checked.intact
     assert checked.forgotten
     assert store.search("clave") == []
@@ -198,28 +197,28 @@ def test_words_in_every_kind_of_record_go_and_the_record_stays(
 ) -> None:
     journal = store.create(folder="/", model="m")
     session = journal.state.session_id
-    seq, last = journal.state.seq, load_state(store.backend, session)[0].hash
+    seq, last = journal.state.seq, load_state(store.database, session)[0].hash
     kinds = []
     for body in BODIES:
         row = new_row(body, seq, 1.0, last)
-        insert(store.backend, session, row)
+        insert(store.database, session, row)
         seq, last = row.seq, row.hash
         kinds.append(row.kind)
     artifact = {"raw": f"<<{SECRET}>>".encode()}
     outcome = Outcome("r77", "finished", ToolMessage("x", tool_call_id="c", artifact=artifact))
-    insert(store.backend, session, new_row(outcome, seq, 1.0, last))
+    insert(store.database, session, new_row(outcome, seq, 1.0, last))
     journal.close()
     words = {
         word
-        for (payload,) in store.backend.execute("SELECT payload FROM records")
+        for (payload,) in store.database.execute("SELECT payload FROM records")
         for word in re.findall(r"[a-z_]{4,}", payload)
     }
     forget(store, [SECRET, *sorted(words)])
-    rows = list(stored_records(store.backend, session, first=2))
+    rows = list(stored_records(store.database, session, first=2))
     assert [row.kind for row in rows[: len(kinds)]] == kinds
     for row in rows:
         row.record()
-    assert verify(store.backend, session).intact
+    assert verify(store.database, session).intact
     assert b"mero 7" not in b"".join(
         base64.b64decode(found)
         for row in rows
@@ -228,9 +227,11 @@ def test_words_in_every_kind_of_record_go_and_the_record_stays(
 
 
 def test_a_damaged_record_is_cleaned_as_it_is(store: SessionStore, session: str) -> None:
-    store.backend.execute("UPDATE records SET payload = ? WHERE seq = 2", (f'{{"half": "{SECRET}',))
+    store.database.execute(
+        "UPDATE records SET payload = ? WHERE seq = 2", (f'{{"half": "{SECRET}',)
+    )
     assert 2 in forget(store, [SECRET]).records[session]
-    ((payload,),) = store.backend.execute("SELECT payload FROM records WHERE seq = 2", ())
+    ((payload,),) = store.database.execute("SELECT payload FROM records WHERE seq = 2", ())
     assert payload == '{"half": "[forgotten]'
 
 
@@ -240,10 +241,10 @@ def test_words_that_meet_where_two_records_do_leave_the_index(store: SessionStor
     journal.close()
     store.search("cat")
     assert list(forget(store, [SECRET]).records) == [journal.state.session_id]
-    for row in store.backend.execute("SELECT text, words FROM turn_texts"):
+    for row in store.database.execute("SELECT text, words FROM turn_texts"):
         assert not any("número" in text or "numero" in text for text in row)
     assert forget(store, [SECRET]).records == {}
-    assert verify(store.backend, journal.state.session_id).intact
+    assert verify(store.database, journal.state.session_id).intact
 
 
 def test_a_list_of_words_is_cleaned_as_the_words_it_is(store: SessionStore, tmp_path: Path) -> None:
@@ -252,7 +253,7 @@ def test_a_list_of_words_is_cleaned_as_the_words_it_is(store: SessionStore, tmp_
     journal.append(NodeRan(NodeUpdate("decide_action", (AIMessage("", tool_calls=[call]),))))
     journal.close()
     forget(store, [SECRET])
-    (message,) = load_state(store.backend, journal.state.session_id)[0].messages
+    (message,) = load_state(store.database, journal.state.session_id)[0].messages
     assert isinstance(message, AIMessage)
     assert "clave" not in message.tool_calls[0]["args"]["argv"]
     assert message.tool_calls[0]["id"] == "c1"

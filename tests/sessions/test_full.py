@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.memory import open_memory
-from kogniterm.sessions.audit.chain_audit import verify
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.chain_audit import verify
+from kogniterm.sessions.session_database import open_store
 
 WORKING = """
 import resource, sys
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kogniterm.errors import StorageError
 from kogniterm.memory import open_memory
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.session_database import open_store
 from tests.support.conversation import command_turn, write
 
 path, limit = Path(sys.argv[1]), int(sys.argv[2])
@@ -51,9 +51,9 @@ def test_what_was_acknowledged_is_there_when_there_is_room_again(
     assert said[-1][0] == "full"
     store, recovery = open_store(path, user="ana", version="1.0")
     assert recovery is None
-    records = [seq for (seq,) in store.backend.execute("SELECT seq FROM records ORDER BY seq")]
+    records = [seq for (seq,) in store.database.execute("SELECT seq FROM records ORDER BY seq")]
     assert {int(number) for kind, number in said[:-1] if kind == "record"} <= set(records)
-    assert all(verify(store.backend, info.id).intact for info in store.sessions())
+    assert all(verify(store.database, info.id).intact for info in store.sessions())
     store.close()
     with open_memory(path, user="ana", project="shop") as memory:
         facts = {fact.id for fact in memory.facts()}

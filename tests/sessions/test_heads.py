@@ -13,9 +13,9 @@ import pytest
 from kogniterm.errors import StorageError, StorageFullError
 from kogniterm.memory import open_memory
 from kogniterm.memory.ledger import verify as verify_facts
-from kogniterm.sessions.audit.chain_audit import verify, verify_all
-from kogniterm.sessions.journal.fault_points import armed
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.chain_audit import verify, verify_all
+from kogniterm.sessions.journal.journal import armed
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.storage.head_file import FOLD_AT, HeadFile, Note, beside
@@ -24,8 +24,8 @@ from tests.support.conversation import command_turn, write
 KILLED = """
 import sys
 from pathlib import Path
-from kogniterm.sessions.journal.fault_points import armed
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.journal.journal import armed
+from kogniterm.sessions.session_database import open_store
 from tests.support.conversation import command_turn, write
 store, _ = open_store(Path(sys.argv[1]), user="ana", version="1.0", fault=armed(sys.argv[2]))
 journal = store.open(sys.argv[3]) if len(sys.argv) > 3 else store.create(folder="/", model="m")
@@ -36,7 +36,7 @@ journal.close()
 MANY = """
 import sys
 from pathlib import Path
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.session_database import open_store
 from tests.support.conversation import command_turn, write
 for _ in range(4):
     store, _recovery = open_store(Path(sys.argv[1]), user="ana", version="1.0")
@@ -74,19 +74,19 @@ def test_what_a_kill_leaves_is_accepted_and_made_good(tmp_path: Path, point: str
     path = tmp_path / "kogniterm.db"
     assert started(KILLED, str(path), f"kill:{point}") == -9
     with closing(store_at(path)) as store:
-        assert verify_all(store.backend).intact
+        assert verify_all(store.database).intact
         (info,) = store.sessions()
     assert started(KILLED, str(path), f"kill:{point}", info.id) in (-9, 0)
     with closing(store_at(path)) as store:
-        assert verify_all(store.backend).intact
+        assert verify_all(store.database).intact
         store.open(info.id).close()
-        assert verify_all(store.backend).intact
+        assert verify_all(store.database).intact
         known = HeadFile(beside(path)).read()
         assert known is not None
         reached = known.sessions[info.id].reached
         assert reached is not None
         assert reached.what == "closed"
-        assert reached.seq == verify(store.backend, info.id).records
+        assert reached.seq == verify(store.database, info.id).records
 
 
 def test_two_turns_that_nobody_noted_are_more_than_a_crash_leaves(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_two_turns_that_nobody_noted_are_more_than_a_crash_leaves(tmp_path: Path
     lines = beside(path).read_bytes().splitlines(keepends=True)
     before = [line for line in lines if b'"what":"end"' not in line]
     with closing(store_at(path)) as store:
-        store.backend.execute("UPDATE heads SET n = 0, hash = ''")
+        store.database.execute("UPDATE heads SET n = 0, hash = ''")
         beside(path).write_bytes(b"".join(before))
-        report = verify(store.backend, store.sessions()[0].id)
+        report = verify(store.database, store.sessions()[0].id)
     assert report.broken == 1
     assert "added behind the last record" in str(report.reason)
 
@@ -108,7 +108,7 @@ def test_several_processes_note_at_once(tmp_path: Path) -> None:
         codes = list(pool.map(lambda _: started(MANY, str(path)), range(4)))
     assert codes == [0] * 4
     with closing(store_at(path)) as store:
-        report = verify_all(store.backend)
+        report = verify_all(store.database)
     assert [one.reason for one in report.sessions if not one.intact] == []
     assert report.intact
     assert len(report.sessions) == 16
@@ -131,11 +131,11 @@ def test_it_is_folded_when_it_has_grown_and_still_knows_all(tmp_path: Path) -> N
             seen = max(seen, beside(path).stat().st_size)
         assert seen < 2 * FOLD_AT
         store.open(sessions[0].state.session_id).close()
-        report = verify_all(store.backend)
+        report = verify_all(store.database)
         assert report.intact
         assert (len(report.sessions), report.removed) == (2, 1)
-        store.backend.execute("DELETE FROM records WHERE seq > 3")
-        assert not verify_all(store.backend).intact
+        store.database.execute("DELETE FROM records WHERE seq > 3")
+        assert not verify_all(store.database).intact
 
 
 def test_half_a_line_is_what_a_crash_leaves(tmp_path: Path) -> None:
@@ -145,10 +145,10 @@ def test_half_a_line_is_what_a_crash_leaves(tmp_path: Path) -> None:
         write(journal, command_turn(1))
         with beside(path).open("ab") as file:
             file.write(b'{"n":17,"wh')
-        assert verify_all(store.backend).intact
+        assert verify_all(store.database).intact
         write(journal, command_turn(2))
         journal.close()
-        assert verify_all(store.backend).intact
+        assert verify_all(store.database).intact
 
 
 def test_a_session_is_not_begun_where_the_head_file_cannot_be_written(tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_a_session_is_not_begun_where_the_head_file_cannot_be_written(tmp_path: 
 @pytest.mark.parametrize("point", ["before-opened", "written-opened"])
 def test_a_session_that_never_got_its_first_record_is_no_fault(tmp_path: Path, point: str) -> None:
     with closing(store_at(tmp_path / "kogniterm.db")) as store:
-        failing = SessionStore(store.backend, version="1.0", fault=armed(f"full:{point}"))
+        failing = SessionStore(store.database, version="1.0", fault=armed(f"full:{point}"))
         with pytest.raises(StorageFullError):
             failing.create(folder="/", model="m")
-        assert verify_all(store.backend).intact
+        assert verify_all(store.database).intact
 
 
 def test_facts_that_were_not_committed_are_no_fault(tmp_path: Path) -> None:
@@ -198,14 +198,14 @@ def test_on_a_server_each_machine_vouches_for_what_it_wrote(
         return SessionStore(database, version="1.0")
 
     def sound(store: SessionStore) -> bool:
-        return verify_all(store.backend).intact
+        return verify_all(store.database).intact
 
     with closing(machine("here")) as here, closing(machine("there")) as there:
         journal = here.create(folder="/", model="m")
         write(journal, command_turn(1))
         journal.close()
         session = journal.state.session_id
-        report = verify_all(there.backend)
+        report = verify_all(there.database)
         assert (report.heads, report.sessions[0].reason) == (None, None)
         assert sound(here)
         assert sound(there)
@@ -214,7 +214,7 @@ def test_on_a_server_each_machine_vouches_for_what_it_wrote(
         elsewhere.close()
         assert sound(here)
         assert sound(there)
-        execute: Database = there.backend
+        execute: Database = there.database
         execute.execute("DELETE FROM records WHERE seq > 11")
         execute.execute(
             "UPDATE sessions SET snapshot = NULL, turns = 1, "
@@ -227,8 +227,8 @@ def test_on_a_server_each_machine_vouches_for_what_it_wrote(
         second = here.create(folder="/", model="m")
         second.close()
         there.delete([second.state.session_id])
-        reports = {one.session_id: one.intact for one in verify_all(here.backend).sessions}
+        reports = {one.session_id: one.intact for one in verify_all(here.database).sessions}
         assert reports == {session: False}
         execute.execute("DELETE FROM removals")
-        reports = {one.session_id: one.intact for one in verify_all(here.backend).sessions}
+        reports = {one.session_id: one.intact for one in verify_all(here.database).sessions}
         assert reports == {session: False, second.state.session_id: False}

@@ -67,15 +67,15 @@ def test_a_resumed_session_is_where_it_was_left(store: SessionStore) -> None:
 
 
 def test_without_its_snapshot_a_session_opens_all_the_same(
-    store: SessionStore, backend: Database
+    store: SessionStore, database: Database
 ) -> None:
     journal = store.create(folder="/home/ana", model="scripted:a")
     write(journal, command_turn(1) + command_turn(2))
     journal.close()
-    with_snapshot, _ = load_state(backend, journal.state.session_id)
+    with_snapshot, _ = load_state(database, journal.state.session_id)
     for damaged in (None, "{", '{"seq":1,"hash":"of another journal"}'):
-        backend.execute("UPDATE sessions SET snapshot = ?", (damaged,))
-        assert load_state(backend, journal.state.session_id) == (with_snapshot, ())
+        database.execute("UPDATE sessions SET snapshot = ?", (damaged,))
+        assert load_state(database, journal.state.session_id) == (with_snapshot, ())
 
 
 def test_compaction_replaces_what_came_before(store: SessionStore) -> None:
@@ -155,23 +155,23 @@ def test_a_request_is_started_once_and_ends_once(store: SessionStore) -> None:
 
 
 def test_a_writer_that_was_overtaken_cannot_start_a_command(
-    store: SessionStore, open_backend: object
+    store: SessionStore, open_database: object
 ) -> None:
     """As when a machine slept through the end of its lease and another took the session over."""
-    assert callable(open_backend)
+    assert callable(open_database)
     frozen = store.create(folder="/home/ana", model="scripted:a")
-    store.backend.execute("DELETE FROM leases")
-    other = SessionStore(open_backend(), version="1.0").open(frozen.state.session_id)
+    store.database.execute("DELETE FROM leases")
+    other = SessionStore(open_database(), version="1.0").open(frozen.state.session_id)
     with pytest.raises(StorageLockedError, match="changed by another process"):
         frozen.append(Intent("r1", "make deploy", "/home/ana", "e"))
     other.append(InputReceived(1, UserInput("go on"), HumanMessage("go on")))
     other.close()
 
 
-def test_one_process_at_a_time(store: SessionStore, open_backend: object) -> None:
-    assert callable(open_backend)
+def test_one_process_at_a_time(store: SessionStore, open_database: object) -> None:
+    assert callable(open_database)
     journal = store.create(folder="/home/ana", model="scripted:a")
-    second = SessionStore(open_backend(), version="1.0")
+    second = SessionStore(open_database(), version="1.0")
     with pytest.raises(SessionBusyError, match="open in another terminal"):
         second.open(journal.state.session_id)
     journal.close()
@@ -183,7 +183,7 @@ def test_the_unknown_is_told_from_what_was_never_started(store: SessionStore) ->
     bodies = command_turn(1, output_path="/tmp/out.log")
     write(journal, bodies[:6])
     journal.close()
-    state, _ = load_state(store.backend, journal.state.session_id)
+    state, _ = load_state(store.database, journal.state.session_id)
     (intent,) = state.unknown
     assert intent.output_path == "/tmp/out.log"
     assert [request.id for request in state.pending] == ["r1"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import StorageLockedError
+from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.journal.ownership import (
     Holder,
     SessionBusyError,
@@ -19,7 +20,6 @@ from kogniterm.sessions.journal.ownership import (
     start_of,
     this_process,
 )
-from kogniterm.sessions.journal.rows import stored_records
 from kogniterm.sessions.records import Intent
 from kogniterm.sessions.store import SessionStore
 from tests.support.conversation import command_turn, write
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 HOLD = """
 import sys
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.session_database import open_store
 store, _ = open_store(sys.argv[1], user="ana", version="1.0")
 journal = store.open(sys.argv[2])
 sys.stdout.write("held\\n")
@@ -98,11 +98,11 @@ def test_a_killed_process_loses_its_session_and_a_living_one_does_not(
 
 def test_another_machine_takes_over_only_after_silence(store: SessionStore, session: str) -> None:
     far = Holder("far", "boot9/pid:[9]", 77, "1")
-    there = SessionStore(store.backend, version="1.0", holder=far, heartbeat=3600)
+    there = SessionStore(store.database, version="1.0", holder=far, heartbeat=3600)
     left = there.open(session)
     with pytest.raises(SessionBusyError, match="on far"):
         store.open(session)
-    store.backend.execute("UPDATE leases SET expires = 0")
+    store.database.execute("UPDATE leases SET expires = 0")
     journal = store.open(session)
     assert journal.taken_from == far
     left.close()  # the machine wakes up; its end does not end the new holder's lease
@@ -115,25 +115,25 @@ def test_who_lost_the_lease_can_write_nothing_even_when_first(
     store: SessionStore, session: str
 ) -> None:
     far = Holder("far", "boot9/pid:[9]", 77, "1")
-    there = SessionStore(store.backend, version="1.0", holder=far, heartbeat=3600)
+    there = SessionStore(store.database, version="1.0", holder=far, heartbeat=3600)
     asleep = there.open(session)
-    store.backend.execute("UPDATE leases SET expires = 0")
+    store.database.execute("UPDATE leases SET expires = 0")
     journal = store.open(session)
     with pytest.raises(StorageLockedError, match="changed by another process"):
         asleep.append(Intent("r9", "rm x", "/", "e", None), durable=True)
     journal.append(Intent("r9", "rm x", "/", "e", None), durable=True)
-    asked = [row.request_id for row in stored_records(store.backend, session)]
+    asked = [row.request_id for row in stored_records(store.database, session)]
     assert asked.count("r9") == 1
     asleep.close()
     journal.close()
 
 
 def test_a_holder_gives_signs_of_life(store: SessionStore, session: str) -> None:
-    lively = SessionStore(store.backend.another(), version="1.0", heartbeat=0.01)
+    lively = SessionStore(store.database.another(), version="1.0", heartbeat=0.01)
     journal = lively.open(session)
-    store.backend.execute("UPDATE leases SET expires = 0")
+    store.database.execute("UPDATE leases SET expires = 0")
     deadline = time.monotonic() + 60  # a guard against hanging, not a measure
-    while store.backend.execute("SELECT expires FROM leases") == [(0.0,)]:
+    while store.database.execute("SELECT expires FROM leases") == [(0.0,)]:
         assert time.monotonic() < deadline
     journal.close()
     lively.close()

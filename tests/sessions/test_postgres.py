@@ -19,9 +19,9 @@ import pytest
 
 from kogniterm.errors import StorageError, StorageLockedError, StorageLostError, UsageError
 from kogniterm.sessions.records import Outcome
-from kogniterm.sessions.session_tables import POSTGRES, SESSIONS
+from kogniterm.sessions.session_database import POSTGRES, SESSIONS
+from kogniterm.sessions.session_transfer import copy_all, differences, export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer.json_lines import copy_all, differences, export_lines, import_lines
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
 from tests.support.conversation import command_turn, write
@@ -53,12 +53,12 @@ def test_nobody_sees_or_touches_the_rows_of_others(postgres_url: str) -> None:
     with pytest.raises(UsageError):
         bob.open(session)
     for table in TABLES:
-        assert bob.backend.execute(f"SELECT count(*) FROM {table}") == [(0,)]
-        bob.backend.execute(f"DELETE FROM {table}")
-        bob.backend.execute(f"UPDATE {table} SET user_id = 'bob'")
+        assert bob.database.execute(f"SELECT count(*) FROM {table}") == [(0,)]
+        bob.database.execute(f"DELETE FROM {table}")
+        bob.database.execute(f"UPDATE {table} SET user_id = 'bob'")
     assert len(ana.sessions()) == 1
     with pytest.raises(StorageError, match="row-level security"):
-        bob.backend.execute(
+        bob.database.execute(
             "INSERT INTO sessions (user_id, id, folder, created, updated) "
             "VALUES ('ana', 'planted', '/', 0, 0)"
         )
@@ -81,7 +81,7 @@ def test_two_people_may_import_the_same_session(postgres_url: str) -> None:
 
 def test_every_table_forces_row_security(postgres_url: str) -> None:
     store = store_for(postgres_url, "ana")
-    rows = store.backend.execute(
+    rows = store.database.execute(
         "SELECT relname, relrowsecurity AND relforcerowsecurity FROM pg_class "
         "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
         "AND relname <> 'schema_migrations'"
@@ -115,11 +115,11 @@ def test_an_unreachable_server_is_one_clear_error_without_the_password() -> None
 
 def test_a_table_locked_for_too_long_is_a_clear_error(postgres_url: str) -> None:
     store = store_for(postgres_url, "ana")
-    store.backend.execute("SET lock_timeout = 1")
+    store.database.execute("SET lock_timeout = 1")
     with psycopg.connect(postgres_url) as other:
         other.execute("LOCK TABLE records")
         with pytest.raises(StorageLockedError, match="in use"):
-            store.backend.execute("SELECT count(*) FROM records")
+            store.database.execute("SELECT count(*) FROM records")
     store.close()
 
 
@@ -131,7 +131,7 @@ def test_a_connection_that_broke_while_idle_is_made_anew(
     assert store.sessions() == []
     key = with_a_session(store, "count")
     hang_up(postgres_server, backend_pid(store))
-    with store.backend.transaction():
+    with store.database.transaction():
         assert [info.id for info in store.sessions()] == [key]
     store.close()
 
@@ -142,7 +142,7 @@ def test_a_connection_that_breaks_in_a_transaction_is_a_clear_error(
     store = store_for(postgres_url, "ana")
 
     def lose_a_transaction() -> None:
-        with store.backend.transaction():
+        with store.database.transaction():
             hang_up(postgres_server, backend_pid(store))
 
     with pytest.raises(StorageLostError, match="cannot be reached"):
@@ -192,13 +192,13 @@ def test_a_record_is_written_once_though_the_connection_breaks_after_its_commit(
 
 def backend_pid(store: SessionStore) -> int:
     """The server's process for the store's connection."""
-    ((pid,),) = store.backend.execute("SELECT pg_backend_pid()")
+    ((pid,),) = store.database.execute("SELECT pg_backend_pid()")
     return int(pid)
 
 
 def kinds(store: SessionStore, key: str) -> list[str]:
     """The kinds of a session's records, in order."""
-    rows = store.backend.execute(
+    rows = store.database.execute(
         "SELECT kind FROM records WHERE session_id = ? ORDER BY seq", (key,)
     )
     return [kind for (kind,) in rows]
@@ -268,7 +268,7 @@ class Wire:
 def test_without_the_package_the_way_out_is_named(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['psycopg'] = None\n"
-        "from kogniterm.sessions.opening import open_store\n"
+        "from kogniterm.sessions.session_database import open_store\n"
         "open_store('postgresql://ana@localhost/x', user='ana', version='1.0')"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -279,7 +279,7 @@ def test_the_same_key_twice_is_told_apart(postgres_url: str) -> None:
     store = store_for(postgres_url, "ana")
     store.add_row("one", folder="/", model="m")
     with pytest.raises(DuplicateError):
-        store.backend.execute(
+        store.database.execute(
             "INSERT INTO sessions (id, folder, created, updated) VALUES ('one', '/', 0, 0)"
         )
     store.close()

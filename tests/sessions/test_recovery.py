@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import StorageLockedError
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.journal import load_state
-from kogniterm.sessions.opening import open_store
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS, open_store
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import Migration, migrate, open_sqlite, transaction
@@ -84,7 +83,7 @@ def test_a_broken_header_costs_nothing(path: Path) -> None:
     assert recovery.sessions == COUNT
     assert recovery.records == COUNT * (TURNS * RECORDS_PER_TURN + 1)
     assert recovery.lost == 0
-    assert all(verify(store.backend, info.id).intact for info in store.sessions())
+    assert all(verify(store.database, info.id).intact for info in store.sessions())
     assert len(store.search("task")) == 20
     store.close()
     assert facts(path) == 50
@@ -100,8 +99,8 @@ def test_a_broken_page_costs_what_was_on_it(path: Path) -> None:
     assert 0 < recovery.lost < 20
     assert recovery.records + recovery.lost == COUNT * (TURNS * RECORDS_PER_TURN + 1)
     assert f"at least {recovery.lost} records were lost" in str(recovery.text)
-    assert verify(store.backend, "session0").intact
-    assert not verify(store.backend, "session1").intact
+    assert verify(store.database, "session0").intact
+    assert not verify(store.database, "session1").intact
     journal = store.open("session1")
     assert journal.state.turn == TURNS
     write(journal, command_turn(TURNS + 1, "Go on"))
@@ -115,13 +114,13 @@ def test_changed_content_is_noticed_though_the_structure_is_sound(path: Path) ->
     overwrite(path, place + 8, b"T4sk")
     store, recovery = open_store(path, user="ana", version="1.0")
     assert recovery is None
-    with store.backend.transaction():
-        store.backend.execute("UPDATE sessions SET snapshot = NULL")
+    with store.database.transaction():
+        store.database.execute("UPDATE sessions SET snapshot = NULL")
     journal = store.open("session1")
     assert len(journal.damaged) == 1
     assert journal.state.turn == TURNS
     journal.close()
-    assert verify(store.backend, "session1").broken == journal.damaged[0]
+    assert verify(store.database, "session1").broken == journal.damaged[0]
     store.close()
 
 
@@ -139,7 +138,7 @@ def test_random_damage_never_costs_a_traceback_or_the_file(path: Path) -> None:
         copy.write_bytes(content)
         store, recovery = open_store(copy, user="ana", version="1.0")
         for info in store.sessions():
-            state, damaged = load_state(store.backend, info.id)
+            state, damaged = load_state(store.database, info.id)
             assert len(damaged) <= TURNS * RECORDS_PER_TURN + 1
             assert state.turn <= TURNS
             assert len(state.messages) <= 4 * TURNS

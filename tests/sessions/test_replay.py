@@ -9,13 +9,12 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.recording import first_divergence
 from kogniterm.sessions.records import NodeRan, Outcome, Record, RecordBody
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS
+from kogniterm.sessions.session_transfer import import_lines, read_report, report_lines
 from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer.bug_report import read_report, report_lines
-from kogniterm.sessions.transfer.json_lines import import_lines
 from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate
 from tests.support.conversation import command_turn, write
@@ -104,7 +103,7 @@ def test_a_report_holds_all_but_the_secrets_and_can_be_imported(
     other = SessionStore(Database(tmp_path / "b.db", SESSIONS), version="1.0")
     info = import_lines(other, report.session)
     assert info.title == "log in with [secret:1]"
-    assert verify(other.backend, info.id).intact
+    assert verify(other.database, info.id).intact
     assert other.search("curl")[0][1].turn == 1
     other.close()
     store.close()

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import StorageError
-from kogniterm.sessions.audit.chain_audit import verify
-from kogniterm.sessions.journal.rows import new_row
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.chain_audit import verify
+from kogniterm.sessions.journal.codec import new_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.session_tables import POSTGRES, ROOM, SQLITE
+from kogniterm.sessions.session_database import POSTGRES, ROOM, SQLITE, open_store
 from kogniterm.storage.drivers import Migration, migrate, open_postgres, open_sqlite, transaction
 from tests.support.conversation import command_turn
 
@@ -59,12 +58,12 @@ def test_every_older_schema_is_brought_up_to_date(location: Path | str, version:
     assert recovery is None
     (info,) = store.sessions()
     assert (info.id, info.title, info.turns) == ("old", "Count the carrots", 2)
-    assert verify(store.backend, "old").intact
+    assert verify(store.database, "old").intact
     assert store.search("carrots")[0][1].turn == 1
     journal = store.open("old")
     assert len(journal.state.messages) == 8
     journal.close()
-    assert verify(store.backend, "old").intact
+    assert verify(store.database, "old").intact
     store.close()
 
 

@@ -156,7 +156,7 @@ def test_deletion_leaves_nothing_on_disk(
     assert b"xylophon" not in raw_bytes(tmp_path).lower()
     for table in ("records", "turn_texts", "leases"):
         query = f"SELECT count(*) FROM {table} WHERE session_id <> ?"
-        assert store.backend.execute(query, (kept,)) == [(0,)]
+        assert store.database.execute(query, (kept,)) == [(0,)]
 
 
 def test_an_open_session_is_not_deleted(store: SessionStore) -> None:
@@ -174,7 +174,7 @@ def test_retention_deletes_what_was_not_used_for_long(store: SessionStore) -> No
     old = closed(store, "Count the files")
     still_open: SessionJournal = store.create(folder="/home/ana", model="scripted:a")
     now = store.now() + 30 * 86_400
-    later = SessionStore(store.backend, version="1.0", now=lambda: now)
+    later = SessionStore(store.database, version="1.0", now=lambda: now)
     young = closed(later, "Fix the build")
     assert [info.id for info in later.expire(29)] == [old]
     assert {info.id for info in later.sessions()} == {young, still_open.state.session_id}

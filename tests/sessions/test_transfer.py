@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
+from kogniterm.sessions.journal.codec import insert, new_row
 from kogniterm.sessions.journal.journal import load_state
-from kogniterm.sessions.journal.rows import insert, new_row
-from kogniterm.sessions.session_tables import SESSIONS
-from kogniterm.sessions.store import SessionStore
-from kogniterm.sessions.transfer.json_lines import (
+from kogniterm.sessions.readable_export import markdown
+from kogniterm.sessions.session_database import SESSIONS
+from kogniterm.sessions.session_transfer import (
     copy_all,
     differences,
     export_lines,
     fork,
     import_lines,
 )
-from kogniterm.sessions.transfer.readable_export import markdown
+from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.sessions.test_codec import BODIES
 from tests.support.conversation import agent_turn, command_turn, write
@@ -50,7 +50,7 @@ def test_an_imported_session_exports_to_the_same_bytes(
     imported = import_lines(other, [line + "\n" for line in lines])
     assert list(export_lines(other, imported.id)) == lines
     assert other.info(session) == store.info(session)
-    assert load_state(other.backend, session) == load_state(store.backend, session)
+    assert load_state(other.database, session) == load_state(store.database, session)
     assert other.search("cuantos tarea")[0][1].session_id == session
     other.close()
 
@@ -62,7 +62,7 @@ def test_a_sub_agent_at_work_goes_with_its_session(
     write(journal, agent_turn(1, answered=False))
     journal.close()
     imported = import_lines(other, export_lines(store, journal.state.session_id))
-    state, _damaged = load_state(other.backend, imported.id)
+    state, _damaged = load_state(other.database, imported.id)
     assert state.agents == journal.state.agents
     assert len(state.agents["d1"].messages) == 4
     assert state.pending == journal.state.pending
@@ -75,17 +75,17 @@ def test_every_kind_of_record_crosses_byte_for_byte(
     journal = store.create(folder="/", model="m")
     journal.close()
     session, seq = journal.state.session_id, journal.state.seq
-    ((last,),) = store.backend.execute("SELECT hash FROM records")
+    ((last,),) = store.database.execute("SELECT hash FROM records")
     for body in BODIES:
         row = new_row(body, seq, 0.1 * seq, last)
-        insert(store.backend, session, row)
+        insert(store.database, session, row)
         seq, last = row.seq, row.hash
     lines = list(export_lines(store, session))
     import_lines(other, lines)
     assert list(export_lines(other, session)) == lines
-    assert verify(other.backend, session).intact
+    assert verify(other.database, session).intact
     for table in ("SELECT kind, payload, hash, salt FROM records ORDER BY seq",):
-        assert other.backend.execute(table) == store.backend.execute(table)
+        assert other.database.execute(table) == store.database.execute(table)
     other.close()
 
 
@@ -96,7 +96,7 @@ def test_importing_again_changes_nothing(store: SessionStore, session: str) -> N
     copy = import_lines(store, lines, as_new=True)
     assert copy.id != session
     assert copy.title == store.find(session).title
-    assert verify(store.backend, copy.id).intact
+    assert verify(store.database, copy.id).intact
 
 
 def test_another_session_with_the_same_id_is_not_overwritten(
@@ -137,32 +137,32 @@ def test_a_fork_starts_from_a_copy_and_names_its_parent(store: SessionStore, ses
     branch = fork(store, session, turn=2)
     assert (branch.parent, branch.turns) == (session, 2)
     assert branch.title.endswith("(fork)")
-    state, damaged = load_state(store.backend, branch.id)
-    parent, _ = load_state(store.backend, session)
+    state, damaged = load_state(store.database, branch.id)
+    parent, _ = load_state(store.database, session)
     assert damaged == ()
     assert tuple(state.messages) == tuple(parent.messages)[:8]
-    assert verify(store.backend, branch.id).intact
+    assert verify(store.database, branch.id).intact
     journal = store.open(branch.id)
     write(journal, command_turn(3, "Another way"))
     journal.close()
     assert store.find(session).turns == 3
-    assert verify(store.backend, session).intact
+    assert verify(store.database, session).intact
 
 
 def test_a_fork_at_each_turn_is_the_session_as_it_was_then(
     store: SessionStore, session: str
 ) -> None:
-    parent, _ = load_state(store.backend, session)
+    parent, _ = load_state(store.database, session)
     for turn in range(4):
         branch = fork(store, session, turn=turn)
-        state, damaged = load_state(store.backend, branch.id)
+        state, damaged = load_state(store.database, branch.id)
         assert damaged == ()
         assert tuple(state.messages) == tuple(parent.messages)[: 4 * turn]
         assert (state.turn, branch.turns) == (turn, turn)
-        assert verify(store.backend, branch.id).intact
+        assert verify(store.database, branch.id).intact
         again = fork(store, branch.id)
-        assert tuple(load_state(store.backend, again.id)[0].messages) == tuple(state.messages)
-    assert verify(store.backend, session).intact
+        assert tuple(load_state(store.database, again.id)[0].messages) == tuple(state.messages)
+    assert verify(store.database, session).intact
 
 
 @pytest.mark.parametrize("turn", [-1, 4])
@@ -174,7 +174,7 @@ def test_a_fork_at_a_turn_that_was_not(store: SessionStore, session: str, turn: 
 def test_a_fork_before_the_first_turn_is_an_empty_session(
     store: SessionStore, session: str
 ) -> None:
-    state, _ = load_state(store.backend, fork(store, session, turn=0).id)
+    state, _ = load_state(store.database, fork(store, session, turn=0).id)
     assert len(state.messages) == 0
     assert state.folder == "/home/ana/niño"
 

@@ -1,4 +1,4 @@
-"""Fixtures that give a test an empty database: `location` and `backend` are one of each kind."""
+"""Fixtures that give a test an empty database: `location` and `database` are one of each kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.session_tables import SESSIONS
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from tests.support.postgres import fresh_schema, shared_server
@@ -42,33 +42,33 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return str(request.getfixturevalue("postgres_url"))
 
 
-OpenBackend = Callable[..., Database]
+OpenDatabase = Callable[..., Database]
 
 
 @pytest.fixture
-def open_backend(location: Path | str, tmp_path: Path) -> Iterator[OpenBackend]:
+def open_database(location: Path | str, tmp_path: Path) -> Iterator[OpenDatabase]:
     """Opens the database at `location`, as often as a test wants; all are closed in the end."""
     with ExitStack() as stack:
 
         def open_one(user: str = ME) -> Database:
             folder = tmp_path / f"machine-{user}"
-            backend = Database(location, SESSIONS, user=user, heads=folder)
-            stack.callback(backend.close)
-            return backend
+            database = Database(location, SESSIONS, user=user, heads=folder)
+            stack.callback(database.close)
+            return database
 
         yield open_one
 
 
 @pytest.fixture
-def backend(open_backend: OpenBackend) -> Database:
+def database(open_database: OpenDatabase) -> Database:
     """An open, empty database."""
-    return open_backend()
+    return open_database()
 
 
 @pytest.fixture
-def store(backend: Database, tmp_path: Path) -> SessionStore:
+def store(database: Database, tmp_path: Path) -> SessionStore:
     """The sessions in it."""
-    return SessionStore(backend, version="1.0", outputs=tmp_path / "outputs", now=Ticking())
+    return SessionStore(database, version="1.0", outputs=tmp_path / "outputs", now=Ticking())
 
 
 class Ticking:

@@ -41,7 +41,7 @@ PRELOADED = (
     "kogniterm.agent.graph",
     "kogniterm.models.scripted_model",
     "kogniterm.models.model_registry",
-    "kogniterm.sessions.opening",
+    "kogniterm.sessions.session_database",
     "kogniterm.cli.open_prompt",
     "kogniterm.ui.repl",
     "kogniterm.ui.prompt.terminal_front",

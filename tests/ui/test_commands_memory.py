@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.types import UserInput
 from kogniterm.ui.prompt.input_line import PrivateHistory
 from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
@@ -67,7 +67,7 @@ replies:
     assert all(SECRET_WISH not in text for text in flow.shown)
     await flow.run("and now?")
     assert holders(folder, SECRET_WISH) == []
-    found = verify(session.archive.store.backend, session.id)
+    found = verify(session.archive.store.database, session.id)
     assert found.intact, found
 
 

@@ -12,9 +12,9 @@ from kogniterm.errors import UsageError
 from kogniterm.runtime.trust.trust_store import TrustStore, discover
 from kogniterm.runtime.use_cases.project_files import parse_command
 from kogniterm.runtime.use_cases.saved_sessions import last_turn
-from kogniterm.sessions.audit.chain_audit import verify
+from kogniterm.sessions.chain_audit import verify
+from kogniterm.sessions.session_transfer import read_report
 from kogniterm.sessions.store import SessionInfo
-from kogniterm.sessions.transfer.bug_report import read_report
 from kogniterm.types import Decision
 from kogniterm.ui.commands.custom import session_commands
 from kogniterm.ui.commands.sessions import resume_choices
@@ -65,7 +65,7 @@ async def test_a_fork_is_opened_and_holds_what_was_said(make_flow: MakeFlow) -> 
     (made,) = repl.reopened
     info = flow.session.archive.store.find(str(made))
     assert info.parent == flow.session.id
-    assert verify(flow.session.archive.store.backend, info.id).intact
+    assert verify(flow.session.archive.store.database, info.id).intact
     with pytest.raises(UsageError, match="number of the turn"):
         await repl.type("/fork one")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.audit.chain_audit import verify
-from kogniterm.sessions.opening import open_store
+from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.records import Intent, Outcome, TurnEnded
+from kogniterm.sessions.session_database import open_store
 from tests.support.forge import until
 from tests.ui.pty_peer import OpenPeer, PtyPeer
 
@@ -58,7 +58,7 @@ def records(folder: Path) -> Iterator[object]:
     try:
         assert recovery is None
         (info,) = store.sessions()
-        assert verify(store.backend, info.id).intact
+        assert verify(store.database, info.id).intact
         journal = store.open(info.id, model=None)
         try:
             yield from [record.body for record in journal.records()]

@@ -27,7 +27,7 @@ from kogniterm.ui.questions.approval_words import (
 if TYPE_CHECKING:
     from kogniterm.memory.ledger import LedgerReport
     from kogniterm.runtime.use_cases.database_admin import Proof
-    from kogniterm.sessions.audit.chain_audit import AuditEntry, ChainReport
+    from kogniterm.sessions.chain_audit import AuditEntry, ChainReport
     from kogniterm.sessions.store import SessionStore
 
 
@@ -154,9 +154,9 @@ def chain_text(report: ChainReport) -> str:
 
 
 def _show(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.sessions.audit.chain_audit import trail
+    from kogniterm.sessions.chain_audit import trail
 
-    entries = trail(store.backend, store.find(args.session).id)
+    entries = trail(store.database, store.find(args.session).id)
     return Report(
         [_plain(entry) for entry in entries],
         [line for entry in entries for line in _story(entry)],

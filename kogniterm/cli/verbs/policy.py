@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, *, history: History | None = None) -> int:
     """
     if history is not None or args.action == "check":
         return write_report(args, args.perform(args, history or ()))
-    from kogniterm.sessions.audit.chain_audit import judged_commands
+    from kogniterm.sessions.chain_audit import judged_commands
 
     with stores.opened(stores.location_of(args)) as store:
         return write_report(args, args.perform(args, judged_commands(store)))

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
     from kogniterm.runtime.recipes.recipe_store import read_file, recipe_of_plan
-    from kogniterm.sessions.journal.rows import stored_records
+    from kogniterm.sessions.journal.codec import stored_records
 
     values = pairs(args.values)
     store.path(args.name)
@@ -47,7 +47,7 @@ def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
     else:
         with stores.opened(stores.location_of(args)) as sessions:
             info = sessions.find(args.session)
-            records = (row.record() for row in stored_records(sessions.backend, info.id))
+            records = (row.record() for row in stored_records(sessions.database, info.id))
             recipe = recipe_of_plan(args.name, records, values)
     return Report(lines=[str(store.save(recipe, replace=args.replace))])
 

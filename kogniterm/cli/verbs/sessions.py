@@ -53,11 +53,11 @@ def _list(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _show(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.sessions.transfer.readable_export import markdown, outline
+    from kogniterm.sessions.readable_export import markdown, outline
 
     if args.json:
         info = store.find(args.session)
-        turns = [asdict(turn) for turn in outline(store.backend, info.id)]
+        turns = [asdict(turn) for turn in outline(store.database, info.id)]
         return Report({**stores.as_json(info), "content": turns})
     for part in markdown(store, args.session, translate):
         sys.stdout.write("\n".join(map(visible, part.split("\n"))))
@@ -102,7 +102,7 @@ def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _fork(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.sessions.transfer.json_lines import fork
+    from kogniterm.sessions.session_transfer import fork
 
     info = fork(store, args.session, turn=args.turn)
     return Report(stores.as_json(info), [info.id])
@@ -123,7 +123,7 @@ def _report(store: SessionStore, args: argparse.Namespace) -> Report:
 
 def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report:
     """Write a new file of the user's own, or to standard output."""
-    from kogniterm.sessions.output_files import replaced
+    from kogniterm.sessions.session_transfer import replaced
 
     if args.to is None or args.to == "-":
         sys.stdout.writelines(parts)

@@ -53,7 +53,7 @@ def _shown(location: Path | str) -> str:
 
 def _copy(args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.database_admin import copy_memory_between
-    from kogniterm.sessions.transfer.json_lines import copy_all
+    from kogniterm.sessions.session_transfer import copy_all
 
     source, target = _both(args)
     with stores.opened(source) as old, stores.opened(target) as new:
@@ -81,7 +81,7 @@ def _copy(args: argparse.Namespace) -> Report:
 
 def _compare(args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.database_admin import has_same_memory
-    from kogniterm.sessions.transfer.json_lines import differences
+    from kogniterm.sessions.session_transfer import differences
 
     source, target = _both(args)
     with stores.opened(source) as old, stores.opened(target) as new:
@@ -114,14 +114,14 @@ def _migrate(args: argparse.Namespace) -> Report:
 
 
 def _check(args: argparse.Namespace) -> Report:
-    from kogniterm.sessions.audit.chain_audit import verify_all
+    from kogniterm.sessions.chain_audit import verify_all
 
     if args.target:
         return _compare(args)
     location = _location(args, args.source) if args.source else stores.location_of(args)
     with stores.opened(location) as store:
-        problems = store.backend.problems()
-        checked = verify_all(store.backend)
+        problems = store.database.problems()
+        checked = verify_all(store.database)
     if checked.heads is not None:
         problems.append(translate(checked.heads))
     broken = [report for report in checked.sessions if not report.intact]

@@ -1,7 +1,7 @@
 """The word index: BM25 over short facts, in memory, the same for SQLite and PostgreSQL.
 
 A person has hundreds of facts, a heavy user ten thousand; at that size an index in memory is
-built in well under a second, answers in a few milliseconds, ranks alike on every backend, and
+built in well under a second, answers in a few milliseconds, ranks alike on every database, and
 leaves no words of a forgotten fact in a database index.
 
 Scoring is BM25 with Lucene's never negative idf, k1 = 0.9 and b = 0.4 (the values Anserini uses

@@ -32,11 +32,11 @@ class Recorded(NamedTuple):
 
 def recorded_session(store: SessionStore, reference: str) -> Recorded:
     """Read a session; what cannot be read of it is left out."""
-    from kogniterm.sessions.journal.rows import stored_records
+    from kogniterm.sessions.journal.codec import stored_records
 
     info = store.find(reference)
     records = []
-    for stored in stored_records(store.backend, info.id):
+    for stored in stored_records(store.database, info.id):
         with suppress(StorageCorruptError):
             records.append(stored.record())
     return Recorded(records, info.folder, info.model)
@@ -45,7 +45,7 @@ def recorded_session(store: SessionStore, reference: str) -> Recorded:
 def recorded_file(file: Path, scratch: Path) -> Recorded:
     """Read the session of an export or a bug report. Raises `UsageError`."""
     from kogniterm.runtime.use_cases.saved_sessions import import_session, read_lines
-    from kogniterm.sessions.opening import open_store
+    from kogniterm.sessions.session_database import open_store
 
     lines = read_lines(str(file))
     store, _recovery = open_store(scratch / "recorded.db", user="replay", version=__version__)
@@ -58,8 +58,8 @@ def replay_recorded(
 ) -> ReplayReport:
     """Run a session again; `live` runs its commands in a copy of its folder, or of `folder`."""
     from kogniterm.runtime.replay.replay_session import replay
-    from kogniterm.sessions.opening import open_store
     from kogniterm.sessions.recording import recording_of
+    from kogniterm.sessions.session_database import open_store
 
     recording = recording_of(recorded.records)
     if not recording.parts:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kogniterm.memory.ledger import LedgerReport
-    from kogniterm.sessions.audit.chain_audit import StoreReport
+    from kogniterm.sessions.chain_audit import StoreReport
     from kogniterm.sessions.store import SessionStore
 
 Location = Path | str
@@ -34,9 +34,9 @@ class Proof:
 
 def prove_sessions(store: SessionStore, references: list[str]) -> Proof:
     """Check the journals of some sessions."""
-    from kogniterm.sessions.audit.chain_audit import StoreReport, verify
+    from kogniterm.sessions.chain_audit import StoreReport, verify
 
-    reports = tuple(verify(store.backend, store.find(one).id) for one in references)
+    reports = tuple(verify(store.database, store.find(one).id) for one in references)
     return Proof(StoreReport(reports))
 
 
@@ -44,9 +44,9 @@ def prove_all(store: SessionStore, location: Location, user: str, heads: Path) -
     """Check every journal, the head file and the ledger of facts."""
     from kogniterm.memory.ledger import verify
     from kogniterm.memory.memory_database import MemoryDatabase
-    from kogniterm.sessions.audit.chain_audit import verify_all
+    from kogniterm.sessions.chain_audit import verify_all
 
-    checked = verify_all(store.backend)
+    checked = verify_all(store.database)
     with closing(MemoryDatabase(location, user, heads=heads)) as sql:
         return Proof(checked, verify(sql))
 
@@ -55,9 +55,9 @@ def begin_heads(store: SessionStore, location: Location, user: str, heads: Path)
     """Begin a new head file with everything as it is found; returns the number of sessions."""
     from kogniterm.memory import ledger
     from kogniterm.memory.memory_database import MemoryDatabase
-    from kogniterm.sessions.audit import anchor
+    from kogniterm.sessions import anchor
 
-    count = anchor.accept(store.backend)
+    count = anchor.accept(store.database)
     with closing(MemoryDatabase(location, user, heads=heads)) as sql:
         ledger.accept(sql)
     return count
@@ -83,9 +83,9 @@ def has_same_memory(source: Location, target: Location, user: str) -> bool:
 
 def schema_version(store: SessionStore) -> int:
     """Return the number of the newest migration of the sessions' tables."""
-    from kogniterm.sessions.session_tables import ROOM
+    from kogniterm.sessions.session_database import ROOM
 
-    rows = store.backend.execute(
+    rows = store.database.execute(
         "SELECT max(number) FROM schema_migrations WHERE room = ?", (ROOM,)
     )
     return int(rows[0][0])

@@ -25,8 +25,8 @@ def export_parts(
     store: SessionStore, reference: str, form: ExportFormat, translate: Callable[[Phrase], str]
 ) -> Iterable[str]:
     """Yield the text of an export; Markdown is for reading, JSON Lines can be imported again."""
-    from kogniterm.sessions.transfer.json_lines import export_lines
-    from kogniterm.sessions.transfer.readable_export import markdown
+    from kogniterm.sessions.readable_export import markdown
+    from kogniterm.sessions.session_transfer import export_lines
 
     if form == "markdown":
         return markdown(store, reference, translate)
@@ -44,7 +44,7 @@ def report_parts(
     """Yield the text of a bug report; `about` adds to what is said of this installation."""
     import platform
 
-    from kogniterm.sessions.transfer.bug_report import report_lines
+    from kogniterm.sessions.session_transfer import report_lines
 
     installed = {
         "kogniterm": __version__,
@@ -63,8 +63,7 @@ def report_parts(
 
 def import_session(store: SessionStore, lines: list[str], *, as_new: bool = False) -> SessionInfo:
     """Import an export, or the session of a bug report."""
-    from kogniterm.sessions.transfer.bug_report import is_report, read_report
-    from kogniterm.sessions.transfer.json_lines import import_lines
+    from kogniterm.sessions.session_transfer import import_lines, is_report, read_report
 
     if is_report(lines):
         lines = list(read_report(lines).session)

@@ -1,11 +1,11 @@
-"""Record bodies as canonical JSON and back, and the hash that chains records together.
+"""Records as they are stored: canonical JSON, the hash that chains them, and their rows.
 
 Canonical means: keys sorted, no spaces, ASCII only, fields that hold their default left out.
 The same body always gives the same bytes. Reading is forward compatible: fields this version
 does not know are ignored, and a kind it does not know becomes a `Noted` that carries the whole
 payload. The stored bytes themselves are never rewritten, so nothing is lost to a newer version.
 Two rules follow for whoever changes `records` or `types`: a released default keeps its meaning,
-and a change that an older version must not ignore raises the schema number in `schema`.
+and a change that an older version must not ignore raises the schema number in `session_database`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import secrets
 import types as python_types
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions import records
-from kogniterm.sessions.records import Noted, RecordBody
+from kogniterm.sessions.records import Noted, Record, RecordBody
+from kogniterm.storage.database import Database
 from kogniterm.types import Phrase
 
 GENESIS = "0" * 64
@@ -237,3 +240,96 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, list):
         return [from_plain(item) for item in value]
     return value
+
+
+COLUMNS = "seq, time, kind, salt, payload, previous, hash, amended, request_id"
+_values = attrgetter(*COLUMNS.split(", "))
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A row of the journal as it stands on disk, not yet believed."""
+
+    seq: int
+    time: float
+    kind: str
+    salt: str
+    payload: str
+    previous: str
+    hash: str
+    amended: str | None = None
+    request_id: str | None = None
+
+    def digest(self) -> str:
+        """What the hash covers: of the original payload, if it was amended since."""
+        return self.amended or payload_digest(self.salt, self.payload)
+
+    def intact(self) -> bool:
+        """Whether the hash fits the content."""
+        return self.hash == record_hash(
+            self.seq, self.time, self.kind, self.digest(), self.previous
+        )
+
+    def record(self) -> Record:
+        """The record. Raises `StorageCorruptError` when it was changed or cannot be read."""
+        if not self.intact():
+            raise StorageCorruptError("Record {seq} was changed or damaged.", seq=self.seq)
+        body = decode(self.kind, self.payload)
+        return Record(self.seq, self.time, body, self.previous, self.hash)
+
+
+def stored_records(
+    database: Database, session_id: str, first: int = 1, last: int | None = None
+) -> Iterator[StoredRecord]:
+    """The rows of a journal from number `first` to `last`, in order, unchecked.
+
+    They are fetched page by page, so that no query stays open while the caller writes.
+    """
+    until = 2**31 - 1 if last is None else last
+    while True:
+        rows = database.execute(
+            f"SELECT {COLUMNS} FROM records WHERE session_id = ? AND seq >= ? AND seq <= ? "
+            f"ORDER BY seq LIMIT {_PAGE}",
+            (session_id, first, until),
+        )
+        yield from (StoredRecord(*row) for row in rows)
+        if len(rows) < _PAGE:
+            return
+        first = rows[-1][0] + 1
+
+
+def new_row(body: RecordBody, last_seq: int, time: float, last_hash: str) -> StoredRecord:
+    """The row that writes `body` down after the record `last_seq` with hash `last_hash`."""
+    return chained(
+        kind_of(body),
+        encode(body),
+        last_seq,
+        time,
+        last_hash,
+        request_id=getattr(body, "request_id", None),
+    )
+
+
+def chained(
+    kind: str,
+    payload: str,
+    last_seq: int,
+    time: float,
+    last_hash: str,
+    *,
+    request_id: str | None = None,
+) -> StoredRecord:
+    """The row with this content that follows `last_seq` in its chain."""
+    seq, salt, previous = last_seq + 1, secrets.token_hex(8), last_hash or GENESIS
+    digest = payload_digest(salt, payload)
+    own = record_hash(seq, time, kind, digest, previous)
+    return StoredRecord(seq, time, kind, salt, payload, previous, own, None, request_id)
+
+
+def insert(database: Database, session_id: str, row: StoredRecord) -> None:
+    """Write a row. Raises `DuplicateError` when its number or its request's intent is taken."""
+    database.execute(
+        f"INSERT INTO records (session_id, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (session_id, *_values(row)),
+    )

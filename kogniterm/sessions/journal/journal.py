@@ -3,11 +3,17 @@
 An append is one inserted row, whatever the length of the session. A commit survives the death
 of the process at once; what must also survive power loss (`DURABLE`) waits for the disk, and
 with it everything that was written before.
+
+Tests inject faults at named points: before a record is written (`before-intent`), when it is
+written and not committed (`written-intent`), when it is committed and not yet in the head file
+(`unnoted-intent`), and when it is safe (`after-intent`), with the kind's name from `codec.KINDS`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
@@ -16,18 +22,25 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm.errors import (
     OutcomeNotWrittenError,
+    SettingsError,
     StorageConflictError,
     StorageCorruptError,
     StorageError,
+    StorageFullError,
+    StorageLockedError,
     StorageLostError,
 )
-from kogniterm.sessions.fold import SessionState, advance, advance_unreadable, lost_outcome
+from kogniterm.sessions.fold import (
+    SessionState,
+    Transcript,
+    advance,
+    advance_unreadable,
+    lost_outcome,
+)
 from kogniterm.sessions.journal import codec
-from kogniterm.sessions.journal.fault_points import Fault, no_fault
+from kogniterm.sessions.journal.codec import StoredRecord, insert, new_row, stored_records
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import Holder, Lease
-from kogniterm.sessions.journal.rows import StoredRecord, insert, new_row, stored_records
-from kogniterm.sessions.journal.transcript import Transcript
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
@@ -48,7 +61,54 @@ from kogniterm.types import ActionRequest
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-    from kogniterm.sessions.audit.anchor import Anchor
+    from kogniterm.sessions.anchor import Anchor
+
+
+Fault = Callable[[str], None]
+"""Called with the name of each point that is passed."""
+
+_ACTIONS = ("kill", "full", "locked")
+
+
+def no_fault(point: str) -> None:
+    """Do nothing: the fault outside of tests."""
+
+
+def armed(spec: str | None) -> Fault:
+    """Return the fault described by `ACTION:POINT[:N]`, for the N-th time the point is passed.
+
+    Actions: `kill` ends the process as `kill -9` does; `full` and `locked` fail as a full disk
+    and a held database do. `*` as the point means any. Raises `SettingsError`.
+    """
+    if not spec:
+        return no_fault
+    action, _, rest = spec.partition(":")
+    point, _, number = rest.partition(":")
+    if action not in _ACTIONS or not point or (number and not number.isdigit()):
+        raise SettingsError(
+            "{spec} is no fault; write ACTION:POINT[:N] with an action of {actions}.",
+            spec=spec,
+            actions=", ".join(_ACTIONS),
+        )
+    remaining = int(number or 1)
+
+    def fault(passed: str) -> None:
+        nonlocal remaining
+        if point not in ("*", passed):
+            return
+        remaining -= 1
+        if remaining == 0:
+            _happen(action, passed)
+
+    return fault
+
+
+def _happen(action: str, point: str) -> None:
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    error = StorageFullError if action == "full" else StorageLockedError
+    raise error("The fault {action} was injected at {point}.", action=action, point=point)
+
 
 DURABLE = (Intent, Outcome, TurnEnded)
 """Bodies that wait for the disk even when the caller does not ask for it."""
@@ -100,7 +160,7 @@ class SessionJournal:
 
     def __init__(
         self,
-        backend: Database,
+        database: Database,
         session_id: str,
         state: SessionState,
         *,
@@ -115,7 +175,7 @@ class SessionJournal:
         self.settled = 0
         self._spool = spool
         self._kept = spool.read() if spool is not None else []
-        self._backend = backend
+        self._database = database
         self._session_id = session_id
         self._state = state
         self._now = now
@@ -226,7 +286,7 @@ class SessionJournal:
     ) -> None:
         body = record.body
         with self._transaction(body, durable or isinstance(body, DURABLE)):
-            insert(self._backend, self._session_id, row)
+            insert(self._database, self._session_id, row)
             if isinstance(body, LISTED):
                 self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
             self._fault(f"written-{codec.kind_of(body)}")
@@ -250,7 +310,7 @@ class SessionJournal:
             time.sleep(_PAUSE)
 
     def _stands(self, row: StoredRecord) -> bool:
-        found = self._backend.execute(
+        found = self._database.execute(
             "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
             (self._session_id, row.seq, row.hash),
         )
@@ -259,12 +319,12 @@ class SessionJournal:
     def _transaction(self, body: RecordBody, durable: bool) -> Any:
         """A single row commits by itself; it needs a transaction only with company, or to wait."""
         if durable or isinstance(body, LISTED):
-            return self._backend.transaction(durable=durable)
+            return self._database.transaction(durable=durable)
         return nullcontext()
 
     def _list(self, state: SessionState, record: Record, *, snapshot: bool) -> None:
         """Keep the session's row in step; it holds nothing that the records do not."""
-        self._backend.execute(
+        self._database.execute(
             "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, updated = ? "
             "WHERE id = ?",
             (
@@ -277,17 +337,17 @@ class SessionJournal:
             ),
         )
         if snapshot:
-            save_snapshot(self._backend, self._session_id, state)
+            save_snapshot(self._database, self._session_id, state)
 
     def records(self, from_seq: int = 1) -> Iterator[Record]:
         """The readable records from `from_seq` on, in order."""
-        for stored in stored_records(self._backend, self._session_id, from_seq):
+        for stored in stored_records(self._database, self._session_id, from_seq):
             with suppress(StorageCorruptError):
                 yield stored.record()
 
     def reload(self) -> None:
         """Read the state again, after the stored records were changed under it."""
-        self._state, self.damaged = load_state(self._backend, self._session_id)
+        self._state, self.damaged = load_state(self._database, self._session_id)
 
     def close(self) -> None:
         """Let go of the session."""
@@ -305,7 +365,7 @@ class SessionJournal:
     def _index(self) -> None:
         """Bring the search index up to date; it is derived, so it may fail without harm."""
         with suppress(StorageError):
-            add_missing(self._backend, self._session_id)
+            add_missing(self._database, self._session_id)
 
 
 def _neither(problem: StorageError) -> OutcomeNotWrittenError:
@@ -319,26 +379,26 @@ def _neither(problem: StorageError) -> OutcomeNotWrittenError:
 # --- from the journal to the state -----------------------------------------------------------
 
 
-def save_snapshot(backend: Database, session_id: str, state: SessionState) -> None:
+def save_snapshot(database: Database, session_id: str, state: SessionState) -> None:
     """Keep the state without its messages: small, and of a size that does not grow."""
     plain = codec.to_plain(replace(state, messages=Transcript(), draft=""))
-    backend.execute(
+    database.execute(
         "UPDATE sessions SET snapshot = ? WHERE id = ?", (codec.dumps(plain), session_id)
     )
 
 
-def load_state(backend: Database, session_id: str) -> tuple[SessionState, tuple[int, ...]]:
+def load_state(database: Database, session_id: str) -> tuple[SessionState, tuple[int, ...]]:
     """The state of a session, and the numbers of records that were left out as damaged.
 
     Starts from the snapshot when it fits the journal, so that the time does not depend on the
     session's length; the messages are read when they are first looked at.
     """
-    rows = backend.execute("SELECT snapshot, draft FROM sessions WHERE id = ?", (session_id,))
+    rows = database.execute("SELECT snapshot, draft FROM sessions WHERE id = ?", (session_id,))
     snapshot, draft = rows[0] if rows else (None, "")
-    state = _from_snapshot(backend, session_id, snapshot)
+    state = _from_snapshot(database, session_id, snapshot)
     damaged: list[int] = []
     last = None
-    for stored in stored_records(backend, session_id, state.seq + 1):
+    for stored in stored_records(database, session_id, state.seq + 1):
         last = stored
         try:
             state = advance(state, stored.record())
@@ -350,12 +410,12 @@ def load_state(backend: Database, session_id: str) -> tuple[SessionState, tuple[
     return replace(state, session_id=session_id, draft=draft), tuple(damaged)
 
 
-def _from_snapshot(backend: Database, session_id: str, snapshot: str | None) -> SessionState:
+def _from_snapshot(database: Database, session_id: str, snapshot: str | None) -> SessionState:
     try:
         state = codec.from_fields(SessionState, json.loads(snapshot or "null"))
     except (ValueError, TypeError, KeyError, AttributeError):
         return SessionState()
-    there = backend.execute(
+    there = database.execute(
         "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
         (session_id, state.seq, state.hash),
     )
@@ -363,18 +423,18 @@ def _from_snapshot(backend: Database, session_id: str, snapshot: str | None) -> 
         return SessionState()
 
     def load() -> list[BaseMessage]:
-        return list(_history(backend, session_id, state.history_seq, state.seq))
+        return list(_history(database, session_id, state.history_seq, state.seq))
 
     return replace(state, messages=Transcript(load=load))
 
 
-def _history(backend: Database, session_id: str, first: int, last: int) -> Iterator[BaseMessage]:
+def _history(database: Database, session_id: str, first: int, last: int) -> Iterator[BaseMessage]:
     """The messages of the records from `first` to `last`; damaged ones are left out.
 
     Where the outcome of a request is damaged, its call is answered by what is known.
     """
     requests: dict[str, ActionRequest] = {}
-    for stored in stored_records(backend, session_id, first, last):
+    for stored in stored_records(database, session_id, first, last):
         if stored.kind not in _MESSAGE_KINDS:
             continue
         try:

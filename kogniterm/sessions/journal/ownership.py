@@ -101,10 +101,10 @@ class Lease:
     """
 
     def __init__(
-        self, backend: Database, session_id: str, holder: Holder, *, heartbeat: float = HEARTBEAT
+        self, database: Database, session_id: str, holder: Holder, *, heartbeat: float = HEARTBEAT
     ) -> None:
-        self.taken_from = acquire(backend, session_id, holder)
-        self._backend = backend
+        self.taken_from = acquire(database, session_id, holder)
+        self._database = database
         self._key = (session_id, holder.host, holder.boot, holder.pid)
         self._heartbeat = heartbeat
         self._stop = Event()
@@ -114,34 +114,34 @@ class Lease:
     def _beat(self) -> None:
         """Give signs of life until released; a database out of reach is tried again later."""
         while not self._stop.wait(self._heartbeat):
-            with suppress(StorageError), closing(self._backend.another()) as backend:
-                backend.execute(
+            with suppress(StorageError), closing(self._database.another()) as database:
+                database.execute(
                     "UPDATE leases SET expires = ? "
                     "WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
-                    (backend.clock() + SECONDS, *self._key),
+                    (database.clock() + SECONDS, *self._key),
                 )
 
     def release(self) -> None:
         """Let others open the session."""
         self._stop.set()
         self._thread.join(timeout=_PATIENCE)  # it may hang on a server; it can do no harm then
-        self._backend.execute(
+        self._database.execute(
             "DELETE FROM leases WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
             self._key,
         )
 
 
-def is_held(backend: Database, session_id: str, holder: Holder) -> bool:
+def is_held(database: Database, session_id: str, holder: Holder) -> bool:
     """Whether a living process drives the session, as far as `holder` can tell."""
-    return _living(backend, session_id, holder)[0] is not None
+    return _living(database, session_id, holder)[0] is not None
 
 
 def _living(
-    backend: Database, session_id: str, me: Holder
+    database: Database, session_id: str, me: Holder
 ) -> tuple[Holder | None, Holder | None, float]:
     """The holder if it lives, the holder if it is dead, and the time now."""
-    now = backend.clock()
-    rows = backend.execute(
+    now = database.clock()
+    rows = database.execute(
         "SELECT host, boot, pid, started, expires FROM leases WHERE session_id = ?", (session_id,)
     )
     if not rows:
@@ -153,13 +153,13 @@ def _living(
     return holder, None, now
 
 
-def acquire(backend: Database, session_id: str, holder: Holder) -> Holder | None:
+def acquire(database: Database, session_id: str, holder: Holder) -> Holder | None:
     """Take the lease; the dead holder it was taken over from, if any.
 
     Raises `SessionBusyError` when its holder lives, also when that is this very process.
     """
-    with backend.transaction():
-        living, dead, now = _living(backend, session_id, holder)
+    with database.transaction():
+        living, dead, now = _living(database, session_id, holder)
         if living is not None:
             raise SessionBusyError(
                 "Session {session} is open in another terminal (process {pid} on {host}); close it "
@@ -169,10 +169,10 @@ def acquire(backend: Database, session_id: str, holder: Holder) -> Holder | None
                 host=living.host,
             )
         if dead is not None:
-            backend.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
+            database.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
         values = (session_id, holder.host, holder.boot, holder.pid, holder.started, now + SECONDS)
         try:
-            backend.execute(
+            database.execute(
                 "INSERT INTO leases (session_id, host, boot, pid, started, expires) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 values,

@@ -104,7 +104,7 @@ async def _pick(context: ReplContext, infos: Sequence[SessionInfo]) -> str:
 
 async def fork(context: ReplContext, argument: str) -> None:
     """/fork [TURN]."""
-    from kogniterm.sessions.transfer.json_lines import fork as make_fork
+    from kogniterm.sessions.session_transfer import fork as make_fork
 
     if argument and not argument.isdigit():
         raise UsageError("Give the number of the turn to copy up to.")
@@ -184,7 +184,7 @@ def _log_tail(file: Path) -> Iterator[str]:
 
 def _write_new(path: Path, parts: Iterable[str]) -> Path:
     """Write a file that does not exist yet, for the user alone."""
-    from kogniterm.sessions.output_files import replaced
+    from kogniterm.sessions.session_transfer import replaced
 
     if path.exists():
         raise UsageError("{path} exists already; give another name.", path=path)

@@ -44,32 +44,32 @@ class Anchor:
     `damaged` says that the database holds less than the head file knows.
     """
 
-    def __init__(self, backend: Database) -> None:
-        self._backend = backend
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._file: HeadFile | None = None
         self.notices: tuple[Phrase, ...] = ()
         self.damaged = False
-        if backend.heads is None:
+        if database.heads is None:
             return
-        if not backend.read_only and not (_row(backend) or ("",))[0]:
-            self._begin(backend.heads)
-        problem, heads = trouble(backend)
+        if not database.read_only and not (_row(database) or ("",))[0]:
+            self._begin(database.heads)
+        problem, heads = trouble(database)
         if problem is None:
-            self._file = None if backend.read_only else backend.heads
-            problem = behind(backend, heads)
+            self._file = None if database.read_only else database.heads
+            problem = behind(database, heads)
             self.damaged = problem is not None
         if problem is not None:
             self.notices += (problem,)
 
     def _begin(self, file: HeadFile) -> None:
         """The first time: note every journal as it is found, or take up the file that is there."""
-        backend = self._backend
-        row, heads = _row(backend), file.read()
-        if row is None and not backend.is_postgres:
+        database = self._database
+        row, heads = _row(database), file.read()
+        if row is None and not database.is_postgres:
             return  # the row was removed: `trouble` says so
         if heads is None:
-            found = list(_present(backend)) if not backend.is_postgres else []
-            flush(backend)
+            found = list(_present(database)) if not database.is_postgres else []
+            flush(database)
             heads = file.begin(found)
             if found:
                 self.notices += (
@@ -79,7 +79,7 @@ class Anchor:
                         {"file": str(file.path), "count": len(found)},
                     ),
                 )
-        _remember(backend, heads, new=row is None)
+        _remember(database, heads, new=row is None)
 
     # --- what happens to a journal -------------------------------------------------------------
 
@@ -89,13 +89,13 @@ class Anchor:
             return
         heads = self._file.read()
         known = heads.sessions.get(session_id) if heads is not None else None
-        place = _place(self._backend, session_id)
+        place = _place(self._database, session_id)
         notes = []
-        changed = fault_of(self._backend, session_id, heads, place.seq)
+        changed = fault_of(self._database, session_id, heads, place.seq)
         if changed is not None:  # what is noted from here on must not cover it
             notes.append(Note("odd", session_id, changed.seq))
         if known is None or known.reached is None or known.reached.seq != place.seq:
-            flush(self._backend)  # what was found may not be on the disk yet
+            flush(self._database)  # what was found may not be on the disk yet
         notes.append(self._note("open", session_id, place))
         self._write(notes, durable=True)
 
@@ -110,8 +110,8 @@ class Anchor:
 
         def note() -> list[Note]:
             if not on_disk:
-                flush(self._backend)
-            return [self._note("closed", session_id, _place(self._backend, session_id))]
+                flush(self._database)
+            return [self._note("closed", session_id, _place(self._database, session_id))]
 
         if self._file is not None:
             self._try_writing(note)
@@ -126,7 +126,7 @@ class Anchor:
             return
         notes = []
         for session_id in session_ids:
-            place = _place(self._backend, session_id)
+            place = _place(self._database, session_id)
             notes.append(Note("gone", session_id, place.seq, place.hash, place.created, place.seq))
         self._write(notes, durable=True)
 
@@ -149,47 +149,47 @@ class Anchor:
             return
         mark = self._file.append(notes, durable=durable)
         if durable:
-            self._backend.execute(
+            self._database.execute(
                 "UPDATE heads SET n = ?, hash = ? WHERE owner = ? AND n < ?",
-                (mark.n, mark.hash, owner(self._backend), mark.n),
+                (mark.n, mark.hash, owner(self._database), mark.n),
             )
 
 
-def accept(backend: Database) -> int:
+def accept(database: Database) -> int:
     """Begin a new head file with every journal as it is found; returns how many there are.
 
     What the old file knew is given up: the user has looked at what it says. Raises `StorageError`.
     """
-    if backend.heads is None:
+    if database.heads is None:
         return 0
-    flush(backend)
-    notes = list(_present(backend))
-    heads = backend.heads.begin(notes, replacing=True)
-    _remember(backend, heads, new=_row(backend) is None)
+    flush(database)
+    notes = list(_present(database))
+    heads = database.heads.begin(notes, replacing=True)
+    _remember(database, heads, new=_row(database) is None)
     return len(notes)
 
 
 # --- comparing -------------------------------------------------------------------------------
 
 
-def trouble(backend: Database) -> tuple[Phrase | None, Heads | None]:
+def trouble(database: Database) -> tuple[Phrase | None, Heads | None]:
     """What is wrong with the head file itself, and what it says.
 
     What the database remembers of it is read first: the file itself may grow meanwhile.
     """
-    if backend.heads is None:
+    if database.heads is None:
         return None, None
-    row = _row(backend)
-    heads = backend.heads.read()
-    return _trouble(backend, backend.heads, row, heads), heads
+    row = _row(database)
+    heads = database.heads.read()
+    return _trouble(database, database.heads, row, heads), heads
 
 
 def _trouble(
-    backend: Database, head_file: HeadFile, row: tuple[str, Mark] | None, heads: Heads | None
+    database: Database, head_file: HeadFile, row: tuple[str, Mark] | None, heads: Heads | None
 ) -> Phrase | None:
     file = {"file": str(head_file.path)}
     if row is None:
-        if backend.is_postgres and heads is None:
+        if database.is_postgres and heads is None:
             return None  # this machine has never written there
         return Phrase(
             "The database does not remember the audit's head file {file} any more: its note of it "
@@ -217,12 +217,12 @@ def _trouble(
     return None
 
 
-def behind(backend: Database, heads: Heads | None) -> Phrase | None:
+def behind(database: Database, heads: Heads | None) -> Phrase | None:
     """Whether the database holds less than the head file knows: looks at each session's last number
     only, so that every start can afford it."""
-    if heads is None or backend.is_postgres:
+    if heads is None or database.is_postgres:
         return None
-    rows = backend.execute(
+    rows = database.execute(
         "SELECT id, (SELECT max(seq) FROM records WHERE session_id = sessions.id) FROM sessions"
     )
     there = {session_id: seq or 0 for session_id, seq in rows}
@@ -239,11 +239,11 @@ def behind(backend: Database, heads: Heads | None) -> Phrase | None:
         "{place} is damaged: records of {count} sessions are missing. Its write-ahead log "
         "({place}-wal) may have been removed, or an older copy put in its place. See: kogniterm "
         "audit verify",
-        {"place": backend.place, "count": len(short)},
+        {"place": database.place, "count": len(short)},
     )
 
 
-def fault_of(backend: Database, session_id: str, heads: Heads | None, count: int) -> Fault | None:
+def fault_of(database: Database, session_id: str, heads: Heads | None, count: int) -> Fault | None:
     """Where a session with `count` records disagrees with the head file, if it does."""
     if heads is None:
         return None
@@ -253,15 +253,15 @@ def fault_of(backend: Database, session_id: str, heads: Heads | None, count: int
         return Fault(known.odd.seq, reason)
     announced = known.announced
     if announced is not None and announced.what == "coming":
-        place = _place(backend, session_id)
+        place = _place(database, session_id)
         if (place.seq, place.hash) == (announced.seq, announced.hash):
             return None
     reached = known.reached
     if reached is None:
-        if not count or backend.is_postgres:
+        if not count or database.is_postgres:
             return None
         return Fault(1, Phrase("the head file does not know this session"))
-    return _against(backend, session_id, reached, count)
+    return _against(database, session_id, reached, count)
 
 
 def end_missing(first: int, last: int) -> Phrase:
@@ -272,17 +272,17 @@ def end_missing(first: int, last: int) -> Phrase:
     )
 
 
-def _against(backend: Database, session_id: str, reached: Note, count: int) -> Fault | None:
+def _against(database: Database, session_id: str, reached: Note, count: int) -> Fault | None:
     if count < reached.seq:
         return Fault(count + 1, end_missing(count + 1, reached.seq))
-    place = _place(backend, session_id)
+    place = _place(database, session_id)
     if reached.created is not None and place.created != reached.created:
         return Fault(1, Phrase("the date of its beginning was changed"))
-    if reached.seq and _hash_at(backend, session_id, reached.seq) != reached.hash:
+    if reached.seq and _hash_at(database, session_id, reached.seq) != reached.hash:
         return Fault(reached.seq, Phrase("it is not the record that the head file knows"))
-    if backend.is_postgres or count == reached.seq:
+    if database.is_postgres or count == reached.seq:
         return None
-    ends = backend.execute(
+    ends = database.execute(
         "SELECT seq FROM records WHERE session_id = ? AND seq > ? AND kind = 'turn_ended' "
         "ORDER BY seq LIMIT 2",
         (session_id, reached.seq),
@@ -294,14 +294,14 @@ def _against(backend: Database, session_id: str, reached: Note, count: int) -> F
     return None
 
 
-def missing(backend: Database, heads: Heads | None) -> Mapping[str, int]:
+def missing(database: Database, heads: Heads | None) -> Mapping[str, int]:
     """The sessions that the head file knows and the database does not hold, with the number of
     their records; not those whose removal was announced."""
     if heads is None:
         return {}
-    there = {session_id for (session_id,) in backend.execute("SELECT id FROM sessions")}
-    if backend.is_postgres:
-        there |= {one for (one,) in backend.execute("SELECT session_id FROM removals")}
+    there = {session_id for (session_id,) in database.execute("SELECT id FROM sessions")}
+    if database.is_postgres:
+        there |= {one for (one,) in database.execute("SELECT session_id FROM removals")}
     return {
         session_id: known.reached.seq
         for session_id, known in heads.sessions.items()
@@ -324,65 +324,65 @@ class _Place:
     created: float | None
 
 
-def _place(backend: Database, session_id: str) -> _Place:
-    rows = backend.execute(
+def _place(database: Database, session_id: str) -> _Place:
+    rows = database.execute(
         "SELECT seq, hash FROM records WHERE session_id = ? ORDER BY seq DESC LIMIT 1",
         (session_id,),
     )
-    created = backend.execute("SELECT created FROM sessions WHERE id = ?", (session_id,))
+    created = database.execute("SELECT created FROM sessions WHERE id = ?", (session_id,))
     seq, last = rows[0] if rows else (0, "")
     return _Place(seq, last, created[0][0] if created else None)
 
 
-def _hash_at(backend: Database, session_id: str, seq: int) -> str:
-    rows = backend.execute(
+def _hash_at(database: Database, session_id: str, seq: int) -> str:
+    rows = database.execute(
         "SELECT hash FROM records WHERE session_id = ? AND seq = ?", (session_id, seq)
     )
     return str(rows[0][0]) if rows else ""
 
 
-def _present(backend: Database) -> Iterable[Note]:
+def _present(database: Database) -> Iterable[Note]:
     """A note for every journal as it is found."""
-    for (session_id,) in backend.execute("SELECT id FROM sessions ORDER BY id"):
-        place = _place(backend, session_id)
+    for (session_id,) in database.execute("SELECT id FROM sessions ORDER BY id"):
+        place = _place(database, session_id)
         yield Note("closed", session_id, place.seq, place.hash, place.created)
 
 
-def flush(backend: Database) -> None:
+def flush(database: Database) -> None:
     """Bring everything that was committed to the disk."""
-    with backend.transaction(durable=True):
-        backend.execute("UPDATE heads SET n = n WHERE owner = ?", (owner(backend),))
+    with database.transaction(durable=True):
+        database.execute("UPDATE heads SET n = n WHERE owner = ?", (owner(database),))
 
 
-def owner(backend: Database) -> str:
+def owner(database: Database) -> str:
     """Whose head file it is: empty for the file beside a database, else machine and place."""
-    if not backend.is_postgres or backend.heads is None:
+    if not database.is_postgres or database.heads is None:
         return ""
-    return f"{socket.gethostname()}:{backend.heads.path}"
+    return f"{socket.gethostname()}:{database.heads.path}"
 
 
-def _row(backend: Database) -> tuple[str, Mark] | None:
+def _row(database: Database) -> tuple[str, Mark] | None:
     """The head file's identity ("" until it was begun) and the line known to be on the disk."""
-    rows = backend.execute("SELECT id, n, hash FROM heads WHERE owner = ?", (owner(backend),))
+    rows = database.execute("SELECT id, n, hash FROM heads WHERE owner = ?", (owner(database),))
     return (rows[0][0], Mark(rows[0][1], rows[0][2])) if rows else None
 
 
-def _remember(backend: Database, heads: Heads, *, new: bool) -> None:
-    values = (heads.id, heads.last.n, heads.last.hash, owner(backend))
-    with backend.transaction(durable=True):
+def _remember(database: Database, heads: Heads, *, new: bool) -> None:
+    values = (heads.id, heads.last.n, heads.last.hash, owner(database))
+    with database.transaction(durable=True):
         if new:
-            backend.execute("INSERT INTO heads (id, n, hash, owner) VALUES (?, ?, ?, ?)", values)
+            database.execute("INSERT INTO heads (id, n, hash, owner) VALUES (?, ?, ?, ?)", values)
         else:
-            backend.execute("UPDATE heads SET id = ?, n = ?, hash = ? WHERE owner = ?", values)
+            database.execute("UPDATE heads SET id = ?, n = ?, hash = ? WHERE owner = ?", values)
 
 
 def note_removal(
-    backend: Database, session_id: str, *, now: Callable[[], float] = time.time
+    database: Database, session_id: str, *, now: Callable[[], float] = time.time
 ) -> None:
     """Tell the other machines of a shared database that a session is removed on purpose."""
-    if backend.is_postgres:
-        place = _place(backend, session_id)
-        backend.execute(
+    if database.is_postgres:
+        place = _place(database, session_id)
+        database.execute(
             "INSERT INTO removals (session_id, owner, records, hash, time) VALUES (?, ?, ?, ?, ?)",
-            (session_id, owner(backend), place.seq, place.hash, now()),
+            (session_id, owner(database), place.seq, place.hash, now()),
         )

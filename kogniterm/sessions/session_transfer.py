@@ -1,27 +1,36 @@
-"""Sessions as JSON Lines: export, import, and the fork that starts from a copy.
+"""Sessions as JSON Lines: export and import, bug reports, forks, and copies to another database.
 
 A file is a header line, one line for each record, and a closing line with the SHA-256 of all
 lines before it. Everything is in canonical JSON, so that exporting an imported session gives
 the same bytes.
+
+A bug report (version 1) is one file with all that is needed to replay a session: a header that
+says what wrote it, the session's export with every text redacted and its records chained anew,
+the lines of named attachments (a model's recording), and the closing line.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions import session_search
 from kogniterm.sessions.fold import Note, SessionState, UnknownRun, unsettled_note
 from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.codec import StoredRecord, chained, insert, new_row, stored_records
 from kogniterm.sessions.journal.journal import load_state, save_snapshot
-from kogniterm.sessions.journal.rows import StoredRecord, chained, insert, new_row, stored_records
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.session_search import storable
+from kogniterm.sessions.session_search import is_image, storable
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
+from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.line_files import check_header, closed, read_closed
 
 FORMAT = "kogniterm.session"
@@ -36,8 +45,8 @@ _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", 
 def export_lines(store: SessionStore, reference: str) -> Iterator[str]:
     """The lines of the file, without line ends."""
     info = store.find(reference)
-    ((draft,),) = store.backend.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
-    rows = stored_records(store.backend, info.id)
+    ((draft,),) = store.database.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
+    rows = stored_records(store.database, info.id)
     return session_file(header_of(info, draft=draft), rows)
 
 
@@ -94,7 +103,7 @@ def import_lines(
     session_id = new_id() if as_new else str(header["id"])
     present = store.info(session_id)
     if present is not None and not replacing:
-        if list(stored_records(store.backend, session_id)) == rows:
+        if list(stored_records(store.database, session_id)) == rows:
             return present
         raise UsageError(
             "Another session with the id {session} is here already; import with --as-new.",
@@ -126,18 +135,18 @@ def _written(
     """Write a whole session, announced in the head file before and noted in it after."""
     last, last_hash = (rows[-1].seq, rows[-1].hash) if rows else (0, "")
     store.anchor.coming(session_id, last, last_hash, created)
-    with store.backend.transaction(durable=True):
+    with store.database.transaction(durable=True):
         if replacing:
             store.forget_row(session_id)
         store.add_row(
             session_id, folder="", model="", created=created, parent=parent, parent_seq=parent_seq
         )
         for row in rows:
-            insert(store.backend, session_id, row)
+            insert(store.database, session_id, row)
         store.save_draft(session_id, draft)
         refresh_row(store, session_id)
     store.anchor.closed(session_id, on_disk=True)
-    session_search.add_missing(store.backend, session_id)
+    session_search.add_missing(store.database, session_id)
     return store.find(session_id)
 
 
@@ -172,13 +181,13 @@ def _unusable(number: int, detail: str) -> UsageError:
 
 def refresh_row(store: SessionStore, session_id: str) -> None:
     """Make a session's row and snapshot again from its records alone."""
-    backend = store.backend
-    backend.execute("UPDATE sessions SET snapshot = NULL WHERE id = ?", (session_id,))
-    state, _ = load_state(backend, session_id)
-    ((last,),) = backend.execute(
+    database = store.database
+    database.execute("UPDATE sessions SET snapshot = NULL WHERE id = ?", (session_id,))
+    state, _ = load_state(database, session_id)
+    ((last,),) = database.execute(
         "SELECT max(time) FROM records WHERE session_id = ?", (session_id,)
     )
-    backend.execute(
+    database.execute(
         "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, "
         "updated = coalesce(?, updated) WHERE id = ?",
         (
@@ -191,7 +200,7 @@ def refresh_row(store: SessionStore, session_id: str) -> None:
         ),
     )
     if state.seq:
-        save_snapshot(backend, session_id, state)
+        save_snapshot(database, session_id, state)
 
 
 # --- fork ------------------------------------------------------------------------------------
@@ -206,7 +215,7 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
     info = store.find(reference)
     rows = list(_until(store, info, turn))
     session_id, moment = new_id(), store.now()
-    state, _ = load_state(store.backend, info.id)
+    state, _ = load_state(store.database, info.id)
     parent_seq = rows[-1].seq if rows else 1
     opened = SessionOpened(
         session_id, state.folder, store.version, state.model, info.id, parent_seq
@@ -246,7 +255,7 @@ def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator
             count=info.turns,
             turn=turn,
         )
-    for stored in stored_records(store.backend, info.id):
+    for stored in stored_records(store.database, info.id):
         if (
             turn is not None
             and stored.kind == "input"
@@ -277,8 +286,8 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
     copied, present, conflicts = [], [], []
     for info in source.sessions(limit=1_000_000):
         if target.info(info.id) is not None:
-            ours = list(stored_records(source.backend, info.id))
-            theirs = list(stored_records(target.backend, info.id))
+            ours = list(stored_records(source.database, info.id))
+            theirs = list(stored_records(target.database, info.id))
             if ours == theirs:
                 present.append(info.id)
                 continue
@@ -295,6 +304,140 @@ def differences(source: SessionStore, target: SessionStore) -> list[str]:
     return [
         info.id
         for info in source.sessions(limit=1_000_000)
-        if list(stored_records(source.backend, info.id))
-        != list(stored_records(target.backend, info.id))
+        if list(stored_records(source.database, info.id))
+        != list(stored_records(target.database, info.id))
     ]
+
+
+REPORT_FORMAT = "kogniterm.report"
+REPORT_VERSION = 1
+_SESSION = "session"
+_KEPT = frozenset({"type", "name", "id", "call_id", "request_id", "tool_call_id", "kind", "node"})
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A bug report, read: `session` can be imported, `attachments` are lines by name."""
+
+    about: Mapping[str, str]
+    session: tuple[str, ...]
+    attachments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def report_lines(
+    store: SessionStore,
+    reference: str,
+    *,
+    redact: Callable[[str], str],
+    about: Mapping[str, str],
+    attachments: Mapping[str, Iterable[str]] | None = None,
+) -> Iterator[str]:
+    """The lines of the file. `redact` sees every text a person, model or program wrote."""
+    info = store.find(reference)
+    header = {"format": REPORT_FORMAT, "version": REPORT_VERSION, "about": dict(about)}
+    parts: dict[str, Iterable[str]] = {_SESSION: _redacted_session(store, info.id, redact)}
+    for name, lines in (attachments or {}).items():
+        parts[name] = map(redact, lines)
+    return closed(chain([codec.dumps(header)], _tagged(parts)), _report_end)
+
+
+def _report_end(lines: int, digest: str) -> dict[str, Any]:
+    return {"lines": lines, "sha256": digest}
+
+
+def _tagged(parts: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    for name, lines in parts.items():
+        for line in lines:
+            yield codec.dumps({"part": name, "line": line.rstrip("\n")})
+
+
+def _redacted_session(
+    store: SessionStore, session_id: str, redact: Callable[[str], str]
+) -> Iterator[str]:
+    info = store.find(session_id)
+    rows = _rechained(stored_records(store.database, session_id), redact)
+    return session_file(header_of(info, draft=""), rows)
+
+
+def _rechained(
+    rows: Iterable[StoredRecord], redact: Callable[[str], str]
+) -> Iterator[StoredRecord]:
+    """Redacted copies; what is not JSON any more (damaged) is left out."""
+    seq, last = 0, ""
+    for row in rows:
+        try:
+            plain = json.loads(row.payload)
+        except ValueError:
+            continue
+        payload = codec.dumps(_redacted(plain, redact))
+        new = chained(row.kind, payload, seq, row.time, last, request_id=row.request_id)
+        seq, last = new.seq, new.hash
+        yield new
+
+
+def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
+    if is_image(value):
+        # Nobody can tell what secrets a picture shows.
+        return {"type": "text", "text": "[an image is left out here]"}
+    if isinstance(value, str):
+        return value if key in _KEPT else redact(value)
+    if isinstance(value, dict):
+        return {name: _redacted(item, redact, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, redact, key) for item in value]
+    return value
+
+
+def is_report(lines: Sequence[str]) -> bool:
+    """Whether this looks like a bug report rather than an exported session."""
+    return bool(lines) and f'"format":"{REPORT_FORMAT}"' in lines[0]
+
+
+def read_report(lines: Iterable[str]) -> Report:
+    """Raises `UsageError` for a file that is cut, changed or of a newer version."""
+    about: dict[str, str] = {}
+    parts: dict[str, list[str]] = {_SESSION: []}
+
+    def take(number: int, value: Any) -> None:
+        if number > 1:
+            parts.setdefault(str(value["part"]), []).append(str(value["line"]))
+            return
+        check_header(value, REPORT_FORMAT, REPORT_VERSION)
+        about.update((str(name), str(item)) for name, item in value["about"].items())
+
+    read_closed(lines, take, closing=_report_end, unusable=_no_report)
+    session = tuple(parts.pop(_SESSION))
+    return Report(about, session, {name: tuple(lines) for name, lines in parts.items()})
+
+
+def _no_report(number: int, detail: str) -> UsageError:
+    return UsageError(
+        "This is no bug report of KogniTerm (line {line}: {detail}).", line=number, detail=detail
+    )
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[TextIO]:
+    """Write a text file whole or not at all: beside it first, synced, then in its place.
+
+    A new file is the person's alone (0600). Half characters, which names of files may hold, are
+    written as JSON would. Raises `StorageError` kinds.
+    """
+    with storage_errors(path):
+        try:
+            # Not named after the file, whose name may be as long as names can be.
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kogniterm-")
+        except OSError as error:
+            error.filename = str(path)  # nobody knows the name beside it
+            raise
+        temporary = Path(name)
+        try:
+            with os.fdopen(
+                descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+            ) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)

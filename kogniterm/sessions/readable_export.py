@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.sessions.journal.rows import stored_records
+from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -65,7 +65,7 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
         Phrase("Began: {time}", {"time": began}),
     )
     yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
-    for stored in stored_records(store.backend, info.id):
+    for stored in stored_records(store.database, info.id):
         try:
             yield from _part(stored.record().body, say)
         except StorageCorruptError:
@@ -181,10 +181,10 @@ class TurnOutline:
     stop: str | None = None
 
 
-def outline(backend: Database, session_id: str) -> list[TurnOutline]:
+def outline(database: Database, session_id: str) -> list[TurnOutline]:
     """The turns of a session in order; damaged records are left out."""
     turns: list[TurnOutline] = []
-    for stored in stored_records(backend, session_id):
+    for stored in stored_records(database, session_id):
         if stored.kind not in ("input", "intent", "outcome", "turn_ended"):
             continue
         with suppress(StorageCorruptError):

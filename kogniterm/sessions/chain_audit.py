@@ -16,12 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.sessions.audit.anchor import end_missing, fault_of, missing, trouble
-from kogniterm.sessions.fold import SessionState, advance
+from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
+from kogniterm.sessions.fold import SessionState, Transcript, advance
 from kogniterm.sessions.journal import codec
+from kogniterm.sessions.journal.codec import StoredRecord, stored_records
 from kogniterm.sessions.journal.journal import LISTED
-from kogniterm.sessions.journal.rows import StoredRecord, stored_records
-from kogniterm.sessions.journal.transcript import Transcript
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -77,41 +76,41 @@ class StoreReport:
         return self.heads is None and all(report.intact for report in self.sessions)
 
 
-def verify(backend: Database, session_id: str) -> ChainReport:
+def verify(database: Database, session_id: str) -> ChainReport:
     """Check the whole journal of a session; stops at the first record that is broken."""
     return steady(
-        backend.heads,
-        lambda heads: _verified(backend, session_id, heads),
+        database.heads,
+        lambda heads: _verified(database, session_id, heads),
         lambda report: report.intact,
     )
 
 
-def verify_all(backend: Database) -> StoreReport:
+def verify_all(database: Database) -> StoreReport:
     """Check every session, and whether one is missing."""
-    heads = None if backend.heads is None else backend.heads.read()
-    rows = backend.execute("SELECT id FROM sessions ORDER BY updated DESC, id")
-    reports = [verify(backend, session_id) for (session_id,) in rows]
+    heads = None if database.heads is None else database.heads.read()
+    rows = database.execute("SELECT id FROM sessions ORDER BY updated DESC, id")
+    reports = [verify(database, session_id) for (session_id,) in rows]
 
     def lost(heads: Heads | None) -> list[ChainReport]:
         return [
             ChainReport(session_id, 0, codec.GENESIS, 1, _missing_text(count))
-            for session_id, count in missing(backend, heads).items()
+            for session_id, count in missing(database, heads).items()
         ]
 
-    reports += steady(backend.heads, lost, lambda found: not found)
+    reports += steady(database.heads, lost, lambda found: not found)
     removed = 0 if heads is None else heads.gone
-    return StoreReport(tuple(reports), trouble(backend)[0], removed)
+    return StoreReport(tuple(reports), trouble(database)[0], removed)
 
 
 def _missing_text(count: int) -> Phrase:
     return Phrase("the whole session of {count} records is missing", {"count": count})
 
 
-def _verified(backend: Database, session_id: str, heads: Heads | None) -> ChainReport:
+def _verified(database: Database, session_id: str, heads: Heads | None) -> ChainReport:
     previous, count = codec.GENESIS, 0
     amended: dict[int, str] = {}
-    row = _Row.of(backend, session_id)
-    for stored in stored_records(backend, session_id):
+    row = _Row.of(database, session_id)
+    for stored in stored_records(database, session_id):
         reason = _fault_of(stored, count, previous)
         if reason is not None:
             return ChainReport(session_id, count, previous, count + 1, reason)
@@ -121,11 +120,11 @@ def _verified(backend: Database, session_id: str, heads: Heads | None) -> ChainR
         with suppress(StorageCorruptError):
             row.take(stored.record())
     report = ChainReport(session_id, count, previous, forgotten=tuple(sorted(amended)))
-    unexplained = _unexplained(backend, session_id, amended)
+    unexplained = _unexplained(database, session_id, amended)
     if unexplained is not None:
         reason = Phrase("its content was replaced, and no record says that it was forgotten")
         return replace(report, broken=unexplained, reason=reason)
-    fault = fault_of(backend, session_id, heads, count)
+    fault = fault_of(database, session_id, heads, count)
     if fault is not None:
         return replace(report, broken=fault.seq, reason=fault.reason)
     if row.reaches > count:
@@ -149,10 +148,10 @@ class _Row:
         self._snapshot_fits = row["snapshot"] is None
 
     @classmethod
-    def of(cls, backend: Database, session_id: str) -> _Row:
+    def of(cls, database: Database, session_id: str) -> _Row:
         columns = ("folder", "title", "model", "turns", "parent", "parent_seq", "updated")
         names = (*columns, "snapshot")
-        rows = backend.execute(
+        rows = database.execute(
             f"SELECT {', '.join(names)} FROM sessions WHERE id = ?", (session_id,)
         )
         return cls(dict(zip(names, rows[0] if rows else [None] * len(names), strict=True)))
@@ -232,12 +231,12 @@ def _fault_of(stored: StoredRecord, count: int, previous: str) -> Phrase | None:
     return None
 
 
-def _unexplained(backend: Database, session_id: str, amended: dict[int, str]) -> int | None:
+def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -> int | None:
     """The first record with other content than at first that no later record accounts for."""
     if not amended:
         return None
     explained: dict[int, str] = {}
-    for stored in stored_records(backend, session_id, min(amended)):
+    for stored in stored_records(database, session_id, min(amended)):
         if stored.kind == "note":
             body = stored.record().body
             if isinstance(body, Noted) and body.kind == FORGOTTEN:
@@ -285,14 +284,14 @@ class AuditEntry:
     output_digest: str = ""
 
 
-def trail(backend: Database, session_id: str) -> list[AuditEntry]:
+def trail(database: Database, session_id: str) -> list[AuditEntry]:
     """One entry for each action request, in the order they came up.
 
     Damaged records are left out, but that a command was started or has ended can still be told.
     """
     entries: dict[str, AuditEntry] = {}
     turn = 0
-    for stored in stored_records(backend, session_id):
+    for stored in stored_records(database, session_id):
         try:
             record = stored.record()
         except StorageCorruptError:
@@ -378,7 +377,7 @@ def judged_commands(store: SessionStore) -> Iterator[tuple[str, str, str]]:
     for info in store.sessions(limit=1_000_000):
         folders: dict[str, str] = {}
         found: dict[tuple[str, str], tuple[str, str, str]] = {}
-        for stored in stored_records(store.backend, info.id):
+        for stored in stored_records(store.database, info.id):
             if stored.kind not in ("request", "verdict"):
                 continue
             with suppress(StorageCorruptError):

@@ -1,1 +1,0 @@
-"""Verifying a journal against its chain and its anchors; the commands it holds."""

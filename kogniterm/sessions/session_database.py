@@ -1,0 +1,277 @@
+"""The database of sessions: its tables as numbered migrations, opening it, and recovery.
+
+`records` is the journal and the only truth. `sessions` holds one row for each journal with what
+a list shows, the unsent draft, and a snapshot of the folded state: all of it but the draft can
+be made again from the records. `turn_texts` is the search index.
+
+A file is checked when it is opened; a damaged one is moved aside, and what can be read is
+carried over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kogniterm.sessions.journal.codec import COLUMNS, StoredRecord
+from kogniterm.sessions.journal.journal import Fault, no_fault
+from kogniterm.sessions.session_search import add_missing
+from kogniterm.sessions.session_transfer import refresh_row
+from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.damaged_file import FileInUse, is_damaged, recover
+from kogniterm.storage.database import Database
+from kogniterm.storage.drivers import (
+    Migration,
+    Schema,
+    SqliteConnection,
+    is_postgres,
+    may_write,
+    own_rows,
+    storage_errors,
+    transaction,
+)
+from kogniterm.storage.head_file import HeadFile, beside
+from kogniterm.types import Phrase
+
+ROOM = "sessions"
+
+_SESSION_COLUMNS = """id TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    title TEXT NOT NULL DEFAULT '',
+    model TEXT NOT NULL DEFAULT '',
+    created DOUBLE PRECISION NOT NULL,
+    updated DOUBLE PRECISION NOT NULL,
+    turns INTEGER NOT NULL DEFAULT 0,
+    parent TEXT,
+    parent_seq INTEGER,
+    draft TEXT NOT NULL DEFAULT '',
+    snapshot TEXT"""
+
+_RECORD_COLUMNS = """session_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    time DOUBLE PRECISION NOT NULL,
+    kind TEXT NOT NULL,
+    request_id TEXT,
+    salt TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    previous TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    amended TEXT"""
+
+_LEASE_COLUMNS = """session_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    expires DOUBLE PRECISION NOT NULL"""
+
+_HEAD_COLUMNS = """owner TEXT NOT NULL,
+    id TEXT NOT NULL DEFAULT '',
+    n INTEGER NOT NULL DEFAULT 0,
+    hash TEXT NOT NULL DEFAULT ''"""
+
+_USER = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id')"
+
+
+def _table(name: str, columns: str, key: str, *, shared: bool, of_session: bool) -> tuple[str, ...]:
+    """Statements that make a table; in a shared one each user sees only their own rows."""
+    mine = "user_id, " if shared else ""
+    parts = [_USER, columns] if shared else [columns]
+    if of_session:
+        parts.append(
+            f"FOREIGN KEY ({mine}session_id) REFERENCES sessions ({mine}id) ON DELETE CASCADE"
+        )
+    if key:
+        parts.append(f"PRIMARY KEY ({mine}{key})")
+    made = f"CREATE TABLE {name} ({', '.join(parts)})"
+    return (made, *own_rows(name)) if shared else (made,)
+
+
+def _search_tables(shared: bool) -> tuple[str, ...]:
+    if not shared:
+        return (
+            "CREATE VIRTUAL TABLE turn_texts USING fts5(session_id UNINDEXED, turn UNINDEXED, "
+            "text UNINDEXED, words, detail = none, tokenize = 'unicode61 remove_diacritics 0')",
+        )
+    columns = (
+        "session_id TEXT NOT NULL, turn INTEGER NOT NULL, text TEXT NOT NULL, words TEXT NOT NULL"
+    )
+    return (
+        *_table("turn_texts", columns, "", shared=True, of_session=True),
+        "CREATE INDEX turn_texts_words ON turn_texts USING gin (to_tsvector('simple', words))",
+        "CREATE INDEX turn_texts_session ON turn_texts (user_id, session_id)",
+    )
+
+
+def _head_tables(shared: bool) -> tuple[str, ...]:
+    """The table `heads` remembers the head files.
+
+    That beside a file has one row, made with the table, so that a row that is missing was removed.
+    A server has one for each machine, and `removals` tells the other machines which sessions one of
+    them deleted.
+    """
+    heads = _table("heads", _HEAD_COLUMNS, "owner", shared=shared, of_session=False)
+    if not shared:
+        return (*heads, "INSERT INTO heads (owner) VALUES ('')")
+    columns = (
+        "session_id TEXT NOT NULL, owner TEXT NOT NULL, records INTEGER NOT NULL, "
+        "hash TEXT NOT NULL, time DOUBLE PRECISION NOT NULL"
+    )
+    return (*heads, *_table("removals", columns, "", shared=True, of_session=False))
+
+
+def _migrations(*, shared: bool) -> tuple[Migration, ...]:
+    """The steps for PostgreSQL, which several users and machines share, or for a file."""
+    mine = "user_id, " if shared else ""
+    journal = (
+        *_table("sessions", _SESSION_COLUMNS, "id", shared=shared, of_session=False),
+        *_table("records", _RECORD_COLUMNS, "session_id, seq", shared=shared, of_session=True),
+        # A request has at most one intent and one outcome: the database itself refuses to start a
+        # command twice, whatever the program does.
+        f"CREATE UNIQUE INDEX records_once ON records ({mine}session_id, kind, request_id) "
+        "WHERE kind IN ('intent', 'outcome')",
+    )
+    indexed = "ALTER TABLE sessions ADD COLUMN indexed_seq INTEGER NOT NULL DEFAULT 0"
+    leases = _table("leases", _LEASE_COLUMNS, "session_id", shared=shared, of_session=True)
+    # Snapshots are compared with the records from the fifth step on: all are made anew.
+    anew = "UPDATE sessions SET snapshot = NULL"
+    return (
+        Migration(1, "journal", journal),
+        Migration(2, "search", (*_search_tables(shared), indexed)),
+        Migration(3, "leases", leases),
+        # No table changes: records may name a sub-agent now, and a version that does not know of
+        # them would take its messages for the main history's.
+        Migration(4, "agents"),
+        Migration(5, "heads", (*_head_tables(shared), anew)),
+    )
+
+
+SQLITE = _migrations(shared=False)
+POSTGRES = _migrations(shared=True)
+
+SESSIONS = Schema(
+    ROOM,
+    SQLITE,
+    POSTGRES,
+    ("records", "turn_texts", "sessions", "leases", "removals"),
+    indexes=("turn_texts",),
+    commits_late=True,
+    any_text=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The result of recovering a damaged file. `lost` is the least number of records known to be
+    missing, by the gaps in the numbering of the journals."""
+
+    moved_to: Path
+    sessions: int
+    records: int
+    lost: int
+
+    @property
+    def text(self) -> Phrase:
+        """The sentence that tells the user."""
+        return Phrase(
+            "The database was damaged. It was moved to {file}; {sessions} sessions with {records} "
+            "records were recovered, and at least {lost} records were lost.",
+            {
+                "file": str(self.moved_to),
+                "sessions": self.sessions,
+                "records": self.records,
+                "lost": self.lost,
+            },
+        )
+
+
+def open_store(
+    location: Path | str,
+    *,
+    user: str,
+    version: str,
+    outputs: Path | None = None,
+    heads: Path | None = None,
+    spool: Path | None = None,
+    now: Callable[[], float] = time.time,
+    fault: Fault = no_fault,
+) -> tuple[SessionStore, Recovery | None]:
+    """Open the sessions at `location`; a damaged file is recovered first, and the result told.
+
+    `user` names the user in a shared database, `heads` is the folder for the head file of one
+    (a file has its own beside it). Raises `StorageError` kinds.
+    """
+    recovery = None
+    if not is_postgres(location):
+        location = Path(location)
+        recovery = recover_if_damaged(location, now=now())
+    database = Database(location, SESSIONS, user=user, heads=heads)
+    store = SessionStore(
+        database, version=version, outputs=outputs, spool=spool, now=now, fault=fault
+    )
+    if recovery is not None:
+        for info in store.sessions(limit=1_000_000):
+            refresh_row(store, info.id)
+            add_missing(database, info.id)
+    return store, recovery
+
+
+def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
+    """Check the file, and recover it when it is damaged and nobody else has it open."""
+    with storage_errors(path):
+        if not path.exists() or not may_write(path):
+            return None  # where nothing can be written, reading tells what is damaged
+        lock = FileInUse(path)
+    try:
+        if not _emptied(path) and not is_damaged(path, crashed=lock.left_by_a_crash()):
+            return None
+        with lock.alone():
+            if not _emptied(path) and not is_damaged(path, crashed=True):
+                return None  # another process was faster
+            moved_to, counts = recover(path, now=now, schema=SESSIONS, complete=_complete)
+            return Recovery(moved_to, *counts)
+    finally:
+        lock.release()
+
+
+def _emptied(path: Path) -> bool:
+    """Whether nothing is left of a database that held something, as its head file knows."""
+    if path.stat().st_size:
+        return False
+    heads = HeadFile(beside(path)).read()
+    return heads is not None and not heads.empty
+
+
+def _complete(target: SqliteConnection) -> tuple[int, int, int]:
+    """Drop records that tell nothing and leases of the dead, and make a row for every journal.
+
+    Returns how many sessions and records there are, and how many records are missing between.
+    """
+    with transaction(target, durable=True):
+        broken = [
+            (rowid,)
+            for rowid, *row in target.execute(f"SELECT rowid, {COLUMNS} FROM records")
+            if not _tells(StoredRecord(*row))
+        ]
+        target.executemany("DELETE FROM records WHERE rowid = ?", broken)
+        target.execute(
+            "INSERT INTO sessions (id, folder, created, updated) "
+            "SELECT session_id, '', min(time), max(time) FROM records "
+            "WHERE session_id NOT IN (SELECT id FROM sessions) GROUP BY session_id"
+        )
+        target.execute("DELETE FROM leases")
+        target.execute("UPDATE sessions SET indexed_seq = 0, snapshot = NULL")
+    ((sessions,),) = target.execute("SELECT count(*) FROM sessions").fetchall()
+    rows = target.execute("SELECT count(*), max(seq) FROM records GROUP BY session_id").fetchall()
+    return (
+        int(sessions),
+        sum(count for count, _ in rows),
+        sum(last - count for count, last in rows),
+    )
+
+
+def _tells(stored: StoredRecord) -> bool:
+    """Whether a record can be read, or its columns tell that a command was started or has ended."""
+    return stored.intact() or (stored.kind in ("intent", "outcome") and bool(stored.request_id))

@@ -1,1 +1,0 @@
-"""Sessions as JSON lines, Markdown, an outline or a bug report."""
