@@ -1,0 +1,109 @@
+"""Links in the written pages resolve, their lines stay short, and their words are plain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.ui.locale.po import read_po
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = Path(__file__).with_name("words.txt")
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+EDITED = ("README.md", "docs/concepts.md", "docs/troubleshooting.md")
+"""Pages below the root whose words have been edited."""
+LONGEST = 350
+_FENCE = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"`[^`\n]+`|\]\([^)\n]*\)")
+
+
+def prose(text: str) -> str:
+    """Return `text` with code blocks emptied, so that lines keep their numbers."""
+    return _FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of the headings, made as GitHub makes them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.*?) *$", prose(text), re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        twins = sum(1 for one in found if re.fullmatch(rf"{re.escape(anchor)}(-\d+)?", one))
+        found.add(f"{anchor}-{twins}" if twins else anchor)
+    return found
+
+
+def broken_links(page: Path, text: str) -> Iterator[str]:
+    """Yield the links of a page to files or headings that do not exist."""
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(text)):
+        name, _, anchor = target.partition("#")
+        file = page.parent / name if name else page
+        if not file.exists():
+            yield f"{page.name}: {target}: no such file"
+        elif anchor and anchor not in anchors(text if file == page else file.read_text("utf-8")):
+            yield f"{page.name}: {target}: no such heading"
+
+
+def long_lines(page: Path, text: str) -> Iterator[str]:
+    """Yield the lines of prose that are longer than `LONGEST` characters."""
+    for number, line in enumerate(prose(text).splitlines(), 1):
+        if len(line) > LONGEST:
+            yield f"{page.name}:{number}: {len(line)} characters"
+
+
+def listed_words() -> dict[str, str]:
+    """Return the words of the list with what to write instead."""
+    lines = WORDS.read_text("utf-8").splitlines()
+    pairs = (line.partition(" | ") for line in lines if not line.startswith("#"))
+    return {word: instead for word, _, instead in pairs}
+
+
+def banned_words(page: Path, text: str) -> Iterator[str]:
+    """Yield each listed word that a page has outside of code and addresses."""
+    words = listed_words()
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b", re.IGNORECASE)
+    # A listed phrase may be broken over two lines.
+    plain = _SPAN.sub("", prose(text))
+    flat = re.sub(r"\n(?=\S)", " ", plain)
+    for match in pattern.finditer(flat):
+        around = flat[max(0, match.start() - 30) : match.end() + 30].strip()
+        yield f"{page.name}: … {around} …: write {words[match[1].lower()]!r}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
+    assert list(broken_links(page, page.read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_lines_are_short_and_words_are_plain(name: str) -> None:
+    page = ROOT / name
+    text = page.read_text("utf-8")
+    assert list(long_lines(page, text)) == []
+    assert list(banned_words(page, text)) == []
+
+
+def test_each_check_finds_what_it_looks_for() -> None:
+    page = ROOT / "README.md"
+    fenced = "```sh\n[x](nowhere.md) the person " + "x" * LONGEST + "\n```\n"
+    assert list(broken_links(page, f"# A b: `c`\n[x](#a-b-c) [y](docs/cli.md)\n{fenced}")) == []
+    assert len(list(broken_links(page, "# A\n[x](#b) [y](nowhere.md) [z](docs/cli.md#b)\n"))) == 3
+    assert list(long_lines(page, f"{'x' * LONGEST}\n{fenced}")) == []
+    assert list(long_lines(page, "x" * (LONGEST + 1))) == [f"README.md:1: {LONGEST + 1} characters"]
+    assert list(banned_words(page, f"`/leases` and [it](tape.md)\n{fenced}")) == []
+    assert len(list(banned_words(page, "A Lease on the\nfloor for the\nperson."))) == 3
+
+
+def test_the_messages_quoted_for_troubleshooting_exist() -> None:
+    """Each quoted part of a message, with … for what is filled in, is part of a catalogue entry."""
+    rows = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8").splitlines()
+    cells = [row.split(" | ")[0] for row in rows if row.startswith("| ")]
+    quotes = [quote for cell in cells for quote in re.findall(r'"([^"]+)"', cell)]
+    catalogue = read_po((ROOT / "kogniterm" / "ui" / "locale" / "es.po").read_text("utf-8"))
+    english = [*catalogue.singular, *(one for pair in catalogue.plural for one in pair)]
+    known = "\n".join(re.sub(r"\{[^}]*\}", "…", entry) for entry in english)
+    assert len(quotes) > 20
+    assert [quote for quote in quotes if quote.lower() not in known.lower()] == []
