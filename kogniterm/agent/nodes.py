@@ -44,7 +44,7 @@ from kogniterm.agent.tool_dispatch import (
     run_group,
 )
 from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError, ToolError
-from kogniterm.text.surrogates import whole
+from kogniterm.text.visible import whole
 from kogniterm.types import (
     ActionRequest,
     AnswerDelta,

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from kogniterm.agent.messages import note, tool_message
 from kogniterm.errors import ModelReplyError
-from kogniterm.text.surrogates import whole_json
+from kogniterm.text.visible import whole_json
 from kogniterm.types import UNUSABLE, Reply
 
 MAX_UNUSABLE = 3

@@ -16,8 +16,8 @@ from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.search.word_index import Entry, WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.storage.database import Row
+from kogniterm.text.language import stems_of, tokens
 from kogniterm.text.sensitive_topics import personal_kind
-from kogniterm.text.stems import stems_of, tokens
 
 MOST_KEPT = 500
 """Lessons per project; the oldest go first, those that went well before those that failed."""

@@ -38,7 +38,7 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Compacted
 from kogniterm.storage.folders import named
-from kogniterm.text.surrogates import whole
+from kogniterm.text.visible import whole
 from kogniterm.types import (
     Image,
     ModelInfo,

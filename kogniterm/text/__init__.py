@@ -1,8 +1,8 @@
-"""Pure functions on text that several rooms need, each standing once.
+"""Pure functions on text that several rooms need.
 
-- Words: `language`, `stems`, `ranking` (BM25), `matching` (a text inside another one).
-- What must not be kept or sent: `redact` with its tables `secret_patterns`, `spoken_secrets` and
-  `identity_numbers`; `sensitive_topics`.
-- What reaches a terminal: `display` (text that is shown), `sanitize` (the output of commands).
+- Words: `language` (words, stems, relations), `ranking` (BM25), `matching` (a text in another one).
+- Text that must not be kept or sent: `redact` with `secret_patterns` and `identity_numbers`;
+  `sensitive_topics`.
+- Text that reaches a terminal: `visible` (text that is shown), `sanitize` (output of commands).
 - `bounded_regex`: regular expressions that users and models wrote.
 """

@@ -1,7 +1,7 @@
-"""Regular expressions that somebody else wrote: checked when they come, bounded when they search.
+"""Regular expressions written by users and models: checked first, and bounded in time.
 
-One like `(a|aa)+$` can search longer than anybody lives. The library `regex` reads what Python's
-own `re` reads, gives up after a time, and lets other threads run meanwhile.
+An expression such as `(a|aa)+$` needs exponential time. The library `regex` reads the syntax of
+Python's own `re`, stops at a timeout, and lets other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ SECONDS = 2.0
 class Pattern:
     """A regular expression; `^` and `$` match at each line's ends.
 
-    Raises `ToolError` when `text` is none, and when its searches took `seconds` of CPU time.
+    Raises `ToolError` when `text` is not a regular expression, and when its searches together
+    took `seconds` of CPU time.
     """
 
     def __init__(self, text: str, *, ignore_case: bool = False, seconds: float = SECONDS) -> None:
@@ -26,7 +27,7 @@ class Pattern:
 
         flags = regex.MULTILINE | (regex.IGNORECASE if ignore_case else 0)
         try:
-            # Only what both libraries read means the same to everybody who knows one of them.
+            # `regex` reads more than `re`; only what both read is accepted.
             re.compile(text)
             self._compiled = regex.compile(text, flags)
         except (re.error, regex.error, OverflowError, RecursionError) as error:
@@ -34,7 +35,7 @@ class Pattern:
         self._left = seconds
 
     def search(self, text: str) -> tuple[int, int] | None:
-        """Where the first match begins and ends."""
+        """Return where the first match begins and ends, or None."""
         begun = time.thread_time()
         try:
             found = self._compiled.search(text, timeout=max(self._left, 1e-3), concurrent=True)

@@ -1,8 +1,8 @@
-"""Numbers that stand for a user's money or for the user: cards, accounts, identity documents.
+"""Numbers of payment cards, bank accounts and identity documents.
 
-Each is told from an order number or a sum by the arithmetic its issuer put into it: the check
-digit of a card, the remainder of an account number, the letter of an identity card. A number
-without such a check counts only beside its own name (see `secret_patterns`).
+Each is distinguished from an order number or a sum by its issuer's checksum: the check digit of a
+card, the remainder of an account number, the letter of an identity card. A number without a
+checksum counts only next to its own name (see `secret_patterns`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 Found = tuple[int, int, str]
-"""Where a number begins, where it ends, and its kind."""
+"""The start and end of a number, and its kind."""
 
 # Each begins with the class of its first character, so that the search skips to it, and looks
 # back past it afterwards.
@@ -53,7 +53,7 @@ _ODD_PLACES = (
 
 
 def identity_numbers(text: str) -> Iterator[Found]:
-    """The cards, accounts and identity numbers of `text` whose own check holds."""
+    """Yield the cards, accounts and identity numbers of `text` whose checksum holds."""
     for pattern in (_DIGITS_FIRST, _LETTERS_FIRST):
         for match in pattern.finditer(text):
             kind, start = match.lastgroup or "", match.start()
@@ -67,7 +67,7 @@ def _digits(text: str) -> str:
 
 
 def luhn_holds(digits: str) -> bool:
-    """Whether the last digit is the one that ISO/IEC 7812 asks for."""
+    """Return whether the last digit is the check digit of ISO/IEC 7812."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         value = int(digit) * (1 + place % 2)
@@ -76,7 +76,7 @@ def luhn_holds(digits: str) -> bool:
 
 
 def _card(text: str) -> int:
-    """The length of the card number that `text` is; 0 when it is none."""
+    """Return the length of `text` if it is a card number, else 0."""
     digits = _digits(text)
     sizes = (15,) if digits[:2] in ("34", "37") else (14,) if digits[:2] in _DINERS else (16, 19)
     fits = len(digits) in sizes and len(set(digits)) > 1

@@ -1,4 +1,4 @@
-"""Where a text stands in another one, however it is written: the one matcher of forgetting.
+"""Find a text inside another one however it is written: the matcher that forgetting uses.
 
 A text is its words. Between two of them any run of characters that are no letters and digits may
 stand, as they are or escaped (JSON, backslashes, percent signs, HTML), with control sequences of
@@ -22,7 +22,7 @@ FARTHEST = 1 << 16
 """Bytes from the first to the last word of a text that are found in a file read piece by piece."""
 
 _SENTENCE = " \t\r\n+>.,;:!?'()-"
-"""What stands between words that are only said."""
+"""Characters between the words of plain prose."""
 
 LEAST_ENCODED = 12
 """Characters of base64 that must agree: fewer stand by chance in any picture."""
@@ -38,7 +38,7 @@ _SEQUENCE = (
     rf"|{_SLASH}u(?:00(?:0[0-8ef]|ad)|20(?:0[b-f]|2[a-e]|6[0-4])|feff)"
     rf"|[{_INVISIBLE}]"
 )
-"""What a terminal does not show: control sequences, as bytes or escaped, and invisible signs.
+"""Text a terminal does not show: control sequences, as bytes or escaped, and invisible signs.
 
 The block of recalled facts has colours with a round bracket, because a square one ends a label.
 """
@@ -77,12 +77,12 @@ _SHOWN = re.compile(f"[\x9b{_INVISIBLE}]")
 
 
 def decoded(data: bytes) -> str:
-    """The bytes as text; those that are no UTF-8 come back from `encoded` as they were."""
+    """Return the bytes as text; those that are not UTF-8 come back from `encoded` unchanged."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def encoded(text: str) -> bytes:
-    """The bytes that `decoded` made `text` of; also of text with halves of characters."""
+    """Return the bytes that `decoded` made `text` of; lone surrogates are allowed."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -90,7 +90,7 @@ def encoded(text: str) -> bytes:
 
 
 class Matcher:
-    """Finds any of `texts`. Nothing is found for texts of blanks only."""
+    """A search for any of `texts`; texts of blanks are ignored."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = tuple(dict.fromkeys(text for text in texts if text.strip()))
@@ -100,7 +100,7 @@ class Matcher:
         return bool(self._forms)
 
     def holds(self, text: str, *, stored: bool = False) -> bool:
-        """Whether one of the texts stands in `text`, or in base64 in it.
+        """Return whether one of the texts stands in `text`, or in base64 in it.
 
         `stored` is for the raw bytes of a database: there, control characters part what does not
         belong together.
@@ -115,21 +115,21 @@ class Matcher:
         )
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the texts stand in `text`, in order; what overlaps is one span."""
+        """Return the spans of the texts in `text`, in order; overlapping ones are merged."""
         return _merged(found.span() for found in self._found(text))
 
     def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Where the texts stand in `data`, counted in bytes."""
+        """Return the spans of the texts in `data`, counted in bytes."""
         text = decoded(data)
         return list(_in_bytes(text, self.spans(text)))
 
     def encoded_byte_spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Where the texts stand in base64 in `data`, counted in bytes."""
+        """Return the spans of the texts in base64 in `data`, counted in bytes."""
         text = decoded(data)
         return list(_in_bytes(text, _merged(self.encoded_spans(text))))
 
     def replaced(self, text: str, replacement: str) -> str:
-        """`text` with `replacement` in place of the texts."""
+        """Return `text` with `replacement` in place of the texts."""
         parts, at = [], 0
         for start, end in self.spans(text):
             parts += [text[at:start], replacement]
@@ -137,7 +137,7 @@ class Matcher:
         return "".join([*parts, text[at:]]) if parts else text
 
     def encoded_spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where a text stands in base64, whatever of `text` is encoded with it."""
+        """Yield the spans of the texts in base64, whatever is encoded together with them."""
         if not self._needles or not _has_run(text, min(map(len, self._needles))):
             return
         for needle in self._needles:
@@ -156,7 +156,7 @@ class Matcher:
                     yield from form.laced.finditer(text)
 
     def _likely(self, text: str) -> list[_Form]:
-        """The forms that a quick look does not rule out."""
+        """Return the forms that a plain substring search does not rule out."""
         folded = text.lower()
         return [form for form in self._forms if all(run in folded for run in form.runs)]
 
@@ -166,9 +166,9 @@ class Matcher:
 
 
 def without_letters(text: str) -> str | None:
-    """`text` with a dash for each byte of its letters, and what stands between them as it was.
+    """Return `text` with a dash for each byte of its letters, or None.
 
-    None where only blanks and the signs of a sentence do.
+    None where only blanks and punctuation stand between the letters.
     """
     parts, plain = [], True
     for piece in _PIECE.finditer(text):
@@ -188,10 +188,10 @@ class _Form:
         self._literal = literal
         runs = {run.lower() for word in words for run in _PLAIN_RUN.findall(word)}
         self.runs = sorted(runs, key=len, reverse=True)
-        """What stands in every text that holds the words; a look for it spares the pattern."""
+        """Substrings of every text that holds the words; searching them first is faster."""
 
     def pattern(self, *, stored: bool = False) -> re.Pattern[str]:
-        """What finds it in a text, or in the raw bytes of a database."""
+        """Return the pattern for a text, or for the raw bytes of a database."""
         return self._stored if stored else self._plain
 
     @cached_property
@@ -204,7 +204,7 @@ class _Form:
 
     @cached_property
     def laced(self) -> re.Pattern[str]:
-        """What finds it where something that is not shown stands between two letters."""
+        """The pattern where something that is not shown stands between two letters."""
         return self._compiled(_GAP, _INSIDE)
 
     def _compiled(self, gap: str, inside: str) -> re.Pattern[str]:
@@ -215,7 +215,7 @@ class _Form:
 
 
 def shown(text: str, *, stored: bool = False) -> str:
-    """`text` without what a terminal does not show; `stored` as for `Matcher.holds`."""
+    """Return `text` without what a terminal does not show; `stored` as for `Matcher.holds`."""
     text = _COLOUR.sub("", text)
     if not _has_unseen(text):
         return text
@@ -223,7 +223,7 @@ def shown(text: str, *, stored: bool = False) -> str:
 
 
 def _forms(text: str) -> Iterator[_Form]:
-    """As composed characters, and as it was given where that is something else."""
+    """Yield the forms in composed characters, and as given where that differs."""
     for written in dict.fromkeys((unicodedata.normalize("NFC", text), text)):
         words = _words(shown(written))
         if sum(map(len, words)) >= FEWEST:
@@ -233,13 +233,13 @@ def _forms(text: str) -> Iterator[_Form]:
 
 
 def _words(text: str) -> list[str]:
-    """The runs of letters and digits, with accents that are characters of their own."""
+    """Return the runs of letters and digits, with their combining accents."""
     kept = (one if one.isalnum() or unicodedata.combining(one) else " " for one in text)
     return "".join(kept).split()
 
 
 def _letter(character: str) -> str:
-    """A pattern for one letter: itself, or any other way to write it where it is not ASCII."""
+    """Return a pattern for one letter: itself, or any encoding of it where it is not ASCII."""
     if character.isascii():
         return character
     ways: dict[str, None] = {}
@@ -259,7 +259,7 @@ def _letter(character: str) -> str:
 
 
 def _as_in_json(character: str) -> str:
-    """A pattern for a character as JSON escapes it."""
+    """Return a pattern for a character as JSON escapes it."""
     if character.isascii():
         return re.escape(character)
     units = character.encode("utf-16-be", "surrogatepass").hex()
@@ -287,7 +287,6 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _in_bytes(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Spans of `text` as spans of its bytes."""
     if text.isascii():
         yield from spans
         return
@@ -300,12 +299,12 @@ def _in_bytes(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int
 
 
 def _has_run(text: str, length: int) -> bool:
-    """Whether so many characters of base64 stand in a row: a quick look before many slow ones."""
+    """Return whether `length` characters of base64 stand in a row: a fast first test."""
     return b"x" * length in encoded(text).translate(_BASE64_OR_BLANK)
 
 
 def _base64(text: str) -> Iterator[str]:
-    """What of base64 is the same wherever in the encoded bytes `text` begins.
+    """Yield the base64 of `text` that does not depend on where it begins in the encoded bytes.
 
     https://datatracker.ietf.org/doc/html/rfc4648#section-4: three bytes give four characters, so
     there are three ways; characters that depend on bytes around are left out.

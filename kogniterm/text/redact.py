@@ -1,4 +1,4 @@
-"""Secrets out of text before it is kept or sent: by shape, by context, and by known value.
+"""Remove secrets from text before it is kept or sent: by shape, by context, and by known value.
 
 Redaction is no boundary (reading secrets is asked about before it happens); it keeps what
 slipped through out of the journal, memory, logs and model input.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kogniterm.text import spoken_secrets
 from kogniterm.text.identity_numbers import identity_numbers
 from kogniterm.text.secret_patterns import (
     CONTEXTS,
@@ -23,12 +22,15 @@ from kogniterm.text.secret_patterns import (
     NOT_SECRET,
     OPERATOR,
     PLACEHOLDER,
+    SPOKEN_WORDS,
     STRONG,
     SURE,
     VALUE_AFTER,
     VENDOR,
     VENDOR_STARTS,
     WEAK,
+    is_written,
+    spoken_secrets,
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]+")
@@ -58,19 +60,19 @@ class Secret:
 
 
 def entropy(value: str) -> float:
-    """Shannon entropy of the characters of `value`, in bits a character."""
+    """Return the Shannon entropy of the characters of `value`, in bits a character."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values()) if size else 0.0
 
 
 def _is_worded(value: str) -> bool:
-    """Whether letters alone, whose capitals begin words: a type's name rather than a token."""
+    """Return whether `value` is letters whose capitals begin words, as in the name of a type."""
     switches = sum(a.isupper() != b.isupper() for a, b in pairwise(value))
     return value.isalpha() and switches * 3 < len(value)
 
 
 def _looks_random(value: str, minimum: int) -> bool:
-    """Whether `value` reads like a generated token rather than a word, number, path or id."""
+    """Return whether `value` reads like a generated token, not a word, number, path or id."""
     if len(value) < minimum or _UUID.fullmatch(value) or _PATH.fullmatch(value):
         return False
     if _is_worded(value) and not (value.islower() or value.isupper()):
@@ -81,12 +83,12 @@ def _looks_random(value: str, minimum: int) -> bool:
 
 
 def _stands_for_one(value: str) -> bool:
-    """Whether `value` only says where a secret goes; looks at no more than people would write."""
+    """Return whether `value` is a placeholder, judged by as much as a user would write."""
     return bool(PLACEHOLDER.match(value[:_LONGEST_PLACEHOLDER]))
 
 
 def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bool:
-    """Whether the value of an assignment is worth hiding, given its name and how it is written."""
+    """Return whether an assigned value is worth hiding, given its name and how it is written."""
     if NOT_SECRET.search(name) or value.lower() == name.lower() or _stands_for_one(value):
         return False
     if _NUMBER.fullmatch(value) and len(value) < 12:
@@ -96,7 +98,7 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
     if STRONG.search(name):
         return _is_password(value, quoted=quoted, spaced=spaced)
     if KEY_OR_PASSWORD.search(name):
-        return spoken_secrets.is_written(value)
+        return is_written(value)
     if _UUID.fullmatch(value):
         # Several services' tokens are UUIDs; what is no secret is seldom called so in capitals.
         return name.isupper() and name.endswith("_TOKEN")
@@ -142,7 +144,7 @@ def _assigned(text: str) -> Iterator[Secret]:
 
 
 def find_secrets(text: str) -> tuple[Secret, ...]:
-    """Every secret in `text`, in order, not overlapping. Linear in practice: under 1 ms a kB."""
+    """Return the secrets in `text`, in order, not overlapping; takes under 1 ms a kB."""
     found = list(_vendor_tokens(text))
     lowered = text.lower()
     for kind, words, pattern in CONTEXTS:
@@ -152,8 +154,8 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
             for match in pattern.finditer(text, start, end):
                 if kind in SURE or not _stands_for_one(match["s"]):
                     found.append(Secret(match.start("s"), match.end("s"), kind))
-    for start, end in _stretches(lowered, spoken_secrets.WORDS, 0):
-        for first, last in spoken_secrets.spoken_secrets(text, start, end):
+    for start, end in _stretches(lowered, SPOKEN_WORDS, 0):
+        for first, last in spoken_secrets(text, start, end):
             if not _stands_for_one(text[first:last]):
                 found.append(Secret(first, last, "said_password"))
     found.extend(_assigned(text))
@@ -207,20 +209,22 @@ def _without_overlaps(found: list[Secret]) -> tuple[Secret, ...]:
 
 
 def holds_mark(text: str) -> bool:
-    """Whether something was taken out of `text` by redaction."""
+    """Return whether redaction took something out of `text`."""
     return _ANY_MARK.search(text) is not None
 
 
 def redact(text: str) -> str:
-    """`text` with every secret replaced by `[redacted:kind]`; what is not secret is untouched."""
+    """Return `text` with every secret replaced by `[redacted:kind]`."""
+    return _replaced(text, find_secrets(text), lambda secret: f"[redacted:{secret.kind}]")
+
+
+def _replaced(text: str, secrets: Iterable[Secret], mark: Callable[[Secret], str]) -> str:
     pieces: list[str] = []
     position = 0
-    for secret in find_secrets(text):
-        pieces.append(text[position : secret.start])
-        pieces.append(f"[redacted:{secret.kind}]")
+    for secret in secrets:
+        pieces += [text[position : secret.start], mark(secret)]
         position = secret.end
-    pieces.append(text[position:])
-    return "".join(pieces)
+    return "".join([*pieces, text[position:]])
 
 
 class Redactor:
@@ -244,28 +248,21 @@ class Redactor:
         self._compile()
 
     def redact(self, text: str) -> str:
-        """`text` with each secret replaced by its `[secret:n]`."""
-        if self._known is not None:
-            text = self._known.sub(lambda found: self._mark(found[0]), text)
+        """Return `text` with each secret replaced by its `[secret:n]`."""
+        text = self._without_known(text)
         before = len(self._numbers)
-        pieces: list[str] = []
-        position = 0
-        for secret in find_secrets(text):
-            value = text[secret.start : secret.end]
-            if _MARK.search(value):
-                continue
-            pieces.append(text[position : secret.start])
-            pieces.append(self._mark(value))
-            position = secret.end
-        pieces.append(text[position:])
-        shown = "".join(pieces)
+        secrets = [one for one in find_secrets(text) if not _MARK.search(text, one.start, one.end)]
+        shown = _replaced(text, secrets, lambda one: self._mark(text[one.start : one.end]))
         if len(self._numbers) == before:
             return shown
         self._compile()
-        return self._known.sub(lambda found: self._mark(found[0]), shown) if self._known else shown
+        return self._without_known(shown)
+
+    def _without_known(self, text: str) -> str:
+        return self._known.sub(lambda found: self._mark(found[0]), text) if self._known else text
 
     def restore(self, text: str) -> str:
-        """`text` with the real values in place of its `[secret:n]`; unknown numbers stay."""
+        """Return `text` with the values in place of its `[secret:n]`; unknown numbers stay."""
         return _MARK.sub(lambda found: self._values.get(int(found[1]), found[0]), text)
 
     def _number(self, value: str) -> int:

@@ -1,8 +1,8 @@
-"""Command output made safe for a terminal: text and colours pass, everything else is swallowed.
+"""Command output made safe for a terminal: text and colours pass, everything else is removed.
 
 A byte stream goes through an incremental UTF-8 decoder (so raw 8-bit C1 bytes become U+FFFD);
 then an allow-list passes printable characters, CR, LF, TAB and SGR (colour) sequences without
-concealment. Control strings (OSC, DCS, APC, PM, SOS) are swallowed up to their terminator; a line
+concealment. Control strings (OSC, DCS, APC, PM, SOS) are removed up to their terminator; a line
 feed or any new control sequence also ends them, so that an unterminated one cannot hide what
 follows. The result does not depend on how the stream is cut in chunks: whatever begins at the last
 introducer of a chunk and is not complete waits for the next one.
@@ -19,7 +19,7 @@ _MAX_PARAMETERS = 256
 _STRINGS = "\x90\x98\x9d\x9e\x9f"
 _INTRODUCERS = f"\x1b\x9b{_STRINGS}"
 _BREAKS = f"{_INTRODUCERS}\x07\n\x18\x1a\x9c"
-"""What ends a control string, besides ST."""
+"""The characters that end a control string, besides ST."""
 
 _NEVER = (
     "\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x8f\x91-\x97\x99\x9a\x9c"
@@ -43,13 +43,9 @@ _BREAK = re.compile(f"[{_BREAKS}]")
 _CONCEAL = re.compile(r"\x1b\[(?:[0-9;:]*;)?0*8(?:[;:][0-9;:]*)?m")
 
 
-def _without_conceal(match: re.Match[str]) -> str:
-    return _revealed(match[0])
-
-
 @functools.lru_cache(maxsize=64)
 def _revealed(sequence: str) -> str:
-    """The SGR sequence without parameter 8; colour indices (38;5;8) are left alone."""
+    """Return the SGR sequence without parameter 8; colour indices (38;5;8) are left alone."""
     parts = sequence[2:-1].split(";")
     kept: list[str] = []
     index = 0
@@ -73,11 +69,11 @@ class Sanitizer:
         self._in_string = False
 
     def feed(self, data: bytes) -> bytes:
-        """What of `data` (and of sequences left open before) may be written to the terminal."""
+        """Return the part of `data` and of sequences left open before that a terminal may get."""
         return self._clean(self._decoder.decode(data)).encode("utf-8")
 
     def flush(self) -> bytes:
-        """The end of the stream: an unfinished sequence is dropped, a cut character replaced."""
+        """End the stream: an unfinished sequence is dropped, a cut character replaced."""
         text = self._clean(self._decoder.decode(b"", final=True))
         self._decoder.reset()
         self._pending = ""
@@ -94,10 +90,10 @@ class Sanitizer:
             text = text[end.start() :]
             self._in_string = False
         clean = _UNSAFE.sub("", self._keep_open_end(text))
-        return _CONCEAL.sub(_without_conceal, clean) if "8" in clean else clean
+        return _CONCEAL.sub(lambda found: _revealed(found[0]), clean) if "8" in clean else clean
 
     def _keep_open_end(self, text: str) -> str:
-        """`text` without the sequence its end leaves open, which is remembered.
+        """Return `text` without the sequence its end leaves open, which is remembered.
 
         Only the last introducer can leave anything open: each one ends what ran before it.
         """
@@ -114,6 +110,6 @@ class Sanitizer:
 
 
 def sanitize(data: bytes) -> bytes:
-    """All of `data` at once, as `Sanitizer` would pass it."""
+    """Return all of `data` at once, as `Sanitizer` would pass it."""
     sanitizer = Sanitizer()
     return sanitizer.feed(data) + sanitizer.flush()

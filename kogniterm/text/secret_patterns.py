@@ -1,7 +1,12 @@
-"""The shapes of secrets: one table of vendor tokens, and the contexts that make a value secret.
+"""The shapes of secrets: vendor tokens, contexts that make a value secret, and spoken secrets.
 
-Each shape comes from what its vendor documents or visibly issues. Only the secret part is
-matched, so what stays readable (names, hosts, users) stays readable after redaction.
+Each shape of a token comes from what its vendor documents or visibly issues. Only the secret part
+is matched, so what stays readable (names, hosts, users) stays readable after redaction.
+
+Secrets are also told in sentences, English or Spanish: "the wifi password is …", "el PIN es …". A
+sentence that names a password may tell it or only talk about it ("the password is wrong"). What
+follows is taken for the secret when it is written as no word is, or when it stands where the
+sentence ends and is none of the words by which one talks about passwords.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ _SHAPES = Path(__file__).parent / "secret_shapes"
 
 
 def _rows(name: str) -> list[list[str]]:
-    """The rows of a table: kind, words, pattern."""
+    """Return the rows of a table: kind, words, pattern."""
     lines = (_SHAPES / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
     return [line.split("\t") for line in lines if not line.startswith("# ")]
 
@@ -31,7 +36,7 @@ VENDOR = re.compile(
 
 
 def _starts() -> Iterator[str]:
-    """One alternative a first letter: a search skips to it, then looks back past it."""
+    """Yield one alternative a first letter: a search skips to it, then looks back past it."""
     words = sorted({word for _, starts, _ in _VENDOR_TOKENS for word in starts.split()})
     for letter, same in groupby(words, key=lambda word: word[0]):
         rests = "|".join(re.escape(word[1:]) for word in same)
@@ -47,45 +52,36 @@ VENDOR_STARTS = (
 )
 """Where a vendor's token may start: far quicker than trying every shape at every word."""
 
-_PEM = (
-    r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
-    r"(?P<s>(?:\r?\n[A-Za-z0-9+/=]{1,64}){1,2}\r?\n(?=-{4,5} ?END )"
-    r"|(?:\s{0,4}[A-Z][\w-]{2,20}: [^\n]{0,200}(?=\n)){0,6}(?=[^-]{0,200}[A-Za-z0-9+/]{16})"
-    r"[^-]{16,20000}(?:-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5})?)"
-)
-_LINE = r"[^\n|;]{0,200}?"
 _QUOTE = r"[\"']?"
-_SECRET_FLAG = (
-    r"(?:[a-z-]{0,30}(?:password|passwd|passphrase|secret|token|api-?key|access-key"
-    r"|secret-key|auth-?key|private-key|storepass|keypass))"
-)
-_SECRET_PARAMETER = (
-    r"(?:access_token|api_?key|key|token|sig|signature|auth|password|secret|client_secret"
-    r"|x-amz-signature|x-amz-security-token|x-goog-signature|code)"
-)
-_SESSION = (
-    r"(?:[a-z_.-]{0,20}sess(?:ion)?_?(?:id|key|token)?|phpsessid|jsessionid|connect\.sid"
-    r"|csrf_?token|xsrf-token|remember_token|refresh_token|id_token)"
-)
-
-_BETWEEN = r"(?:[ \t]+(?!(?:is|es|era|was)\b)[^\s\d.;:=!?,\"]{1,20}){0,6}?"
-_IS = rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)\b(?: el| la| the)?|[:=#-])?\s{{0,3}}{_QUOTE}"
-_IS_SAID = (
-    rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)(?: now| ahora| el| la| the)?:?(?= )|:)"
-    rf"\s{{0,3}}{_QUOTE}"
-)
-
 _PIECES = {
-    "PEM": _PEM,
-    "LINE": _LINE,
+    "PEM": (
+        r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+        r"(?P<s>(?:\r?\n[A-Za-z0-9+/=]{1,64}){1,2}\r?\n(?=-{4,5} ?END )"
+        r"|(?:\s{0,4}[A-Z][\w-]{2,20}: [^\n]{0,200}(?=\n)){0,6}(?=[^-]{0,200}[A-Za-z0-9+/]{16})"
+        r"[^-]{16,20000}(?:-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5})?)"
+    ),
+    "LINE": r"[^\n|;]{0,200}?",
     "QUOTE": _QUOTE,
-    "SECRET_FLAG": _SECRET_FLAG,
-    "SECRET_PARAMETER": _SECRET_PARAMETER,
-    "SESSION": _SESSION,
-    "BETWEEN": _BETWEEN,
-    "IS": _IS,
-    "IS_SAID": _IS_SAID,
+    "SECRET_FLAG": (
+        r"(?:[a-z-]{0,30}(?:password|passwd|passphrase|secret|token|api-?key|access-key"
+        r"|secret-key|auth-?key|private-key|storepass|keypass))"
+    ),
+    "SECRET_PARAMETER": (
+        r"(?:access_token|api_?key|key|token|sig|signature|auth|password|secret|client_secret"
+        r"|x-amz-signature|x-amz-security-token|x-goog-signature|code)"
+    ),
+    "SESSION": (
+        r"(?:[a-z_.-]{0,20}sess(?:ion)?_?(?:id|key|token)?|phpsessid|jsessionid|connect\.sid"
+        r"|csrf_?token|xsrf-token|remember_token|refresh_token|id_token)"
+    ),
+    "BETWEEN": r"(?:[ \t]+(?!(?:is|es|era|was)\b)[^\s\d.;:=!?,\"]{1,20}){0,6}?",
+    "IS": rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)\b(?: el| la| the)?|[:=#-])?\s{{0,3}}{_QUOTE}",
+    "IS_SAID": (
+        rf"{_QUOTE}\s{{0,3}}(?:(?:is|es|era|was)(?: now| ahora| el| la| the)?:?(?= )|:)"
+        rf"\s{{0,3}}{_QUOTE}"
+    ),
 }
+"""Parts of the patterns in the table of contexts, where each stands as %NAME%."""
 
 
 def _whole(pattern: str) -> str:
@@ -100,18 +96,17 @@ CONTEXTS = tuple(
     )
     for kind, words, pattern in _rows("contexts")
 )
-"""What makes a value secret by what stands round it: kind, words to look for first, pattern."""
+"""Surroundings that make a value secret: kind, words to look for first, pattern."""
 
 SURE = frozenset({"private_key", "slack_webhook", "discord_webhook", "password_hash", "aws_secret"})
 """Contexts so particular that a value looking like a placeholder is still hidden."""
 
 STRONG = re.compile(
     r"(?i)(?:pass(?:word|wd|phrase)?|pwd|(?:\b|_)pw|secret|(?:api|secret|access|private|auth|master"
-    r"|encryption|signing"
-    r"|account|storage|shared|service|license|deploy|app|webhook|session|hmac|jwt|consumer|client)"
-    r"[_-]?key|credentials?|auth[_-]?token|access[_-]?token|refresh[_-]?token|bearer[_-]?token"
-    r"|api[_-]?token|bot[_-]?token|client[_-]?secret|_authtoken|_auth|_password|salt"
-    r"|pin(?:code)?|seed[_-]?phrase|dsn|(?:\b|_)psk|contrase(?:ñ|n\u0303?)a(?:[_-]\w{1,20})?"
+    r"|encryption|signing|account|storage|shared|service|license|deploy|app|webhook|session|hmac"
+    r"|jwt|consumer|client)[_-]?key|credentials?|auth[_-]?token|access[_-]?token|refresh[_-]?token"
+    r"|bearer[_-]?token|api[_-]?token|bot[_-]?token|client[_-]?secret|_authtoken|_auth|_password"
+    r"|salt|pin(?:code)?|seed[_-]?phrase|dsn|(?:\b|_)psk|contrase(?:ñ|n\u0303?)a(?:[_-]\w{1,20})?"
     r"|(?:^|[_.-])clave[_-](?:secreta|privada|maestra|api)|cvv2?|cvc2?)$"
 )
 WEAK = re.compile(
@@ -122,20 +117,14 @@ KEY_OR_PASSWORD = re.compile(r"(?i)(?:^|[_.-])clave(?:[_-]\w{1,20})?$")
 """Names that mean a password as often as the key of a table."""
 NOT_SECRET = re.compile(
     r"(?i)(?:public|publishable|primary|foreign|cache|sort|partition|hash|object|map|unique|index"
-    r"|group"
-    r"|row|translation"
-    r"|registry|idempotency|page|next|continuation|hot|short|storage_class|lookup|dict|s3"
-    r"|bucket|fingerprint)"
-    r"[_.-]?(?:key|keys|token|id)$|(?:max|min|num|total|input|output|prompt|completion"
-    r"|cached)[_-]?tokens?$"
-    r"|tokens$|secretsmanager$|monkey$|turkey$|hockey$|keybinding|^(?:key|keys|auth|sid|pin|salt"
-    r"|session"
-    r"|signature|nonce)$"
+    r"|group|row|translation|registry|idempotency|page|next|continuation|hot|short|storage_class"
+    r"|lookup|dict|s3|bucket|fingerprint)[_.-]?(?:key|keys|token|id)$|(?:max|min|num|total|input"
+    r"|output|prompt|completion|cached)[_-]?tokens?$|tokens$|secretsmanager$|monkey$|turkey$"
+    r"|hockey$|keybinding|^(?:key|keys|auth|sid|pin|salt|session|signature|nonce)$"
 )
 HOT = re.compile(
     r"(?i)pass|pwd|pw\b|secret|key|token|auth|cred|salt|pin|dsn|cookie|sess|sid|nonce|sign|seed"
-    r"|_pat"
-    r"|psk|contrase|clave"
+    r"|_pat|psk|contrase|clave"
 )
 OPERATOR = re.compile(r"=>|:=|==|[=:]")
 NAME_REVERSED = re.compile(
@@ -163,10 +152,167 @@ _WORDS = (
 PLACEHOLDER = re.compile(
     rf"(?i)^(?:(?:{_WORDS})$|[x*•.#_-]+$|(.)\1+$"
     r"|.*(?:\byour\b|your[_-]|[_-]here$|change[_-]?me|replace[_-]?(?:me|with)|<[^>]*>|\.\.\.|…"
-    r"|\*{3,}|(?:^|[_-])x{4,}"
-    r"|placeholder|redacted|example[_-](?:key|token|secret|password)|insert[_-]|dummy|todo"
-    r"|\[secret:\d+\])"
-    r"|!\w+|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*|process\.env.*|os\.(?:environ"
-    r"|getenv).*|env[.:(].*"
-    r"|(?:arn|urn|vault|secret|ssm|op|file|https?)://?.*|arn:.*)"
+    r"|\*{3,}|(?:^|[_-])x{4,}|placeholder|redacted|example[_-](?:key|token|secret|password)"
+    r"|insert[_-]|dummy|todo|\[secret:\d+\])|!\w+|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*"
+    r"|process\.env.*|os\.(?:environ|getenv).*|env[.:(].*|(?:arn|urn|vault|secret|ssm|op|file"
+    r"|https?)://?.*|arn:.*)"
 )
+
+
+SPOKEN_WORDS = (
+    "password", "passphrase", "passcode", "passwd", "contrase", "clave", "frase de paso", "token",
+    "secret", "credential", "credencial", "api key", " pass ", "pw is", "key is", "wifi", "wi-fi",
+    "llave",
+)  # fmt: skip
+"""Lower-case words of which every line with a spoken secret holds one."""
+
+_SURE_NAME = (
+    r"key[ ](?:for|to|of)[ ](?:the|our|my)[ ](?:wi-?fi|network|router)|(?:secret|seed"
+    r"|recovery)[ ]phrase|frase[ ](?:secreta|semilla)|pass[ -]?(?:word|phrase|code)|passwd"
+    r"|(?:wi-?fi|wlan|network|router)[ ]key|contrase(?:ñ|n\u0303?)a|frase[ ]de[ ]paso"
+    r"|palabra[ ]de[ ]paso|mi[ ]clave|clave[ ]de[ ](?:acceso|entrada|usuario|red|(?:la[ ])?wi-?fi)"
+    r"|clave[ ]del?[ ](?:(?:el|la|mi|su)[ ])?(?:wi-?fi|router|correo|banco|portátil|ordenador"
+    r"|servidor)"
+)
+_DOUBTFUL_NAME = (
+    r"pass|pwd?|clave|llave[ ]de[ ](?:la[ ])?api|token|secret|secreto|credentials?"
+    r"|credencial(?:es)?|(?:api|access|secret|license|licence|account|encryption|ssh|deploy)[ ]key"
+)
+_VALUE = (
+    r"(?:[\"'`«“](?P<quoted>[^\"'`«»“”\r\n]{3,80})[\"'`»”]"
+    r"|(?P<open>[^\s\"'`«»“”<>|$%{}\[\]\\][^\s\"'`«»“”<>|]{2,200}))"
+)
+_BE = r"(?:is|was|are|es|era|será|son)"
+_TOLD = re.compile(
+    rf"(?i)\b(?:(?P<strong>{_SURE_NAME})|(?P<weak>{_DOUBTFUL_NAME}))\b(?:[\"`»]|'(?!s\b))?"
+    rf"(?:[ \t]+(?!{_BE}\b|to\b|a\b|por\b)[^\s.;:=!?,\"<>|(){{}}]{{1,30}}){{0,7}}?"
+    rf"[ \t]*(?:(?P<be>\b{_BE}(?:[ ](?:now|still|ahora|todavía|siempre|simply|just))?[ ]?:?"
+    rf"|'s\b|:=|=>|->|→|[:=])[ \t]*"
+    rf"|[ \t](?P<to>to|a|por)[ \t]+|,?[ \t](?=[^\s\d]{{0,40}}\d)){_VALUE}"
+)
+_CALLED = re.compile(
+    r"(?i)[ \t](?:(?:is|es|was|era)[ ](?:my|our|the|mi|nuestra|la)|(?:as|como|de|for)"
+    r"(?:[ ](?:the|my|your|our|its|a|la|mi|tu|su|nuestra))?)"
+    rf"[ ](?:[\w-]{{1,20}}[ ]){{0,2}}?(?:{_SURE_NAME}|clave)\b"
+)
+_LAST_WORD = re.compile(r"[\"'`»”]?(?P<drow>[^\s\"'`«»“”<>|$%{}\[\]]{4,80})(?![^\s\"'`«“])")
+"""Matches the reversed text before a name given afterwards: "use … as the password"."""
+_MEASURE = re.compile(
+    r"(?i)\d+[-–]?(?:bits?|chars?|characters?|bytes?|days?|hours?|ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)"
+    r"|[\d.,:/%+-]+|v?\d+(?:\.\w+)+|x\.?509\w{0,4}|[a-z]+\(\d\w*\)|[+-]\w|--?[a-z][\w-]*"
+    r"|(?:sha|md|utf|aes|base|rsa|ipv|oauth|ed|pbkdf|crc|argon|tls|hs|rs|es|scram-sha|bcrypt|des|rc"
+    r"|ntlmv|ssha|pkcs|krb|http)[-_]?\d[\d._-]{0,6}[a-z]{0,6}"
+)
+_CODE = re.compile(
+    r".*(?:[(){}]|::|->|\w\.\w+\.|://).*|[\w.-]*/[\w./-]*|\w+=.*|[A-Za-z_]+\[.*|\.\w+"
+)
+_PREDICATES = """
+    identical idéntica idéntico demasiado automatically
+    a about above accepted again all allowed also always an and any appended applied are as
+    ascii ask asked at auto available bad based be because been before being below blank both
+    but by can cannot case changed clear cleared complex correct dead default different
+    disabled do does down easy either empty enabled encrypted enough entered equal exactly
+    expected expired false fine first for free from gone good hard hashed have here hidden how
+    if ignored in incorrect invalid it its just kept known last left less like local locked
+    long longer lost made mandatory masked may me mine missing more must my needed never new
+    next no non none not nothing null obsolete of off ok okay old on once one only open
+    optional or other our out over own plain plaintext please present printed private prompt
+    public random read ready really required reset right safe salted same secret sensitive
+    sent set shared short shown similar simple so still stored strong stronger such supplied
+    text that the their them then there these this those to too true two typed unchanged
+    undefined under unique unknown unset unsafe until up upon used useless user valid very
+    visible weak what when where which while who why with within without wrong yes yet you
+    your yours zero known-bad too-short el la los las un una unos unas lo de del al en con sin
+    por para como que se es son era fue ser si ya ni o u y e tu su mi sus mis este esta estos
+    esa ese eso aquí ahí allí así aún bien mal muy más menos nueva nuevo vieja viejo antigua
+    antiguo corta larga débil fuerte segura seguro inválida inválido válida válido vacía vacío
+    igual distinta diferente misma mismo correcta correcto incorrecta incorrecto errónea
+    erróneo opcional necesaria necesario obligatoria obligatorio secreta secreto privada
+    privado pública público única único sencilla fácil difícil buena mala otra otro cualquiera
+    ninguna nula nulo siempre nunca todavía ahora antes después cuando donde cual cuál qué
+    cómo solo sólo también tampoco importante sensible aleatoria predeterminada confidencial
+    parte cuestión esencial constancia tiempo paciencia trabajo amor vida hoy mañana ayer todo
+    nada algo alguien nadie mía tuya suya nuestra vuestra important essential confidential
+    ours theirs hers his everything something patience time love
+"""
+_NOT_SAID = frozenset(_PREDICATES.split())
+_TALKED = re.compile(
+    r"(?i)(?:ed|ing|able|ible|ive|ous|ful|less|ly|ary|ory|ad[ao]s?|id[ao]s?|mente|ción|sión|tion"
+    r"|sion|ry)$"
+)
+_ENDS = re.compile(
+    r"[.,;!?)\"'»”]*(?:[ \t]*(?:$|[\r\n])|[ \t]+(?:and|but|y|pero|ok|vale|please|for|para|since"
+    r"|desde|because|porque)\b|[.,;!?)]+\s)"
+)
+_INNER_SIGN = re.compile(r"[^\W\d_]+[!@#%&*?+_~^]{1,2}[^\W\d_]{2,}[!?]?")
+_OWN = re.compile(r"(?i)wi-?fi|wlan|\b(?:mi|my|our|nuestra)[ ](?=pass|contras)")
+_PHRASE = re.compile(r"[a-zñáéíóú]{3,12}(?: [a-zñáéíóú]{3,12}){2,11}(?=[.!]?[ \t]*(?:$|[\r\n]))")
+_PLAIN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+
+
+def is_written(value: str) -> bool:
+    """Return whether `value` is written as a password is and a word is not: letters and digits."""
+    mixed = any(one.isdigit() for one in value) and any(one.isalpha() for one in value)
+    return mixed and len(value) >= 5 and not (_MEASURE.fullmatch(value) or _CODE.fullmatch(value))
+
+
+def spoken_secrets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the secrets told in the lines from `start` to `end`."""
+    for match in _TOLD.finditer(text, start, end):
+        if match["quoted"] is not None:
+            if _is_quoted_secret(match):
+                yield match.span("quoted")
+            continue
+        first, value = match.start("open"), match["open"].rstrip(".,;:)")
+        last = first + len(value)
+        if not match["strong"]:
+            tells = is_written(value) and _is_mixed(value)
+        elif is_written(value) or (match["be"] and _INNER_SIGN.fullmatch(value)):
+            tells = True
+        else:
+            phrase = _PHRASE.match(text, first) if _is_told(match) else None
+            tells = _is_told(match) and _is_last_word(text, value, last)
+            if phrase is not None and not any(map(_is_said, phrase[0].lower().split())):
+                tells, last = True, phrase.end()
+        if tells:
+            yield first, last
+    for match in _CALLED.finditer(text, start, end):
+        before = _LAST_WORD.match(text[max(start, match.start() - 100) : match.start()][::-1])
+        if before is not None and is_written(before["drow"][::-1]):
+            yield match.start() - before.end(), match.start() - before.start("drow")
+
+
+def _is_quoted_secret(match: re.Match[str]) -> bool:
+    value, words = match["quoted"], match["quoted"].lower().split()
+    if not (match["strong"] and match["be"]):
+        return is_written(value) and (bool(match["strong"]) or _is_mixed(value))
+    if len(value) < 4 or not words or _CODE.fullmatch(value):
+        return False
+    return len(words) > 3 or not (words[0] in _NOT_SAID or _is_said(value.lower()))
+
+
+def _is_told(match: re.Match[str]) -> bool:
+    """Return whether a sentence, or a note on a network, says that a single word is the secret."""
+    sign, near = match["be"], match.string[max(0, match.start() - 12) : match.end()]
+    return bool(sign) and (sign[0] not in ":=-→" or bool(_OWN.search(near)))
+
+
+def _is_mixed(value: str) -> bool:
+    """Return whether `value` is too long, or of too many kinds of characters, for a name."""
+    kinds = (str.isupper, str.islower, str.isdigit, lambda one: not one.isalnum())
+    return len(value) >= 8 or sum(any(map(kind, value)) for kind in kinds) >= 3
+
+
+def _is_last_word(text: str, value: str, end: int) -> bool:
+    """Return whether `value` ends its sentence and is not a word about passwords."""
+    return (
+        len(value) >= 4
+        and _PLAIN.fullmatch(value) is not None
+        and not _is_said(value.lower())
+        and _ENDS.match(text, end) is not None
+    )
+
+
+def _is_said(value: str) -> bool:
+    parts = value.replace("-", " ").split()
+    return len(parts) < 4 and any(one in _NOT_SAID or _TALKED.search(one) for one in parts)

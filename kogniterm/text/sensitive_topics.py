@@ -1,8 +1,8 @@
-"""Statements about somebody's health, faith, politics or love life, which are no memory's business.
+"""Statements about a user's health, faith, politics or sexual orientation, not to be remembered.
 
-Such words stand in commands and files for good reasons, so nothing here is ever taken out of a
-text: it only tells whether a statement that would be remembered is one about a user or somebody
-they know. A condition beside a thing ("the diabetes dataset", "has a diabetes column") is none.
+Such words also occur in commands and files, so nothing is taken out of a text: this only tells
+whether a statement to remember is about a user or somebody they know. A condition next to a thing
+("the diabetes dataset", "has a diabetes column") does not count.
 """
 
 from __future__ import annotations
@@ -11,66 +11,55 @@ import re
 import unicodedata
 
 _CONDITION = (
-    r"(?:type [12] |chronic |severe |mild |prostate |breast |lung |clinical )?(?:"
-    r"diabet\w*|asthma\w*|cancer|tumou?r|leuka?emia|lymphoma|melanoma|hiv(?:[- ]positive)?|aids"
-    r"|depress(?:ion|ed|ive)"
-    r"|anxiety(?: disorder)?|panic attacks?|bipolar(?: disorder)?|schizophreni\w*|epilep\w*"
-    r"|seizures"
-    r"|hypertension|high blood pressure|migraines?|adhd|autis\w*|asperger\S*|dementia|alzheimer\S*"
-    r"|parkinson\S*|multiple sclerosis|hepatitis|pregnan\w*|miscarriage|abortion|infertil\w*"
-    r"|coeliac|celiac\w*"
-    r"|lupus|crohn\S*|ulcerative colitis|arthritis|rheumatism|a stroke|heart (?:attack|disease"
-    r"|condition|failure)"
-    r"|kidney (?:disease|failure|stones)|insulin|antidepressants?|antipsychotics?|chemo(?:therapy)?"
-    r"|dialysis|anorexi\w*|bulimi\w*|eating disorder|ptsd|ocd|insomnia|alcoholi\w*|addict(?:ed|ion)"
+    r"(?:type [12] |chronic |severe |mild |prostate |breast |lung |clinical )?(?:diabet\w*"
+    r"|asthma\w*|cancer|tumou?r|leuka?emia|lymphoma|melanoma|hiv(?:[- ]positive)?|aids"
+    r"|depress(?:ion|ed|ive)|anxiety(?: disorder)?|panic attacks?|bipolar(?: disorder)?"
+    r"|schizophreni\w*|epilep\w*|seizures|hypertension|high blood pressure|migraines?|adhd|autis\w*"
+    r"|asperger\S*|dementia|alzheimer\S*|parkinson\S*|multiple sclerosis|hepatitis|pregnan\w*"
+    r"|miscarriage|abortion|infertil\w*|coeliac|celiac\w*|lupus|crohn\S*|ulcerative colitis"
+    r"|arthritis|rheumatism|a stroke|heart (?:attack|disease|condition|failure)|kidney (?:disease"
+    r"|failure|stones)|insulin|antidepressants?|antipsychotics?|chemo(?:therapy)?|dialysis"
+    r"|anorexi\w*|bulimi\w*|eating disorder|ptsd|ocd|insomnia|alcoholi\w*|addict(?:ed|ion)"
     r"|lactose[- ]intoleran\w*|gluten[- ]intoleran\w*|fibromyalgia|endometriosis|sclerosis"
-    r"|psoriasis"
-    r"|anemi\w*|anaemi\w*|thyroid\w*|hypothyroid\w*|herpes|syphilis|gonorrh\w*|chlamydia"
-    r"|tuberculosis"
-    r"|covid(?:-19)?|pacemaker|disab(?:led|ility)|sertraline|fluoxetine|prozac|metformin|lithium"
-    r"|ritalin|xanax|warfarin|methadone|statins?|blood thinners?|disorder|syndrome"
+    r"|psoriasis|anemi\w*|anaemi\w*|thyroid\w*|hypothyroid\w*|herpes|syphilis|gonorrh\w*|chlamydia"
+    r"|tuberculosis|covid(?:-19)?|pacemaker|disab(?:led|ility)|sertraline|fluoxetine|prozac"
+    r"|metformin|lithium|ritalin|xanax|warfarin|methadone|statins?|blood thinners?|disorder"
+    r"|syndrome"
     # Spanish, without accents.
-    r"|asma|asmatic[oa]|cancer de \w+|sida|vih|seropositiv[oa]|depresion|depresiv[oa]"
-    r"|deprimid[oa]|ansiedad"
-    r"|trastorno\w*|esquizofreni\w*|convulsiones|hipertens\w*|tension alta"
-    r"|migranas?|tdah|autismo|autista|demencia|esclerosis|embarazad[oa]|embarazo|aborto"
-    r"|celiac[oa]|celiaquia|artritis|artrosis|reuma|ictus|infarto|cardiopatia|insuficiencia \w+"
-    r"|insulina|antidepresivos?|quimio(?:terapia)?|dialisis|alcoholic[oa]|alcoholismo"
-    r"|adict[oa]|adiccion|insomnio|intolerancia|intolerante|anemia|tiroides|hipotiroid\w*|hernia"
-    r"|soriasis|tuberculosis|marcapasos|discapacidad|discapacitad[oa]|minusvalia|leucemia|linfoma"
-    r"|tumor|alergias?|allerg(?:y|ies)|sertralina|metformina|litio|enfermedad \w+|sindrome"
-    r")"
+    r"|asma|asmatic[oa]|cancer de \w+|sida|vih|seropositiv[oa]|depresion|depresiv[oa]|deprimid[oa]"
+    r"|ansiedad|trastorno\w*|esquizofreni\w*|convulsiones|hipertens\w*|tension alta|migranas?|tdah"
+    r"|autismo|autista|demencia|esclerosis|embarazad[oa]|embarazo|aborto|celiac[oa]|celiaquia"
+    r"|artritis|artrosis|reuma|ictus|infarto|cardiopatia|insuficiencia \w+|insulina|antidepresivos?"
+    r"|quimio(?:terapia)?|dialisis|alcoholic[oa]|alcoholismo|adict[oa]|adiccion|insomnio"
+    r"|intolerancia|intolerante|anemia|tiroides|hipotiroid\w*|hernia|soriasis|tuberculosis"
+    r"|marcapasos|discapacidad|discapacitad[oa]|minusvalia|leucemia|linfoma|tumor|alergias?"
+    r"|allerg(?:y|ies)|sertralina|metformina|litio|enfermedad \w+|sindrome)"
 )
 _WHO = (
     r"(?:i|i'm|i've|he|she|we|they|you|he's|she's|who|person|user|patient|employee|wife|husband"
-    r"|partner"
-    r"|son|daughter|mother|father|mum|mom|dad|brother|sister|boss|colleague|friend|child|kid|baby"
-    r"|grandmother|grandfather|girlfriend|boyfriend|uncle|aunt|cousin|neighbou?r|teacher"
+    r"|partner|son|daughter|mother|father|mum|mom|dad|brother|sister|boss|colleague|friend|child"
+    r"|kid|baby|grandmother|grandfather|girlfriend|boyfriend|uncle|aunt|cousin|neighbou?r|teacher"
     r"|yo|el|ella|ellos|persona|usuari[oa]|mujer|marido|esposa|pareja|hij[oa]s?|madre|padre"
     r"|herman[oa]|jef[ea]|companer[oa]|amig[oa]|abuel[oa]|novi[oa]|ti[oa]|prim[oa]|vecin[oa])"
 )
 _HAS = (
     r"(?:have|has|had|having|suffers?(?: from)?|suffered(?: from)?|am|is|was|are|been|got|gets"
     r"|takes?|taking|took|needs?|wears?|survived|beat|lives? with|living with|on|treated for"
-    r"|undergo(?:es|ing)?|'?(?:m|s|ve)"
-    r"|tengo|tiene|tenemos|tuve|tuvo|tienen|padezco|padece|sufro|sufre|sufrio|soy|es|estoy|esta"
-    r"|fue|era"
-    r"|tomo|toma|tomando|necesito|necesita|llevo|lleva|con)"
+    r"|undergo(?:es|ing)?|'?(?:m|s|ve)|tengo|tiene|tenemos|tuve|tuvo|tienen|padezco|padece|sufro"
+    r"|sufre|sufrio|soy|es|estoy|esta|fue|era|tomo|toma|tomando|necesito|necesita|llevo|lleva|con)"
 )
 _THING = (
     r"(?! ?(?:column|table|data|dataset|field|model|study|app|api|service|project|module|page"
-    r"|clinic|test"
-    r"|tests|research|registry|package|library|code|detection|prediction|classifier|repo|server"
-    r"|cluster"
-    r"|in the (?:code|data|table)|column|tabla|columna|datos|proyecto|servicio|aplicacion))\b"
+    r"|clinic|test|tests|research|registry|package|library|code|detection|prediction|classifier"
+    r"|repo|server|cluster|in the (?:code|data|table)|column|tabla|columna|datos|proyecto|servicio"
+    r"|aplicacion))\b"
 )
 _HEALTH = (
     # Who has what: a name in capitals counts as somebody.
     rf"\b(?i:{_WHO})\b(?:[ ,]+[\w'-]+){{0,4}}?[ ']+(?i:{_HAS})\b(?: [\w'-]+){{0,4}}?"
     rf" (?i:{_CONDITION})\b(?i:{_THING})",
     rf"(?:^|[ (])[A-Z][a-z]{{2,}}(?: [A-Z][a-z]+)?(?:'s)? (?:(?:also|still|too|tambien"
-    rf"|ya) )?(?i:{_HAS})\b"
-    rf"(?: [\w'-]+){{0,4}}? (?i:{_CONDITION})\b(?i:{_THING})",
+    rf"|ya) )?(?i:{_HAS})\b(?: [\w'-]+){{0,4}}? (?i:{_CONDITION})\b(?i:{_THING})",
     # Without a subject, as Spanish and notes have it.
     rf"(?i)(?:^|[.,;:(] ?|\bque |\band |\by )(?:ya |tambien |no )?"
     r"(?:tengo|tiene|tuve|tuvo|padezco|padece|sufro|sufre|soy|es|estoy|esta|tomo|toma)"
@@ -78,12 +67,10 @@ _HEALTH = (
     rf"(?i)\b(?:my|his|her|our|mi|mis|su|sus)(?: \w+)? (?:{_CONDITION})\b{_THING}",
     r"(?i)\b(?:me|le|fue|esta) (?:han )?diagnostica(?:d[oa]|ron)\b",
     r"(?i)\b(?:my|his|her|their|mi|su|[a-z]+'s) (?:\w+ )?(?:diagnosis|diagnostico"
-    r"|medical (?:history|record)"
-    r"|historial medico|blood type|blood group|tipo de sangre|grupo sanguineo|psychiatrist"
-    r"|therapist"
-    r"|psychologist|psiquiatra|psicolog[oa]|oncolog\w+|medication|medicacion|prescription"
-    r"|cholesterol"
-    r"|colesterol|blood (?:pressure|sugar)|tension arterial|surgery)\b",
+    r"|medical (?:history|record)|historial medico|blood type|blood group|tipo de sangre"
+    r"|grupo sanguineo|psychiatrist|therapist|psychologist|psiquiatra|psicolog[oa]|oncolog\w+"
+    r"|medication|medicacion|prescription|cholesterol|colesterol|blood (?:pressure|sugar)"
+    r"|tension arterial|surgery)\b",
     r"(?i)\bdiagnosis (?:is|was|of)\b|\bdiagnostico (?:es|fue|de)\b|\bdiagnosed with\b",
     r"(?i)\b(?:allergic to|allergy to|alergic[oa] a|alergia a(?:l)?|intolerant to|intolerante a)\b",
     r"(?i)\b(?:take|takes|taking|tomo|toma|prescribed|receto|recetaron)\b[^.\n]{0,40}\b\d+ ?(?:mg"
@@ -96,8 +83,7 @@ _HEALTH = (
 _SELF = (
     r"(?:(?:i am|i'm|(?:he|she|who|person|user|wife|husband|boss|son|daughter|brother|sister|mother"
     r"|father|colleague|friend) is|he's|she's|soy|(?:el|ella|jef[ea]|herman[oa]|hij[oa]|amig[oa]"
-    r"|persona"
-    r"|usuari[oa]|companer[oa]|vecin[oa]) es))"
+    r"|persona|usuari[oa]|companer[oa]|vecin[oa]) es))"
 )
 _BELIEF = (
     rf"(?i)\b{_SELF} (?:an? |un |una )?(?:\w+ )?(?:gay|lesbian\w*|bisexual|homosexual|heterosexual"
@@ -108,9 +94,8 @@ _BELIEF = (
     r"(?i)\b(?:vote[sd]?|vot[oae]|voting)(?: for| al?| por)?(?: the)? (?:labour|tor(?:y|ies)"
     r"|conservatives?"
     r"|republicans?|democrats?|greens|liberals?|psoe|pp|vox|podemos|sumar|trump|biden)\b",
-    r"(?i)\b(?:my|his|her|mi|su) (?:religion|sexual orientation|orientacion sexual|faith"
-    r"|ethnicity|etnia"
-    r"|criminal record|antecedentes penales|trade union|sindicato)\b",
+    r"(?i)\b(?:my|his|her|mi|su) (?:religion|sexual orientation|orientacion sexual|faith|ethnicity"
+    r"|etnia|criminal record|antecedentes penales|trade union|sindicato)\b",
 )
 _KINDS = (
     ("health", tuple(map(re.compile, _HEALTH))),
@@ -120,7 +105,7 @@ _LONGEST = 4000
 
 
 def personal_kind(statement: str) -> str | None:
-    """What kind of sensitive personal statement this is ("health", "belief"), or None.
+    """Return the kind of sensitive personal statement this is ("health", "belief"), or None.
 
     Looks at the first 4,000 characters; a statement to remember is far shorter.
     """

@@ -4,13 +4,15 @@ A command is shown character by character: `render` is injective, so that two di
 never look the same, and `unrender` gives the command back. A hidden character appears as
 `\\u{200B}`; a run that would push text out of sight (spaces, blank lines) as `\\u{20*300}`; and a
 literal `\\u{` of the command as `\\u{5C}u{`. From prose, `clean` takes out what cannot be shown.
-The output of commands keeps its colours: see `sanitize`.
+Lone surrogates, which JSON can carry and no file, terminal or provider takes, are replaced by
+`whole`. The output of commands keeps its colours: see `sanitize`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
 
 from kogniterm.types import Phrase
 
@@ -31,7 +33,7 @@ _EMOJI_JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
 def is_invisible(char: str) -> bool:
-    """Whether `char` shows nothing, moves the cursor, or is drawn as an unknown blank."""
+    """Return whether `char` shows nothing, moves the cursor, or is drawn as an unknown blank."""
     if char == "\n" or " " <= char <= "~":
         return False
     if SUSPECT.match(char):
@@ -40,7 +42,7 @@ def is_invisible(char: str) -> bool:
 
 
 def hidden_characters(text: str) -> tuple[str, ...]:
-    """The invisible characters of `text` that can deceive, each once, in order.
+    """Return the invisible characters of `text` that can deceive, each once, in order.
 
     Plain tabs and newlines are not among them, nor the joiners and variation selectors that
     belong to an emoji.
@@ -74,7 +76,7 @@ _LOOK_ALIKES = dict(
 
 
 def look_alike(char: str) -> str | None:
-    """The ASCII character `char` could be taken for, or None."""
+    """Return the ASCII character `char` could be taken for, or None."""
     if char < "\x80":
         return None
     known = _LOOK_ALIKES.get(char)
@@ -85,7 +87,7 @@ def look_alike(char: str) -> str | None:
 
 
 def is_right_to_left(char: str) -> bool:
-    """Whether a terminal with bidirectional display may reorder the text round `char`."""
+    """Return whether a terminal with bidirectional display may reorder the text round `char`."""
     return char > "\u058f" and unicodedata.bidirectional(char) in {"R", "AL"}
 
 
@@ -107,7 +109,7 @@ def _escape(char: str, count: int = 1) -> str:
 
 
 def _visible(text: str) -> str:
-    """`text` with invisible characters and piled-up combining marks escaped."""
+    """Return `text` with invisible characters and piled-up combining marks escaped."""
     if not SUSPECT.search(text) and text.isascii():
         return text
     pieces: list[str] = []
@@ -133,7 +135,7 @@ def _shown_spaces(match: re.Match[str]) -> str:
 
 
 def render(command: str) -> str:
-    """`command` as it must be shown before anybody approves it; ordinary text is untouched.
+    """Return `command` as it is shown before approval; ordinary text is untouched.
 
     Newlines stay lines. Linear in the length of `command`, and never raises.
     """
@@ -143,7 +145,7 @@ def render(command: str) -> str:
 
 
 def render_line(text: str) -> str:
-    """`text` as `render` shows it, but on one row: a line break is an escape like the others.
+    """Return `text` as `render` shows it, but on one row: line breaks are escaped too.
 
     For file names, addresses and lines of a diff, which must not forge a row of a panel.
     """
@@ -152,7 +154,7 @@ def render_line(text: str) -> str:
 
 
 def render_words(text: str) -> str:
-    """Foreign words inside a sentence, on one row: what deceives is escaped, emoji stay whole."""
+    """Return foreign words for a sentence, on one row; emoji stay, deceptive characters do not."""
     if text.isascii() and text.isprintable():
         return text
     for char in ("\n", "\t", *hidden_characters(text)):
@@ -161,13 +163,13 @@ def render_words(text: str) -> str:
 
 
 def unrender(shown: str) -> str:
-    """The command whose rendering is `shown`."""
+    """Return the command whose rendering is `shown`."""
     shown = re.sub(r"\n(\\u\{A\*[0-9]+\})\n", r"\1", shown)
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) * int(found[2] or 1), shown)
 
 
 def warnings(command: str) -> tuple[Phrase, ...]:
-    """What could deceive the eye in `command`: hidden or look-alike characters, odd addresses."""
+    """Return warnings about hidden or look-alike characters and odd addresses in `command`."""
     found: list[Phrase] = []
     hidden = hidden_characters(command)
     if hidden:
@@ -201,41 +203,57 @@ def warnings(command: str) -> tuple[Phrase, ...]:
         found.append(
             Phrase("An address in it has a host-like user name before the real host (…@).")
         )
-    if len(command) > 2000 or command.count("\n") > 40:
-        found.append(_long(len(command), command.count("\n") + 1))
+    lines = command.count("\n") + 1
+    if len(command) > 2000 or lines > 41:
+        size = {"characters": len(command), "lines": lines}
+        found.append(
+            Phrase("It is long: {characters} characters on one line. Read it to its end.", size)
+            if lines == 1
+            else Phrase(
+                "It is long: {characters} characters on {lines} lines. Read it to its end.", size
+            )
+        )
     return tuple(found)
 
 
-def _long(characters: int, lines: int) -> Phrase:
-    values = {"characters": characters, "lines": lines}
-    if lines == 1:
-        return Phrase(
-            "It is long: {characters} characters on one line. Read it to its end.", values
-        )
-    return Phrase(
-        "It is long: {characters} characters on {lines} lines. Read it to its end.", values
-    )
-
-
 def clean(text: str) -> str:
-    """`text` without control characters (newline and tab stay) and direction overrides."""
+    """Return `text` without control characters (newline and tab stay) and direction overrides."""
     return _UNSAFE.sub("", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """`text` on one line, cut with an ellipsis after `limit` characters.
+    """Return `text` on one line, cut with an ellipsis after `limit` characters.
 
     Blanks and line breaks become single blanks, what else cannot be seen is made visible.
     """
-
     return cut(render_words(" ".join(text.split())), limit)
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` with an ellipsis in the place of what exceeds `limit` characters."""
+    """Return `text` with an ellipsis in the place of what exceeds `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def without_style(text: str) -> str:
-    """`text` without colour sequences."""
+    """Return `text` without colour sequences."""
     return _SGR.sub("", text)
+
+
+def whole(text: str) -> str:
+    """Return `text` with its surrogate pairs joined and lone surrogates replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def whole_json(value: Any) -> Any:
+    """Return a value of JSON with `whole` applied to all its texts."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {whole_json(key): whole_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [whole_json(item) for item in value]
+    return value

@@ -86,7 +86,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "psycopg": ("kogniterm.storage",),
     "pydantic_settings": ("kogniterm.settings",),
     "dotenv": ("kogniterm.settings",),
-    "snowballstemmer": ("kogniterm.text.stems",),
+    "snowballstemmer": ("kogniterm.text.language",),
     "tree_sitter": ("kogniterm.approval",),
     "tree_sitter_bash": ("kogniterm.approval",),
     "argparse": ("kogniterm.cli",),

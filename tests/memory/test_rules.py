@@ -14,7 +14,7 @@ from kogniterm.memory.fact_records import CATEGORIES, Fact, Source, fact_id
 from kogniterm.memory.search import searcher
 from kogniterm.memory.search.word_index import ADJACENT, Entry, WordIndex
 from kogniterm.memory.update import Candidate, judge
-from kogniterm.text.stems import stems_of
+from kogniterm.text.language import stems_of
 
 NOW = 1_700_000_000.0
 facts = st.builds(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.memory import Memory, open_memory
-from kogniterm.text.stems import stem, translated_stems
+from kogniterm.text.language import stem, translated_stems
 from tests.memory.conftest import OpenMemory
 
 FACTS = (

@@ -25,7 +25,7 @@ from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.plan.plan_tools import fresh_outputs, is_about
 from kogniterm.agent.request_size import fitted
 from kogniterm.errors import ModelError
-from kogniterm.text.surrogates import whole
+from kogniterm.text.visible import whole
 from kogniterm.types import ModelLoading, ModelRequest, ModelRetried, Plan, PlanStep, Reply, Usage
 
 Word = Literal["met", "not met", "cannot tell"]

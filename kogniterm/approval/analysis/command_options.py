@@ -32,11 +32,11 @@ class Rules:
 
     @property
     def hazards(self) -> bool:
-        """Whether any option can do more than shape the output."""
+        """Return whether any option can do more than shape the output."""
         return not HARMLESS.issuperset(self.options.values())
 
     def takes_value(self, name: str) -> bool:
-        """Whether the option `name` takes a value."""
+        """Return whether the option `name` takes a value."""
         action = self.options.get(name, "")
         return action.endswith("=") or action in VALUED
 
@@ -62,11 +62,11 @@ class Parsed:
     rules: Rules
 
     def has(self, *names: str) -> bool:
-        """Whether one of `names` was given."""
+        """Return whether one of `names` was given."""
         return any(option.name in names for option in self.options)
 
     def does(self, action: str) -> bool:
-        """Whether an option with this action was given."""
+        """Return whether an option with this action was given."""
         return any(self.rules.options.get(option.name) == action for option in self.options)
 
     def given(self, action: str) -> tuple[Argument, ...]:
@@ -126,7 +126,7 @@ def _long(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Option]
 
 
 def _value_follows(rest: list[Argument]) -> bool:
-    """Whether the next word can be a value; one that looks like an option is judged as one."""
+    """Return whether the next word can be a value; what looks like an option is an option."""
     if not rest:
         return False
     text = rest[0].value

@@ -25,12 +25,12 @@ MAX_PIPES = 800
 
 
 def too_long(command: str) -> bool:
-    """Whether reading `command` could take longer than a person would wait."""
+    """Return whether reading `command` could take longer than a person would wait."""
     return len(command) > MAX_TEXT or command.count("|") > MAX_PIPES
 
 
 def goes_to_device(redirect: Redirect, scope: Scope) -> bool:
-    """Whether a redirection leads to `/dev/null` or its kin."""
+    """Return whether a redirection leads to `/dev/null` or its kin."""
     if redirect.target is None:
         return True
     return is_harmless_device(expand_single(redirect.target, scope).value)
@@ -41,12 +41,12 @@ _MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
 
 
 def tells_version(words: list[str]) -> bool:
-    """Whether a command of these words only tells its version or how it is used."""
+    """Return whether a command of these words only tells its version or how it is used."""
     return words[1:] in (["--version"], ["--help"]) and words[0] not in _MANAGED
 
 
 def prints_nothing(words: list[str]) -> bool:
-    """Whether a command of these words only empties the file its output goes to."""
+    """Return whether a command of these words only empties the file its output goes to."""
     silent = words[0] in {":", "true", "false"} or words[1:] == ["/dev/null"]
     return silent or words in (["echo", "-n"], ["printf", ""])
 

@@ -27,22 +27,22 @@ _HARMLESS = re.compile(
 
 
 def steers(name: str) -> bool:
-    """Whether programs obey this variable in ways that can make them do something else."""
+    """Return whether programs obey this variable in ways that can make them do something else."""
     return bool(_STEERING.match(name))
 
 
 def injects(name: str) -> bool:
-    """Whether setting it makes other programs load or run code."""
+    """Return whether setting it makes other programs load or run code."""
     return bool(_INJECTING.match(name))
 
 
 def hides_tracks(name: str) -> bool:
-    """Whether it governs the shell's history."""
+    """Return whether it governs the shell's history."""
     return bool(_TAMPERING.match(name))
 
 
 def is_harmless(name: str, value: str = "") -> bool:
-    """Whether setting it (to `value`) for one program cannot make that program do other things.
+    """Return whether setting it (to `value`) for one program does not change what it does.
 
     A language or terminal with a slash in its name is a file that somebody made.
     """

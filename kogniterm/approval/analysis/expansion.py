@@ -55,12 +55,12 @@ class Argument:
 
     @property
     def known(self) -> bool:
-        """Whether `value` is exactly what the program gets."""
+        """Return whether `value` is exactly what the program gets."""
         return HOLE not in self.value and not self.glob
 
     @property
     def maybe_option(self) -> bool:
-        """Whether it may turn out to be an option though it does not look like one."""
+        """Return whether it may turn out to be an option though it does not look like one."""
         if self.glob and self.value[:1] in "*?[":
             return True
         # Without quotes it may bring further words with it.
@@ -131,7 +131,7 @@ class Scope:
         return resolved
 
     def keeps_secrets(self, folder: str) -> bool:
-        """Whether folders with secrets lie at or below `folder`."""
+        """Return whether folders with secrets lie at or below `folder`."""
         return folder in {"", "/etc", "/root"} or holds_secret_folder(folder, self.roots)
 
     def merge(self, others: Iterable[Scope]) -> None:
@@ -375,7 +375,7 @@ _PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
 
 
 def prints_number(node: Node) -> bool:
-    """Whether what a substitution prints is a number or date the machine itself chose."""
+    """Return whether what a substitution prints is a number or date the machine itself chose."""
     if isinstance(node, Pipeline):
         node = node.parts[-1]
     if not isinstance(node, Simple) or not node.words:
@@ -392,14 +392,14 @@ def prints_number(node: Node) -> bool:
 
 
 def _several(part: Part) -> bool:
-    """Whether `part` of a word could make several words of it."""
+    """Return whether `part` of a word could make several words of it."""
     if isinstance(part, Literal):
         return not part.quoted and bool(_GLOB.search(part.text) or "{" in part.text)
     return not part.quoted
 
 
 def prints_plainly(node: Node) -> bool:
-    """Whether it prints a number, a date, or a name the machine itself chose."""
+    """Return whether it prints a number, a date, or a name the machine itself chose."""
     if isinstance(node, Simple) and node.words and node.words[0].raw in _NAMERS:
         return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
     return prints_number(node)

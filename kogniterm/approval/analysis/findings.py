@@ -88,7 +88,7 @@ class Findings:
         self.program(UNREAD)
 
     def has(self, kind: EffectKind) -> bool:
-        """Whether an effect of this kind was found."""
+        """Return whether an effect of this kind was found."""
         return any(effect.kind == kind for effect in self._effects)
 
     def report(self, command: str) -> RiskReport:

@@ -91,7 +91,7 @@ class Roots:
 
 
 def within(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or lies below it."""
+    """Return whether `path` is `folder` or lies below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
@@ -175,7 +175,7 @@ def _name_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]
 
 
 def _glob_matches(pattern: str, name: str) -> bool:
-    """Whether the shell glob `pattern` (one component, holes allowed) could expand to `name`."""
+    """Return whether the glob `pattern` (one component, holes allowed) could expand to `name`."""
     if name.startswith(".") and not pattern.startswith((".", HOLE)):
         return False
     return fnmatch.fnmatchcase(name, pattern.replace(HOLE, "*"))
@@ -214,7 +214,7 @@ def _folder_is_secret(path: str, *, glob: bool) -> bool:
 
 
 def holds_secret_folder(path: str, roots: Roots) -> bool:
-    """Whether a folder that keeps secrets lies below `path`."""
+    """Return whether a folder that keeps secrets lies below `path`."""
     return any(within(f"{roots.home}/{folder}", path) for folder in _SECRET_FOLDERS)
 
 
@@ -226,7 +226,7 @@ def _same(part: str, name: str, *, glob: bool) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_secret(path: str, *, glob: bool = False) -> bool:
-    """Whether the absolute `path` names, or as a glob could reach, something secret."""
+    """Return whether the absolute `path` names, or as a glob could reach, something secret."""
     if _PUBLIC.search(path):
         return False
     name = posixpath.basename(path)
@@ -271,12 +271,12 @@ _SECRET_FILE_VARIABLE = re.compile(
 
 
 def is_secret_variable(name: str) -> bool:
-    """Whether a variable of this name usually holds a secret."""
+    """Return whether a variable of this name usually holds a secret."""
     return bool(_SECRET_VARIABLE.search(name)) and not _SAYS_LITTLE.search(name)
 
 
 def is_secret_file_variable(name: str) -> bool:
-    """Whether a variable of this name usually holds the path of a file with secrets."""
+    """Return whether a variable of this name usually holds the path of a file with secrets."""
     if _SECRET_FILE_VARIABLE.match(name):
         return True
     return bool(_SECRET_VARIABLE.search(name) and re.search(r"_(?:FILE|PATH)\Z|CREDENTIALS", name))
@@ -286,7 +286,7 @@ _HISTORY = re.compile(r"\.\w*_history|fish_history")
 
 
 def is_history(path: str) -> bool:
-    """Whether a shell, or a program like one, keeps at `path` what was typed."""
+    """Return whether a shell, or a program like one, keeps at `path` what was typed."""
     return bool(_HISTORY.fullmatch(posixpath.basename(path)))
 
 
@@ -312,9 +312,8 @@ _STEERING_PARTS = names(
     """
 )
 _SYSTEM = re.compile(
-    r"/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|sys|proc|var/spool/cron|var/lib"
-    r"|var/log|root|opt"
-    r"|System|Library|Applications|efi)(?:/|\Z)"
+    r"/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|sys|proc|var/spool/cron|var/lib|var/log|root"
+    r"|opt|System|Library|Applications|efi)(?:/|\Z)"
 )
 _HARMLESS_DEVICE = re.compile(
     r"/dev/(?:null|zero|full|stdin|stdout|stderr|tty|fd/\d+|random|urandom)\Z"
@@ -343,7 +342,7 @@ def is_system(path: str) -> bool:
 
 
 def is_inside_repository(path: str) -> bool:
-    """Whether git keeps its own books there; a folder with a `HEAD` can become a repository."""
+    """Return whether git keeps its own files there; a folder with a `HEAD` can be a repository."""
     return "/.git/" in path or posixpath.basename(path) == "HEAD"
 
 
@@ -361,7 +360,7 @@ _TOP = re.compile(
 
 
 def is_broad(resolved: ResolvedPath, roots: Roots) -> bool:
-    """Whether deleting or changing everything at `resolved` would hit far more than one thing."""
+    """Return whether deleting or changing `resolved` would hit far more than one file."""
     path = resolved.path
     name = posixpath.basename(path)
     if resolved.glob and not name.strip("*.?[]!") and name:

@@ -1,4 +1,4 @@
-"""Whether a failed command's output looks as if the sandbox stopped it."""
+"""Return whether a failed command's output looks as if the sandbox stopped it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class TrustFinding:
 
     @property
     def trusted(self) -> bool:
-        """Whether everything found may have effect: nothing new, nothing changed."""
+        """Return whether everything found may have effect: nothing new, nothing changed."""
         return self.known and not self.new and not self.changed
 
     @property

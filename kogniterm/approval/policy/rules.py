@@ -52,7 +52,7 @@ class Rule:
     reason: str = ""
 
     def matches(self, report: RiskReport, *, tool: str, mode: ApprovalMode) -> bool:
-        """Whether the rule speaks about this command.
+        """Return whether the rule speaks about this command.
 
         An allow must cover every program and file of the command; a deny or ask, any.
         """
@@ -78,7 +78,7 @@ class Rule:
         return True
 
     def _covers_redirections(self, report: RiskReport) -> bool:
-        """Whether no file outside is changed but by a program's own arguments, or by its path."""
+        """Return whether each file changed outside is named by an argument or the rule's path."""
         outside = (effect for effect in unnamed_changes(report, report.programs) if effect.outside)
         return self.path is not None or not any(outside)
 
@@ -128,7 +128,7 @@ def _is_below(target: str, pattern: str) -> bool:
 
 
 def _may_reach(target: str, pattern: str) -> bool:
-    """Whether `target`, which may hold wildcards or what is not known, could be such a file."""
+    """Return whether `target`, which may hold wildcards or unknown parts, could be such a file."""
     if _is_below(target, pattern):
         return True
     if not re.search(r"[*?\[…]", target):

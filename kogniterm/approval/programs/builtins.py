@@ -164,7 +164,7 @@ def unset(call: Call) -> None:
 
 
 def _reach_data(names: Iterable[str], scope: Scope) -> bool:
-    """Whether a value of `names` is data, or an expression of a variable whose value is."""
+    """Return whether a value of `names` is data, or an expression of a variable whose value is."""
     waiting, seen = list(names), set(names)
     while waiting:
         value = variable(waiting.pop(), scope)

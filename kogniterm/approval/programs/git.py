@@ -31,7 +31,7 @@ def _options(parsed: Parsed) -> set[str]:
 
 
 def _only(text: str) -> Callable[[Parsed], bool]:
-    """Whether no option is given but those of `text`."""
+    """Return whether no option is given but those of `text`."""
     allowed = names(text)
     return lambda parsed: _options(parsed) <= allowed
 

@@ -73,7 +73,7 @@ def _without_suffix(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
 
 
 def _sed_script(call: Call, script: str) -> bool:
-    """Whether every command of `script` is understood and harmless; files read are noted."""
+    """Return whether every command of `script` is understood and harmless; files read are noted."""
     if len(script) > MAX_SCRIPT:
         return False
     at = 0

@@ -17,8 +17,7 @@ from kogniterm.memory import admission
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.fact_records import CATEGORIES, Category, Message, Origin, Source
 from kogniterm.memory.update import Candidate, Relation
-from kogniterm.text.language import plain, raw_words
-from kogniterm.text.stems import answering, stems_of
+from kogniterm.text.language import answering, plain, raw_words, stems_of
 from kogniterm.types import Phrase
 
 CONFIDENCE_FLOOR = 0.6

@@ -25,8 +25,7 @@ from kogniterm.memory.short_term import SessionNotes, due
 from kogniterm.memory.update import Candidate
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
-from kogniterm.text.language import raw_words
-from kogniterm.text.stems import stems_of
+from kogniterm.text.language import raw_words, stems_of
 from kogniterm.types import ModelRequest, Phrase, Reply
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from kogniterm.text.language import language_of, listed, plain, stopwords
-from kogniterm.text.stems import answering, stem
+from kogniterm.text.language import answering, language_of, listed, plain, stem, stopwords
 
 ALIKE = 0.5
 """Share of the words of both statements that stand in both, in the same order."""

@@ -19,9 +19,8 @@ from kogniterm.memory.forgetting.proof import Marks, Searched, scan, scan_rows
 from kogniterm.memory.forgetting.tombstones import Tombstones
 from kogniterm.memory.repository import FactRepository
 from kogniterm.protocols import Clock
-from kogniterm.text.language import raw_words
+from kogniterm.text.language import raw_words, stems_of
 from kogniterm.text.matching import Matcher
-from kogniterm.text.stems import stems_of
 from kogniterm.types import Phrase
 
 SHORTEST_TERM = 4

@@ -16,8 +16,7 @@ from pathlib import Path
 from kogniterm.memory.repository import FactRepository
 from kogniterm.storage import drivers
 from kogniterm.storage.folders import private_folder
-from kogniterm.text.language import raw_words
-from kogniterm.text.stems import stems_of
+from kogniterm.text.language import raw_words, stems_of
 
 _KEY_BYTES = 32
 

@@ -21,8 +21,7 @@ from kogniterm.memory.repository import FactRepository, Version
 from kogniterm.memory.search.vectors import BATCH, Embedder, VectorIndex
 from kogniterm.memory.search.word_index import Entry, WordIndex
 from kogniterm.protocols import Clock
-from kogniterm.text.language import Language, language_of, plain, without_small_talk
-from kogniterm.text.stems import stems_of
+from kogniterm.text.language import Language, language_of, plain, stems_of, without_small_talk
 from kogniterm.types import Phrase
 
 POOL = 50

@@ -19,9 +19,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kogniterm.text.language import Language, language_of, raw_words, stopwords
+from kogniterm.text.language import (
+    Language,
+    Token,
+    language_of,
+    raw_words,
+    related_stems,
+    root,
+    stem,
+    stopwords,
+    tokens,
+    translated_stems,
+)
 from kogniterm.text.ranking import BM25Index, idf
-from kogniterm.text.stems import Token, related_stems, root, stem, tokens, translated_stems
 
 K1 = 0.9
 B = 0.4

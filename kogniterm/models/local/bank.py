@@ -7,7 +7,7 @@ verbatim never helps.
 The examples most like a request are found by BM25 over stemmed words, with the usual k1 = 1.2 and
 b = 0.75. Words that say what to do (count, delete, rename, …) weigh double: an example of the right
 action on the wrong thing helps more than the other way round. Stop words and endings are fewer than
-those of prose (`text.stems`): "show" and "here" say much in a request, and the examples that the
+those of prose (`text.language`): "show" and "here" say much in a request, and the examples that the
 table of tasks was solved with were found with these.
 """
 
@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kogniterm.text.language import LANGUAGES, Language, plain
+from kogniterm.text.language import LANGUAGES, Language, plain, without_ending
 from kogniterm.text.ranking import BM25Index
-from kogniterm.text.stems import without_ending
 
 _EXAMPLES = Path(__file__).with_name("examples")
 _K1 = 1.2

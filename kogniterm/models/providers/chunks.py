@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
-from kogniterm.text.surrogates import whole, whole_json
+from kogniterm.text.visible import whole, whole_json
 from kogniterm.types import UNUSABLE, AnswerDelta, ThoughtDelta, ToolSpec, Usage
 
 

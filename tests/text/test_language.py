@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from kogniterm.text import stems
-from kogniterm.text.language import fold_case, language_of, raw_words
+from kogniterm.text import language
+from kogniterm.text.language import fold_case, language_of, raw_words, stems_of
 from kogniterm.text.ranking import BM25Index
-from kogniterm.text.stems import stems_of
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ from kogniterm.text.stems import stems_of
     ],
 )
 def test_english_forms_of_a_word_meet(one: str, two: str) -> None:
-    assert stems.english(one) == stems.english(two)
+    assert language.english(one) == language.english(two)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ def test_english_forms_of_a_word_meet(one: str, two: str) -> None:
     [("casas", "casa"), ("trabajando", "trabajo"), ("luces", "luz"), ("amigas", "amigo")],
 )
 def test_spanish_forms_of_a_word_meet(one: str, two: str) -> None:
-    assert stems.spanish(one) == stems.spanish(two)
+    assert language.spanish(one) == language.spanish(two)
 
 
 def test_words_are_compared_without_accents_possessives_and_case() -> None:
