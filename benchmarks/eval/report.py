@@ -70,9 +70,11 @@ def section(tasks: Sequence[Task], run: Published) -> str:
     """The page's section: the table, and every task the product failed."""
     done = [task for task in tasks if task.id in run.results["kogniterm"]]
     lines = [
-        f"Run on {run.date} with `local:{run.model}` (`{run.file}`, sha256 `{run.sha256[:16]}…`), "
-        f"temperature 0, one run each, {len(done)} of the table's {len(tasks)} tasks. "
-        "In brackets the 95 % interval (Wilson).",
+        f"- **Date:** {run.date}",
+        f"- **Model:** `local:{run.model}`, temperature 0",
+        f"- **File:** `{run.file}`, sha256 `{run.sha256[:16]}…`",
+        f"- **Tasks:** {len(done)} of the table's {len(tasks)}, one run each",
+        "- **In brackets:** the 95 % interval (Wilson)",
         "",
         f"| passed | tasks | {' | '.join(f'`{name}`' for name in run.results)} |",
         f"| --- | --- |{' --- |' * len(run.results)}",
@@ -81,7 +83,7 @@ def section(tasks: Sequence[Task], run: Published) -> str:
         name = title.strip()
         shown = f"&emsp;{name}" if title.startswith(" ") else f"**{name}**"
         lines.append(f"| {shown} | {' | '.join(cells)} |")
-    lines += ["", "What KogniTerm did not solve:", "", "| request | what it ran |", "| --- | --- |"]
+    lines += ["", "Tasks not solved:", "", "| request | what it ran |", "| --- | --- |"]
     for task in done:
         result = run.results["kogniterm"][task.id]
         if not result.passed:
