@@ -12,36 +12,36 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import ExecutionError, why
-from kogniterm.execution.process import surviving
+from kogniterm.execution.command_output import OutputKeeper, OutputLimits
+from kogniterm.execution.process import processes
 from kogniterm.execution.process.background_jobs import BackgroundCommand, JobTable, fate_of
+from kogniterm.execution.process.command_input import KeySequence, as_keystrokes
 from kogniterm.execution.process.descriptors import Descriptors
-from kogniterm.execution.process.keystrokes import KeySequence, as_keystrokes
 from kogniterm.execution.process.launcher import Launched, Launcher, Order, not_started, refusal
 from kogniterm.execution.process.processes import end_tree
 from kogniterm.execution.process.pty import CANNOT_START
-from kogniterm.execution.process.results import command_result, exit_code
 from kogniterm.execution.process.running_command import (
     Ending,
     RunningCommand,
     RunOptions,
+    command_result,
+    exit_code,
 )
-from kogniterm.execution.screen.output_text import OutputKeeper, OutputLimits
 from kogniterm.execution.shell import capture, emulation, restore
-from kogniterm.execution.shell.environment import (
+from kogniterm.execution.shell.shell_files import PrivateFolder, SealedFiles, ShellFiles
+from kogniterm.execution.shell.shell_state import (
     SECRET_NAMES,
     UNATTENDED,
-    base_environment,
-    inherited,
-)
-from kogniterm.execution.shell.lineages import Lineages, Start, only_inside
-from kogniterm.execution.shell.private_folder import PrivateFolder
-from kogniterm.execution.shell.shell_files import SealedFiles, ShellFiles
-from kogniterm.execution.shell.shell_state import (
+    Lineages,
     ShellState,
+    Start,
+    base_environment,
     decode,
     encode,
     exported,
     first_state,
+    inherited,
+    only_inside,
 )
 from kogniterm.host.safe_files import umask
 from kogniterm.protocols import OutputSink, Terminal
@@ -460,7 +460,7 @@ class CommandExecutor:
 
         Raises ExecutionError for one that cannot.
         """
-        if self._outlives == surviving.NOTHING:
+        if self._outlives == processes.NOTHING:
             raise ExecutionError("Everything ends with KogniTerm, as --end-jobs says.")
         self._launcher.keep(self._jobs.find(job_id).keep())
 

@@ -11,9 +11,9 @@ from pydantic import SecretStr
 
 from kogniterm.approval.analysis.path_kinds import is_secret
 from kogniterm.execution import open_executor
+from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.screen.kept_output import OutputStore
-from kogniterm.execution.undo.preimages import PreimageStore
+from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project.scan import project_root

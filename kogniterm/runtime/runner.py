@@ -26,7 +26,7 @@ from kogniterm.errors import (
     ToolError,
 )
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.shell.environment import PROPOSED
+from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import runs_settled

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.approval import classify
-from kogniterm.execution.undo.effect_preview import on_disk, paths_changed, preview, touched
+from kogniterm.execution.effect_preview import on_disk, paths_changed, preview, touched
 from kogniterm.types import Effect, RiskReport
 from tests.support.ordinary import ordinary
 from tests.support.programs import needs

@@ -15,8 +15,8 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
+from kogniterm.execution.command_output import OutputLimits
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.screen.output_text import OutputLimits
 from kogniterm.types import CommandResult
 from tests.support.executing import PATIENCE, Sink, alive, private_folder_of, timed_out
 from tests.support.forge import until

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import ExecutionError, ToolError
-from kogniterm.execution.screen.kept_output import OutputStore
+from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.scripted_executor import ScriptedExecutor
 from kogniterm.types import CommandResult
 from tests.support.executing import Sink

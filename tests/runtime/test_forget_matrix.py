@@ -19,7 +19,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from kogniterm.agent.messages import human_message
-from kogniterm.execution.undo.preimages import PreimageStore
+from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.short_term import SessionNotes
 from kogniterm.paths import Paths

@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from kogniterm.execution.undo.preimages import PreimageStore
+from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.forgetting.proof import Marks, scan
 from kogniterm.memory.forgetting.purge import Mention
 from kogniterm.runtime.forgetting.participants import DamagedPurge, LeftoverPurge, UndoPurge

@@ -27,10 +27,10 @@ from pathlib import Path
 
 from kogniterm.approval import classify
 from kogniterm.execution import open_executor
+from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
-from kogniterm.execution.undo.effect_preview import preview
-from kogniterm.execution.undo.repository_programs import GitRun, hooks_that_run, settings_that_run
+from kogniterm.host.safe_git import GitRun, hooks_that_run, settings_that_run
 from tests.support.executing import private_folder_of
 
 LAYOUTS = ("project", "home", "temporary")

@@ -432,7 +432,7 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
 
 
 async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Path) -> None:
-    from kogniterm.execution.undo.preimages import PreimageStore
+    from kogniterm.execution.undo import PreimageStore
     from kogniterm.runtime.services.undo_service import UndoService
 
     file = tmp_path / "w" / "a.txt"

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import ExecutionError
-from kogniterm.execution.process import surviving
+from kogniterm.execution.command_output import OutputKeeper, OutputLimits
+from kogniterm.execution.process import processes
 from kogniterm.execution.process.processes import ProcessState, descendants, end_tree
 from kogniterm.execution.process.pty import STATUSES
-from kogniterm.execution.process.results import exit_code
-from kogniterm.execution.process.running_command import RunningCommand
-from kogniterm.execution.screen.output_text import OutputKeeper, OutputLimits
+from kogniterm.execution.process.running_command import RunningCommand, exit_code
 from kogniterm.types import Job, JobFate, LeftRunning
 
 _MOST_ENDED = 50
@@ -37,7 +36,7 @@ def fate_of(outlives: str, private: Path, *, wrapped: bool) -> Fate:
             return "sandbox"
         if kept:
             return "kept"
-        stays = surviving.outliving(states, leader, outlives, str(private / STATUSES))
+        stays = processes.outliving(states, leader, outlives, str(private / STATUSES))
         return "detached" if stays else "ends"
 
     return fate

@@ -13,9 +13,8 @@ import os
 from pathlib import Path
 
 from kogniterm.execution.process.processes import process_state
-from kogniterm.execution.process.pty import LIBC, checked
+from kogniterm.execution.process.pty import LIBC, MOST_FDS, checked
 from kogniterm.execution.process.wait_diagnosis import terminal_device
-from kogniterm.execution.process.wire import MOST_FDS
 
 _PIDFD_GETFD = 438
 """The system call's number, the same on every architecture (Linux 5.6)."""

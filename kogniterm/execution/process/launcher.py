@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import ExecutionError, why
-from kogniterm.execution.process import pty, wire
+from kogniterm.execution.process import pty
 from kogniterm.execution.process.descriptors import Descriptors
+from kogniterm.execution.process.pty import ALL_ENDED, SHELL_ENDED
 from kogniterm.types import Phrase
 
 _BOOT = (
@@ -83,11 +84,72 @@ class Launched:
             self.channel.close()
 
 
+_A_WHILE = 1.0
+
+
+class Reports:
+    """Reads one leader's reports. Safe to use from several threads.
+
+    `status` is the shell's wait status once it has ended; `last_child` that of the orphan that
+    ended last; `gone` means that no process of the command is left.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.status: int | None = None
+        self.last_child: int | None = None
+        self.gone = False
+        self._partial = b""
+        self._lock = threading.Lock()
+
+    def read(self) -> None:
+        """Take in what has been reported, without waiting."""
+        with self._lock:
+            if self.gone:
+                return
+            try:
+                data = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                return
+            if not data:
+                self.gone = True
+                return
+            *lines, self._partial = (self._partial + data).split(b"\n")
+            for line in lines:
+                kind, _pid, status = line.decode("ascii").split()
+                if kind == ALL_ENDED:
+                    self.gone = True
+                elif kind == SHELL_ENDED:
+                    self.status = int(status)
+                else:
+                    self.last_child = int(status)
+
+    def wait(self, timeout: float | None) -> None:
+        """Wait a while for the next report, at most `timeout` seconds, and take it in.
+
+        Another thread may close the pipe meanwhile, and its number may name something else then:
+        so it is never waited for without end.
+        """
+        with contextlib.suppress(ValueError, OSError):
+            select.select(
+                [self.fd], [], [], _A_WHILE if timeout is None else min(timeout, _A_WHILE)
+            )
+        self.read()
+
+    def close(self) -> None:
+        """Release the pipe, once; the command then counts as gone."""
+        with self._lock:
+            self.gone = True
+            fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
 class Launcher:
     """Owns the supervisor process. Safe to use from several threads.
 
     `private` is the executor's own folder; `held` an open file in it that is locked as long as
-    either of the two processes lives. `outlives` is what may outlive the executor (`surviving`).
+    either of the two processes lives. `outlives` is what may outlive the executor.
     """
 
     def __init__(self, private: Path, held: int, outlives: str) -> None:
@@ -179,7 +241,7 @@ class Launcher:
                     pty.set_output_processing(ready.master, on=True)
                 _give_descriptors(channel, order.descriptors)
                 what = {"argv": order.argv, "env": order.env, "cwd": order.cwd}
-                wire.send(channel, {**what, "real": order.real})
+                pty.send_message(channel, {**what, "real": order.real})
             except (OSError, termios.error):
                 ready.close()  # somebody ended it: the next one
             else:
@@ -201,12 +263,12 @@ class Launcher:
     def _ask_for_next(self) -> None:
         if self._channel is not None:
             with contextlib.suppress(OSError):
-                wire.send(self._channel, {"op": "next"})
+                pty.send_message(self._channel, {"op": "next"})
                 self._coming = True
 
     def _receive(self, channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
         """The next message; what stands by is put aside."""
-        received = wire.receive(channel)
+        received = pty.receive_message(channel)
         if received is None:
             self._forget()
             raise ExecutionError("The supervisor of commands ended unexpectedly.")
@@ -240,7 +302,7 @@ class Launcher:
                 "newlines": order.newlines,
                 "numbers": list(handed),
             }
-            wire.send(channel, request, (report, *handed.values()))
+            pty.send_message(channel, request, (report, *handed.values()))
             message, fds = self._answer(channel, "spawned", "refused")
             if message["op"] == "refused":
                 raise not_started(message["error"])
@@ -273,14 +335,14 @@ class Launcher:
         with self._lock:
             if self._channel is not None:
                 with contextlib.suppress(OSError, ExecutionError):
-                    wire.send(self._channel, {"op": "sync"})
+                    pty.send_message(self._channel, {"op": "sync"})
                     self._answer(self._channel, "synced")
 
     def _tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with self._lock:
             if self._channel is not None:
                 with contextlib.suppress(OSError):
-                    wire.send(self._channel, message, fds)
+                    pty.send_message(self._channel, message, fds)
 
     def end_jobs(self) -> tuple[list[dict[str, Any]], bool]:
         """Let the supervisor end every tree but what stays; `close` has to follow.
@@ -292,8 +354,8 @@ class Launcher:
             if self._channel is None:
                 return [], False
             self._channel.settimeout(_GOODBYE)
-            wire.send(self._channel, {"op": "close"})
-            while received := wire.receive(self._channel):
+            pty.send_message(self._channel, {"op": "close"})
+            while received := pty.receive_message(self._channel):
                 message, fds = received
                 for fd in fds:
                     os.close(fd)
@@ -342,7 +404,7 @@ def _give_descriptors(channel: socket.socket, descriptors: Descriptors) -> None:
     sent = {n: fd for n, fd in descriptors.open.items() if fd is not None}
     terminals = [n for n, fd in descriptors.open.items() if fd is None]
     numbers = {"numbers": list(sent), "terminals": terminals}
-    wire.send(channel, numbers, tuple(sent.values()))
+    pty.send_message(channel, numbers, tuple(sent.values()))
     descriptors.given()
 
 

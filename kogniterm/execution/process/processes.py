@@ -1,20 +1,28 @@
-"""What the kernel says of processes, read from /proc; and the ending of whole trees.
+"""Processes as /proc shows them, the end of whole trees, and what may outlive an executor.
 
 A command's tree is everything below its session leader. The leader is a child subreaper
 (prctl(2)), so daemons that call setsid and lose their parents stay below it.
+
+What would outlive an ordinary terminal may outlive an executor: processes that ignore the hang-up
+(`nohup`), have left the terminal's session (`setsid`, daemons that fork twice) or were disowned,
+with all that they started. A plain `command &` would be hung up there, and is ended here.
+
+This module runs inside the supervisor too, and imports as little as that needs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
+import struct
 import time
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     Spare = Callable[[list["ProcessState"]], set[int]]
 
@@ -151,3 +159,116 @@ def end_tree(
         signal_processes([state.pid for state in alive], signal.SIGKILL)
         time.sleep(_SWEEP_PAUSE)
     return victims
+
+
+DISOWNED = "disowned"
+"""The file in the folder of exit codes that a shell's `disown` adds the numbers of processes to."""
+KEPT, DETACHED, NOTHING = "kept", "detached", "nothing"
+"""What may outlive an executor: kept jobs alone, detached processes too, or nothing."""
+_DETACHERS = frozenset({"nohup", "setsid"})
+_HANGUP_BIT = 1
+_TIOCGPTN = 0x80045430
+"""Asks a pseudo-terminal's master for its number (ioctl_tty(2))."""
+_BEGIN = 1.0
+_PAUSE = 0.005
+
+
+def outliving(states: list[ProcessState], leader: int, outlives: str, statuses: str) -> set[int]:
+    """Which of `states`, a tree below `leader` with parents first, may outlive an executor.
+
+    `outlives` is what it lets, `statuses` its folder of exit codes.
+    """
+    if outlives != DETACHED:
+        return set()
+    disowned = _disowned(statuses)
+    found: set[int] = set()
+    for state in states:
+        # A session with a terminal of its own is that of a program which lends it: sudo, script.
+        elsewhere = state.session != leader and state.terminal == 0
+        if (
+            state.parent in found
+            or elsewhere
+            or state.pid in disowned
+            or state.name in _DETACHERS
+            or _ignores_hangup(state.pid)
+        ):
+            found.add(state.pid)
+    return found
+
+
+def once_begun(leader: int) -> list[ProcessState]:
+    """What runs below `leader`, once forked shells have become programs; waits a second at most."""
+    deadline = time.monotonic() + _BEGIN
+    while True:
+        states = descendants(leader)
+        if not any(state.begins for state in states) or time.monotonic() >= deadline:
+            return states
+        time.sleep(_PAUSE)
+
+
+def _disowned(statuses: str) -> frozenset[int]:
+    """The processes that shells disowned, by the executor's folder of exit codes."""
+    try:
+        with open(f"{statuses}/{DISOWNED}", "rb") as file:  # noqa: PTH123 - no pathlib here
+            return frozenset(int(word) for word in file.read().split() if word.isdigit())
+    except OSError:
+        return frozenset()
+
+
+def programs(states: list[ProcessState], pids: set[int]) -> list[tuple[list[int], list[str]]]:
+    """Each program of `pids` that no other of them started: it with all below it, and its words."""
+    groups: dict[int, list[int]] = {}
+    top: dict[int, int] = {}
+    for state in states:
+        if state.pid in pids:
+            top[state.pid] = top.get(state.parent, state.pid)
+            groups.setdefault(top[state.pid], []).append(state.pid)
+    names = {state.pid: state.name for state in states}
+    return [(group, _words(pid) or [names[pid]]) for pid, group in groups.items()]
+
+
+def terminal_number(master: int) -> int | None:
+    """The number of the terminal whose master this is; None when the kernel does not tell."""
+    try:
+        return int(struct.unpack("I", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))[0])
+    except OSError:
+        return None
+
+
+def write_to(terminal: int | None, pids: Iterable[int]) -> bool:
+    """Whether one of `pids` has this terminal open as more than its input, or cannot be asked."""
+    names = ("/dev/tty", f"/dev/pts/{terminal}")
+    for pid in pids:
+        try:
+            entries = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - no pathlib here
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+        for entry in entries:
+            if entry == "0":
+                continue  # what would read there without a terminal meets its end
+            with contextlib.suppress(OSError):
+                target = os.readlink(f"/proc/{pid}/fd/{entry}")  # noqa: PTH115 - no pathlib here
+                if target in names:
+                    return True
+    return False
+
+
+def _ignores_hangup(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123 - no pathlib here
+            for line in file:
+                if line.startswith(b"SigIgn:"):
+                    return bool(int(line.split()[1], 16) & _HANGUP_BIT)
+    except OSError:
+        pass
+    return False
+
+
+def _words(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123 - no pathlib here
+            return [word.decode("utf-8", "replace") for word in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return []

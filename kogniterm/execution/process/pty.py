@@ -12,15 +12,18 @@ order. The next command then takes one message. The shell-to-be ends when its ch
 both end with the supervisor, so that nothing is left of them when it is killed. Only a sandbox is
 started when it is ordered (`spawn`).
 
-This module runs inside the supervisor, which has one thread, so forking is safe there.
+Messages between the executor, the supervisor and a shell-to-be are length-prefixed JSON with
+descriptors. This module runs inside the supervisor, which has one thread, so forking is safe there.
 """
 
 from __future__ import annotations
 
+import array
 import contextlib
 import ctypes
 import errno
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -29,14 +32,66 @@ import termios
 
 from ptyprocess import PtyProcess, PtyProcessError
 
-from kogniterm.execution.process import surviving, wire
+from kogniterm.execution.process import processes
 from kogniterm.execution.process.processes import end_tree
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+
+_LENGTH = 4
+MOST_FDS = 253
+"""What the kernel lets one message carry (unix(7), SCM_MAX_FD)."""
+
+
+def send_message(
+    channel: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()
+) -> None:
+    """Send `message`, and `fds` with its first byte; raises OSError when the peer is gone."""
+    body = json.dumps(message).encode("ascii")
+    data = len(body).to_bytes(_LENGTH, "big") + body
+    sent = 0
+    if fds:
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
+        sent = channel.sendmsg([data], [rights])
+    # The peer may have read it all and gone: not even nothing can be sent then.
+    if sent < len(data):
+        channel.sendall(data[sent:])
+
+
+def receive_message(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Wait for one message with its descriptors; None when the peer has closed."""
+    fds: list[int] = []
+    head = _read(channel, _LENGTH, fds)
+    if head is None:
+        return None
+    body = _read(channel, int.from_bytes(head, "big"), fds)
+    if body is None:
+        return None
+    message: dict[str, Any] = json.loads(body)
+    return message, fds
+
+
+def _read(channel: socket.socket, size: int, fds: list[int]) -> bytes | None:
+    parts: list[bytes] = []
+    while size:
+        data, ancillary, _flags, _address = channel.recvmsg(
+            min(size, 1 << 20), socket.CMSG_SPACE(MOST_FDS * 4), socket.MSG_CMSG_CLOEXEC
+        )
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                received = array.array("i")
+                received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
+                fds.extend(received)
+        if not data:
+            return None
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)
+
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -149,7 +204,7 @@ def set_size(fd: int, rows: int, columns: int) -> None:
 
 
 class Leading:
-    """What a leader goes by: its supervisor's pid, and what may outlive that (`surviving`).
+    """What a leader needs to know: its supervisor's pid, and what may outlive that.
 
     `statuses` is the executor's folder of exit codes; empty for a sandbox, of which nothing may.
     """
@@ -178,7 +233,7 @@ def spawn(
     they are listed by. Exit codes of orphans are noted nowhere: their numbers mean other processes
     inside. Raises OSError or SpawnError when `argv` cannot be executed or the folder entered.
     """
-    leading = Leading(os.getpid(), "", surviving.NOTHING)
+    leading = Leading(os.getpid(), "", processes.NOTHING)
     return open_terminal(
         lambda: _split(cwd, newlines, report, descriptors, leading),
         (report, *descriptors.values()),
@@ -396,10 +451,10 @@ def _let_go(*_: object) -> NoReturn:
 def _end_all(leading: Leading) -> NoReturn:
     """In the leader: end what is below it but what outlives the supervisor, then this process."""
     leader = os.getpid()
-    surviving.once_begun(leader)
+    processes.once_begun(leader)
     end_tree(
         leader,
-        spare=lambda now: surviving.outliving(now, leader, leading.outlives, leading.statuses),
+        spare=lambda now: processes.outliving(now, leader, leading.outlives, leading.statuses),
     )
     _let_go()
 
@@ -469,11 +524,11 @@ def _execute_when_ordered(channel: socket.socket) -> None:
     `terminals` those that are to be the terminal.
     """
     try:
-        received = wire.receive(channel)
+        received = receive_message(channel)
         if received is not None and "numbers" in received[0]:
             what, fds = received
             channel = _place(channel, fds, what["numbers"], what["terminals"])
-            received = wire.receive(channel)
+            received = receive_message(channel)
         if received is None:
             return
         what, _fds = received

@@ -1,4 +1,4 @@
-"""One running command: its terminal, its reports, its end."""
+"""One running command: the loop that serves it, its end, and its result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ import signal
 import termios
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kogniterm.execution.command_output import LiveFeed, OutputKeeper
+from kogniterm.execution.process.command_input import (
+    SIZE_LOOK,
+    HandOver,
+    KeySequence,
+    ModeTracker,
+    Outgoing,
+)
 from kogniterm.execution.process.descriptors import Descriptors
-from kogniterm.execution.process.keystrokes import KeySequence, Outgoing
-from kogniterm.execution.process.launcher import Launched
+from kogniterm.execution.process.launcher import Launched, Reports
 from kogniterm.execution.process.processes import (
     KILL_AFTER,
     ProcessState,
@@ -22,67 +30,10 @@ from kogniterm.execution.process.processes import (
     process_state,
     signal_processes,
 )
-from kogniterm.execution.process.pty import ALL_ENDED, SHELL_ENDED, line_modes
-from kogniterm.execution.process.terminal_handover import (
-    SIZE_LOOK,
-    HandOver,
-    ModeTracker,
-)
+from kogniterm.execution.process.pty import line_modes
 from kogniterm.execution.process.wait_diagnosis import QUIET, Watch
-from kogniterm.execution.screen.output_text import OutputKeeper
 from kogniterm.protocols import OutputSink, Terminal
-from kogniterm.types import Ended, Waiting
-
-_INTERVAL = 0.04
-_CHUNK = 32 << 10
-_CANCEL = b"\x18"
-"""CAN ends an escape sequence that the cut may have left open."""
-
-
-class LiveFeed:
-    """Passes output on to a sink at most every 40 ms and 32 KB at a time.
-
-    A faster flood is thinned: the newest 32 KB of each interval are passed on, cut at a line,
-    after a line that counts what was skipped. A sink sees lines that end in a bare line feed
-    (the pseudo-terminal does not translate them) unless the program itself turned that on.
-    """
-
-    def __init__(self, sink: OutputSink | None) -> None:
-        self._sink = sink
-        self._buffer = bytearray()
-        self._skipped = 0
-        self._next = 0.0
-
-    def add(self, data: bytes) -> None:
-        """Take in `data`; passes it on when the interval is over."""
-        if self._sink is None:
-            return
-        self._buffer += data
-        if len(self._buffer) > 2 * _CHUNK:
-            cut = len(self._buffer) - _CHUNK
-            line = self._buffer.find(b"\n", cut, cut + _CHUNK // 2)
-            cut = line + 1 if line >= 0 else cut
-            self._skipped += cut
-            del self._buffer[:cut]
-        if time.monotonic() >= self._next:
-            self.flush()
-
-    @property
-    def due(self) -> float | None:
-        """When `flush` is due (monotonic seconds); None when nothing waits."""
-        return self._next if self._buffer else None
-
-    def flush(self) -> None:
-        """Pass on what waits."""
-        if self._sink is None or not self._buffer:
-            return
-        data = bytes(self._buffer)
-        if self._skipped:
-            data = _CANCEL + f"\r\n[… {self._skipped} B …]\r\n".encode() + data
-        self._buffer.clear()
-        self._skipped = 0
-        self._next = time.monotonic() + _INTERVAL
-        self._sink.output(data)
+from kogniterm.types import CommandResult, Ended, Job, Waiting
 
 
 @dataclass(slots=True)
@@ -113,67 +64,6 @@ class RunOptions:
     sink: OutputSink | None = None
     terminal: Terminal | None = None
     at_once: bool = False
-
-
-_A_WHILE = 1.0
-
-
-class Reports:
-    """Reads one leader's reports. Safe to use from several threads.
-
-    `status` is the shell's wait status once it has ended; `last_child` that of the orphan that
-    ended last; `gone` means that no process of the command is left.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.status: int | None = None
-        self.last_child: int | None = None
-        self.gone = False
-        self._partial = b""
-        self._lock = threading.Lock()
-
-    def read(self) -> None:
-        """Take in what has been reported, without waiting."""
-        with self._lock:
-            if self.gone:
-                return
-            try:
-                data = os.read(self.fd, 1 << 16)
-            except BlockingIOError:
-                return
-            if not data:
-                self.gone = True
-                return
-            *lines, self._partial = (self._partial + data).split(b"\n")
-            for line in lines:
-                kind, _pid, status = line.decode("ascii").split()
-                if kind == ALL_ENDED:
-                    self.gone = True
-                elif kind == SHELL_ENDED:
-                    self.status = int(status)
-                else:
-                    self.last_child = int(status)
-
-    def wait(self, timeout: float | None) -> None:
-        """Wait a while for the next report, at most `timeout` seconds, and take it in.
-
-        Another thread may close the pipe meanwhile, and its number may name something else then:
-        so it is never waited for without end.
-        """
-        with contextlib.suppress(ValueError, OSError):
-            select.select(
-                [self.fd], [], [], _A_WHILE if timeout is None else min(timeout, _A_WHILE)
-            )
-        self.read()
-
-    def close(self) -> None:
-        """Release the pipe, once; the command then counts as gone."""
-        with self._lock:
-            self.gone = True
-            fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
 
 
 _READ_SIZE = 1 << 18
@@ -525,3 +415,75 @@ class RunningCommand:
         for fd in fds:
             if fd >= 0:
                 os.close(fd)
+
+
+def exit_code(status: int) -> int:
+    """A shell's view of a wait status: the code, or 128 plus the signal's number."""
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)
+
+
+def signal_name(status: int | None) -> str | None:
+    """The name of the signal that ended a process; None when none did."""
+    if status is None or not os.WIFSIGNALED(status):
+        return None
+    number = os.WTERMSIG(status)
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"  # real-time signals between the named ones
+
+
+def command_result(
+    command: str,
+    ending: Ending,
+    keeper: OutputKeeper,
+    duration: float,
+    *,
+    cwd: str,
+    jobs: tuple[Job, ...],
+    notes: list[str],
+    ours: Mapping[str, str],
+    not_outside: tuple[str, ...] = (),
+) -> CommandResult:
+    """The result of `command`; `ours` what bash prints of us, and what is to be read instead."""
+    rendered = keeper.render()
+    text = rendered.text
+    for printed, instead in ours.items():
+        if printed in text:
+            text = text.replace(printed, instead).rstrip("\n")
+    notes = list(notes)
+    if keeper.cut_file:
+        notes.append("The output file does not hold all of the output.")
+    if ending.victims:
+        killed = ", ".join(f"{s.name} ({s.pid})" for s in ending.victims[:_MOST_NAMED])
+        if len(ending.victims) > _MOST_NAMED:
+            killed += f" and {len(ending.victims) - _MOST_NAMED} more"
+        notes.append(f"Ended after {duration:.1f} s: {killed}.")
+    if rendered.full_screen and ending.victims:
+        # It was on when the command was ended; that the program then cleaned up says nothing.
+        text = f"{rendered.full_screen}\n{text}" if text else rendered.full_screen
+    elif rendered.full_screen:
+        notes.append(f"The full screen last showed:\n{rendered.full_screen[-_FULL_SCREEN:]}")
+    return CommandResult(
+        command=command,
+        ended=ending.ended,
+        exit_code=None if ending.status is None else exit_code(ending.status),
+        text=text,
+        duration=duration,
+        cwd=cwd,
+        signal=signal_name(ending.status),
+        output_path=keeper.path,
+        output_bytes=keeper.total,
+        omitted_bytes=rendered.omitted,
+        jobs=tuple(job for job in jobs if job.state == "running"),
+        waiting=ending.waiting,
+        notes=tuple(notes),
+        not_outside=not_outside,
+    )
+
+
+_MOST_NAMED = 20
+_FULL_SCREEN = 4000
+"""Characters of a full-screen program's last screen that are told."""

@@ -5,8 +5,8 @@ of jobs into their files, and, when the executor is gone for whatever reason (cl
 with -9), ends every tree that was not kept on purpose. It is started with `python -I -S -c` and
 imports the standard library and ptyprocess only.
 
-Messages (`wire`): whenever a leader stands by, `ready` goes to the executor with the terminal's
-master, the pipe of the reports and the channel of the shell-to-be; `failed` when none could be
+Messages: whenever a leader stands by, `ready` goes to the executor with the terminal's master, the
+pipe of the reports and the channel of the shell-to-be; `failed` when none could be
 made; `next` asks for the one after it. `spawn` starts a command that cannot wait for its order (one
 in a sandbox): with it come the report pipe and what the command is to have open; it is answered by
 `spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file) and
@@ -31,7 +31,7 @@ import signal
 import socket
 import sys
 
-from kogniterm.execution.process import pty, surviving, wire
+from kogniterm.execution.process import processes, pty
 from kogniterm.execution.process.processes import (
     ProcessState,
     descendants,
@@ -45,6 +45,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
+LOCK = "held"
+"""The file in an executor's private folder that is locked as long as it or its supervisor lives."""
 _READ_SIZE = 1 << 16
 _READS_AT_ONCE = 256
 
@@ -156,7 +159,7 @@ class Supervisor:
 
     def _serve(self) -> None:
         try:
-            received = wire.receive(self._channel)
+            received = pty.receive_message(self._channel)
         except OSError:
             received = None
         if received is None:
@@ -225,7 +228,7 @@ class Supervisor:
 
     def _answer(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         with contextlib.suppress(OSError):
-            wire.send(self._channel, message, fds)
+            pty.send_message(self._channel, message, fds)
 
     def _adopt(self, message: dict[str, Any], master: int) -> None:
         """Write to a file from now on what comes from the terminal `master`.
@@ -297,12 +300,12 @@ class Supervisor:
         staying = [command for command in list(self._commands.values()) if self._end_tree(command)]
         self._end_orphans()
         for command in staying:
-            terminal = surviving.terminal_number(command.master)
+            terminal = processes.terminal_number(command.master)
             for item in self._left:
                 if item["leader"] == command.leader:
-                    item["writes"] = surviving.write_to(terminal, item["pids"])
+                    item["writes"] = processes.write_to(terminal, item["pids"])
             pids = [state.pid for state in descendants(command.leader)]
-            if not surviving.write_to(terminal, pids):
+            if not processes.write_to(terminal, pids):
                 let_go(command.leader)
                 continue
             command.stays = True
@@ -311,7 +314,7 @@ class Supervisor:
 
     def _end_tree(self, command: _Command) -> bool:
         """End of a command what does not stay; returns whether anything does."""
-        states = surviving.once_begun(command.leader)
+        states = processes.once_begun(command.leader)
         stays, everything = self._spared(command, states), {state.pid for state in states}
         why = "kept" if command.kept else "detached"
         self._tell_of(command, states, stays, why)
@@ -324,17 +327,17 @@ class Supervisor:
 
     def _spared(self, command: _Command, states: list[ProcessState]) -> set[int]:
         """What of a command outlives the executor; inside a sandbox nothing can."""
-        if self._outlives == surviving.NOTHING or command.wrapped:
+        if self._outlives == processes.NOTHING or command.wrapped:
             return set()
         if command.kept:
             return {state.pid for state in states}
         statuses = f"{self._private}/{STATUSES}"
-        return surviving.outliving(states, command.leader, self._outlives, statuses)
+        return processes.outliving(states, command.leader, self._outlives, statuses)
 
     def _why_ended(self, command: _Command) -> str:
         if command.wrapped:
             return "sandbox"
-        return "asked" if self._outlives == surviving.NOTHING else "background"
+        return "asked" if self._outlives == processes.NOTHING else "background"
 
     def _tell_of(
         self, command: _Command, states: list[ProcessState], pids: set[int], why: str
@@ -342,7 +345,7 @@ class Supervisor:
         """Note for the executor what becomes of `pids`."""
         self._left += (
             {"leader": command.leader, "pids": group, "words": words, "why": why, "writes": False}
-            for group, words in surviving.programs(states, pids)
+            for group, words in processes.programs(states, pids)
         )
 
     def host_left(self) -> None:
@@ -365,10 +368,7 @@ class Supervisor:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(command.leader, 0)  # or the kernel kills it first
         if self._alone and os.path.lexists(self._private):
-            # Loaded only now: every forked leader would have it too.
-            from kogniterm.execution.process.removal import remove
-
-            remove(self._private)
+            remove_folder(self._private)
 
 
 def let_go(leader: int) -> None:
@@ -387,7 +387,7 @@ def main(channel_fd: int, host: int, private: str, outlives: str) -> None:
     """Run as the supervisor of the process `host`, which holds the other end of the channel.
 
     `private` is the folder of its executor; it goes when the executor was killed. `outlives` is
-    what may run on then (`surviving`).
+    what may run on then (`processes.outliving`).
     """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
@@ -411,3 +411,27 @@ def main(channel_fd: int, host: int, private: str, outlives: str) -> None:
             supervisor.run()
     finally:
         supervisor.leave()
+
+
+def remove_folder(folder: str | os.PathLike[str]) -> None:
+    """Remove an executor's private folder; what cannot be removed stays.
+
+    The lock, which says whose it is, goes last: a folder that still has it and that nobody holds
+    is removed by the next executor.
+    """
+    import shutil  # loaded only now: every forked leader would have it too
+
+    path = os.fspath(folder)
+    try:
+        entries = os.listdir(path)  # noqa: PTH208 - the supervisor has no use for pathlib
+    except OSError:
+        return
+    for entry in sorted(entries, key=lambda name: name == LOCK):
+        whole = f"{path}/{entry}"
+        if os.path.isdir(whole) and not os.path.islink(whole):  # noqa: PTH112, PTH114 - as above
+            shutil.rmtree(whole, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(whole)  # noqa: PTH108 - as above
+    with contextlib.suppress(OSError):
+        os.rmdir(path)  # noqa: PTH106 - as above

@@ -15,9 +15,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kogniterm.execution.process.processes import ProcessState, descendants
+from kogniterm.execution.process.processes import ProcessState, descendants, terminal_number
 from kogniterm.execution.process.pty import line_modes
-from kogniterm.execution.process.surviving import terminal_number
 from kogniterm.protocols import OutputSink
 from kogniterm.types import Waiting, WaitKind
 

@@ -19,9 +19,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.execution.sandbox import attempts, landlock, planted, seccomp
-from kogniterm.execution.sandbox.protected import SECRET_FILES, SECRET_FOLDERS, names
-from kogniterm.execution.sandbox.reach import folders_between, real, within, writable_parts
+from kogniterm.execution.sandbox import attempts, kernel_rules, planted
+from kogniterm.execution.sandbox.reach import (
+    SECRET_FILES,
+    SECRET_FOLDERS,
+    folders_between,
+    names,
+    real,
+    within,
+    writable_parts,
+)
 from kogniterm.host.programs import find_program
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import Phrase
@@ -172,10 +179,10 @@ class Sandbox:
 
     def _confinement(self) -> list[str]:
         """Return what `inside` is told for both kinds."""
-        families = [seccomp.AF_NETLINK]
+        families = [kernel_rules.AF_NETLINK]
         # Bubblewrap's own network has nothing but a loopback, which test servers need.
         if (self.kind == "bubblewrap" or self.network) and not self.shares_tables:
-            families += [seccomp.AF_INET, seccomp.AF_INET6]
+            families += [kernel_rules.AF_INET, kernel_rules.AF_INET6]
         alone = self.kind == "bubblewrap" and not self.shares_tables
         return [*(f"family={number}" for number in families), *(() if alone else ("foreign=1",))]
 
@@ -442,7 +449,9 @@ def probe(scratch: Path, wanted: _WANTED = "auto") -> Probe:
         reasons["bubblewrap"] = reason
     if wanted in ("auto", "landlock"):
         # Landlock knows no exceptions inside a folder; a change of these is shown instead.
-        remains = ("git",) if landlock.available() >= landlock.SCOPES_FROM else ("git", "signal")
+        remains = (
+            ("git",) if kernel_rules.available() >= kernel_rules.SCOPES_FROM else ("git", "signal")
+        )
         reason = _try("landlock", "", scratch, remains)
         if reason is None:
             return Probe("landlock", reasons=reasons, remains=remains)

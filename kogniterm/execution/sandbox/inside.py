@@ -62,20 +62,20 @@ def main(arguments: list[str]) -> NoReturn:
 
 def confine(how: Confinement) -> None:
     """Confine this process for good; raises OSError when the kernel refuses a part of it."""
-    from kogniterm.execution.sandbox import landlock, seccomp
+    from kogniterm.execution.sandbox import kernel_rules
 
     if how["landlock"]:
-        landlock.drop_privileges()
-        landlock.confine(_writable(how), _readable(how))
-    scoped = landlock.scope()
+        kernel_rules.drop_privileges()
+        kernel_rules.confine(_writable(how), _readable(how))
+    scoped = kernel_rules.scope()
     foreign = bool(how["foreign"])
     # Commands that only look at processes need no signals; others cannot work without.
-    refused = seccomp.SIGNALS if foreign and not how["landlock"] and not scoped else ()
-    seccomp.load([int(number) for number in how["family"]], refused=refused, foreign=foreign)
+    refused = kernel_rules.SIGNALS if foreign and not how["landlock"] and not scoped else ()
+    kernel_rules.load([int(number) for number in how["family"]], refused=refused, foreign=foreign)
 
 
 def _writable(how: Confinement) -> list[str]:
-    from kogniterm.execution.sandbox.landlock import DEVICES
+    from kogniterm.execution.sandbox.kernel_rules import DEVICES
     from kogniterm.execution.sandbox.reach import writable_parts
 
     parts = [

@@ -16,8 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kogniterm.execution.sandbox.protected import GIT_GUARDED, GUARDED, NOT_SEARCHED, names
-from kogniterm.execution.sandbox.reach import folders_between, within
+from kogniterm.execution.sandbox.reach import (
+    GIT_GUARDED,
+    GUARDED,
+    NOT_SEARCHED,
+    folders_between,
+    names,
+    within,
+)
 
 MOST_ENTRIES = 20_000
 """Entries of the workspace that are looked at."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kogniterm.execution.shell import emulation
-from kogniterm.execution.shell.shell_state import Fresh, ShellState, decode, quoted
+from kogniterm.execution.shell.shell_state import FILLED_AT_START, Fresh, ShellState, decode, quoted
 
 _STATE = rb"""__kt_flags=$-
 \builtin set +euxf
@@ -140,8 +140,6 @@ _KEPT_BY_BASH = frozenset(
     LINENO MACHTYPE OSTYPE PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID
     _""".split()
 )
-FILLED_AT_START = frozenset(b"HOSTNAME IFS OLDPWD OPTERR OPTIND PATH PS4 SHELL TERM".split())
-"""What bash gives itself when it starts without."""
 _OURS_ALONE = b"__kt_"
 _MOST_CHILDREN = 64
 _NO_CHILD = 127

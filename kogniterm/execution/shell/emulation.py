@@ -23,8 +23,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from kogniterm.execution.process.processes import process_state
-from kogniterm.execution.process.surviving import DISOWNED
+from kogniterm.execution.process.processes import DISOWNED, process_state
 from kogniterm.execution.shell.shell_state import EarlierJob, decode, encode, quoted
 
 TRAP_FUNCTION = rb"""trap () {

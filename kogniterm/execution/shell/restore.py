@@ -5,7 +5,7 @@ file first (BASH_ENV), which restores the state and sets an EXIT trap; the trap 
 file, which dumps the state with builtins alone to this command's own place (`shell_files`). Nothing
 of this touches the command's output. A dump counts only when it is complete, so a command that is
 killed leaves the last good state in place. What sandboxed commands leave is kept
-apart (`lineages`).
+apart (`Lineages`).
 
 Only what differs from a fresh shell is restored.
 """
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from kogniterm.execution.shell import emulation
 from kogniterm.execution.shell.shell_state import (
+    AS_IN_A_FRESH_SHELL,
     OPTIONS_ON_AT_START,
     ShellState,
     encode,
@@ -92,14 +93,6 @@ _ALIASES = b"expand_aliases"
 _NOTE_FRESH = b"""__kt_fresh=$BASHOPTS
 \\builtin mapfile -d '' -t __kt_fresh_limits </proc/self/limits
 """
-AS_IN_A_FRESH_SHELL = frozenset(
-    {
-        b"declare -- IFS=$' \\t\\n'\n",
-        b'declare -- OPTERR="1"\n',
-        b'declare -i OPTIND="1"\n',
-        b'declare -- PS4="+ "\n',
-    }
-)
 _PLAIN = re.compile(rb'declare -x ([A-Za-z_]\w*)="([^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"\n')
 _NOT_INHERITED = re.compile(
     rb"BASH|LC_|LD_|LANG|MALLOC_|GLIBC_|GCONV_|LOCPATH|NLSPATH|SHELLOPTS|POSIX|TMOUT|PS\d|"

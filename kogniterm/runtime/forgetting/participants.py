@@ -67,7 +67,7 @@ class UndoPurge:
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms; raises `StorageError` kinds."""
-        from kogniterm.execution.undo.preimages import PreimageStore
+        from kogniterm.execution.undo import PreimageStore
 
         place = Phrase("copies kept for undo")
         matcher = Matcher(terms)

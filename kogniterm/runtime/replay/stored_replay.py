@@ -94,8 +94,8 @@ def _world(
     """Open what runs commands, if anything does, and the tools."""
     from kogniterm.approval.analysis.path_kinds import is_secret
     from kogniterm.execution import open_executor
+    from kogniterm.execution.command_output import OutputStore
     from kogniterm.execution.executor import CommandExecutor
-    from kogniterm.execution.screen.kept_output import OutputStore
     from kogniterm.runtime.replay.recorded_world import Absent, Elsewhere
     from kogniterm.runtime.turn_io import AskPort
     from kogniterm.settings import environment

@@ -22,10 +22,10 @@ from kogniterm.approval.policy.verdict import (
     VARIABLES_STEER,
 )
 from kogniterm.errors import UsageError, why
+from kogniterm.execution.effect_preview import on_disk
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
-from kogniterm.execution.undo.effect_preview import on_disk
-from kogniterm.execution.undo.repository_programs import (
+from kogniterm.host.safe_git import (
     GitRun,
     hooks_that_run,
     is_made_by,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import UsageError
-from kogniterm.execution.undo.effect_preview import paths_changed, preview
-from kogniterm.execution.undo.preimages import FileDifference, Preimage, PreimageStore
+from kogniterm.execution.effect_preview import paths_changed, preview
+from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
 from kogniterm.host.safe_files import resolved
 from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport
 

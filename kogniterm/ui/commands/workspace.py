@@ -17,7 +17,7 @@ from kogniterm.ui.locale import _
 from kogniterm.ui.questions.choice import Option
 
 if TYPE_CHECKING:
-    from kogniterm.execution.undo.preimages import FileDifference
+    from kogniterm.execution.undo import FileDifference
 
 SHOWN_LINES = 200
 NOTHING = "/dev/null"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.shell.environment import PROPOSED
+from kogniterm.execution.shell.shell_state import PROPOSED
 from tests.approval.corpus import commands
 from tests.support.programs import installed, needs
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.errors import StorageError
-from kogniterm.execution.undo.preimages import Preimage, PreimageStore
+from kogniterm.execution.undo import Preimage, PreimageStore
 from tests.support.ordinary import ordinary
 
 

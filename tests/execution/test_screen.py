@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kogniterm.execution.screen.emulator import Screen, render
+from kogniterm.execution.screen import Screen, render
 
 PIECES = st.sampled_from(
     [

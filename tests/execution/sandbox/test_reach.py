@@ -322,7 +322,7 @@ def test_an_environment_below_tmp_is_seen_inside(kind: SandboxKind, tmp_path: Pa
     place = Path(tempfile.mkdtemp(prefix="kt-venv-", dir="/tmp"))
     try:
         subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(place / "env")], check=True)
-        root = Path(__file__).parents[2]
+        root = Path(__file__).parents[3]
         code = (
             "import sys; sys.path[:0] = sys.argv[3:]; from pathlib import Path; "
             "from kogniterm.execution.sandbox.confinement import probe; "
@@ -344,7 +344,7 @@ def test_an_environment_below_tmp_is_seen_inside(kind: SandboxKind, tmp_path: Pa
 
 
 def test_what_the_host_process_runs_cannot_be_written_below_a_workspace(ground: Ground) -> None:
-    package = Path(__file__).parents[2] / "kogniterm"
+    package = Path(__file__).parents[3] / "kogniterm"
     box = ground.box(package.parent)
     with open_executor(package.parent, sandbox=box) as executor:
         assert executor.run(f"touch {package}/execution/planted_by_a_test.py").exit_code != 0

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kogniterm.execution.command_output import OutputKeeper, OutputLimits, clip
 from kogniterm.execution.process.running_command import LiveFeed
-from kogniterm.execution.screen.output_text import OutputKeeper, OutputLimits, clip
 from tests.support.executing import Sink
 
 

@@ -17,9 +17,8 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.capture import read_dump
-from kogniterm.execution.shell.lineages import Lineages
 from kogniterm.execution.shell.restore import Files, enter_scripts
-from kogniterm.execution.shell.shell_state import first_state
+from kogniterm.execution.shell.shell_state import Lineages, first_state
 from kogniterm.types import CommandResult
 from tests.support.executing import KINDS, PATIENCE, outside_tmp, private_folder_of, sandbox_round
 

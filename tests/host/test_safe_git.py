@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from kogniterm.approval import RuleSet, classify, load_rules
+from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.undo.effect_preview import preview
-from kogniterm.execution.undo.repository_programs import GitRun, settings_that_run
+from kogniterm.host.safe_git import GitRun, settings_that_run
 from kogniterm.protocols import Model
 from kogniterm.runtime.modes import SessionModes
 from kogniterm.runtime.services.policy_service import PolicyService, PolicySettings

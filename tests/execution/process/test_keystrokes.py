@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.execution.process.keystrokes import KeySequence, as_keystrokes
+from kogniterm.execution.process.command_input import KeySequence, as_keystrokes
 
 
 def test_keystrokes_in_every_form() -> None:

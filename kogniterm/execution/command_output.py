@@ -1,0 +1,396 @@
+"""A command's output: live for a sink, as text for the model, and kept whole in a file.
+
+Output files are what a PTY gave, byte for byte. Paging and searching work on their lines as text
+without control sequences, and never load a file as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kogniterm.errors import ToolError
+from kogniterm.execution.screen import Screen, render
+from kogniterm.protocols import OutputSink
+from kogniterm.text.bounded_regex import Pattern
+
+HEAD_BYTES = 128 << 10
+TAIL_BYTES = 256 << 10
+"""Raw bytes kept in memory: output up to their sum is rendered as a whole.
+
+The tail may grow to twice its size before it is cut.
+"""
+
+_RENDERED_WHOLE = 128 << 10
+_RENDERED_PIECE = 64 << 10
+
+FILE_LIMIT = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLimits:
+    """How much output is kept: `text` characters for the model, a quarter of them from the
+    head; `file` bytes on disk for each command.
+    """
+
+    text: int = 16_000
+    file: int = FILE_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Text for the model, the raw bytes it leaves out, and the last full screen, if any."""
+
+    text: str
+    omitted: int
+    full_screen: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A rendered part of the output and how many raw bytes it comes from."""
+
+    text: str
+    size: int
+    full_screen: str | None
+
+
+class OutputKeeper:
+    """Takes a command's output as it comes. Memory is bounded whatever the amount."""
+
+    def __init__(self, path: Path | None, limits: OutputLimits, size: tuple[int, int]) -> None:
+        self._path = path
+        self._limits = limits
+        self._size = size
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._file: int | None = None
+        self._written = 0
+        self.total = 0
+
+    @property
+    def path(self) -> str | None:
+        """The file that holds the raw output; None while there is none."""
+        return str(self._path) if self._written else None
+
+    def add(self, data: bytes) -> None:
+        """Take in `data`."""
+        self.total += len(data)
+        self._write(data)
+        room = HEAD_BYTES - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            if len(self._tail) >= 2 * TAIL_BYTES:
+                del self._tail[:-TAIL_BYTES]
+
+    def _write(self, data: bytes) -> None:
+        if self._path is None:
+            return
+        room = self._limits.file - self._written
+        if room <= 0:
+            return
+        try:
+            if self._file is None:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                self._file = os.open(self._path, flags, 0o600)
+            os.write(self._file, data[:room])
+            self._written += min(room, len(data))
+        except OSError:
+            # A full disk must not end the command; the result says what the file holds.
+            self._limits = OutputLimits(self._limits.text, 0)
+
+    @property
+    def cut_file(self) -> bool:
+        """Whether the file lacks a part of the output."""
+        return self._path is not None and self._written < self.total
+
+    @property
+    def file_room(self) -> int:
+        """Bytes the file may still take."""
+        return max(0, self._limits.file - self._written)
+
+    def last(self, size: int) -> bytes:
+        """The last `size` raw bytes, or fewer."""
+        return bytes((self._tail or self._head)[-size:])
+
+    def last_lines(self, count: int = 10) -> str:
+        """What the screen shows at its end."""
+        screen = Screen(*self._size)
+        screen.feed(self.last(16 << 10), final=True)
+        return "\n".join(screen.text().splitlines()[-count:])
+
+    def render(self) -> Rendered:
+        """Text as a screen would show it, clipped to the head and a longer tail."""
+        head, tail = bytes(self._head), bytes(self._tail)
+        lost = self.total - len(head) - len(tail)
+        if lost <= 0 and self.total <= _RENDERED_WHOLE:
+            return self._whole(head + tail)
+        if lost <= 0:
+            both = head + tail
+            head, tail = both[: len(both) // 2], both[len(both) // 2 :]
+        wanted = self._limits.text
+        first = self._piece(_before_last_newline(head[:_RENDERED_PIECE]))
+        last = self._piece(_after_first_newline(tail[-_RENDERED_PIECE:]))
+        if len(first.text) < wanted // 4 or len(last.text) < wanted:
+            # Mostly redraws: more has to be read for the same amount of text.
+            if lost <= 0:
+                return self._whole(head + tail)
+            first = self._piece(_before_last_newline(head))
+            last = self._piece(_after_first_newline(tail))
+        gap = self.total - first.size - last.size
+        text, omitted = clip_parts(first.text, last.text, wanted, gap, self.path)
+        return Rendered(text, omitted, last.full_screen)
+
+    def _whole(self, data: bytes) -> Rendered:
+        piece = self._piece(data)
+        text, omitted = clip(piece.text, self._limits.text, 0, self.path)
+        return Rendered(text, omitted, piece.full_screen)
+
+    def _piece(self, data: bytes) -> _Piece:
+        screen = Screen(*self._size)
+        screen.feed(data, final=True)
+        return _Piece(screen.text(), len(data), screen.last_full_screen)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+            self._file = None
+
+
+_INTERVAL = 0.04
+_CHUNK = 32 << 10
+_CANCEL = b"\x18"
+"""CAN ends an escape sequence that the cut may have left open."""
+
+
+class LiveFeed:
+    """Passes output on to a sink at most every 40 ms and 32 KB at a time.
+
+    A faster flood is thinned: the newest 32 KB of each interval are passed on, cut at a line,
+    after a line that counts what was skipped. A sink sees lines that end in a bare line feed
+    (the pseudo-terminal does not translate them) unless the program itself turned that on.
+    """
+
+    def __init__(self, sink: OutputSink | None) -> None:
+        self._sink = sink
+        self._buffer = bytearray()
+        self._skipped = 0
+        self._next = 0.0
+
+    def add(self, data: bytes) -> None:
+        """Take in `data`; passes it on when the interval is over."""
+        if self._sink is None:
+            return
+        self._buffer += data
+        if len(self._buffer) > 2 * _CHUNK:
+            cut = len(self._buffer) - _CHUNK
+            line = self._buffer.find(b"\n", cut, cut + _CHUNK // 2)
+            cut = line + 1 if line >= 0 else cut
+            self._skipped += cut
+            del self._buffer[:cut]
+        if time.monotonic() >= self._next:
+            self.flush()
+
+    @property
+    def due(self) -> float | None:
+        """When `flush` is due (monotonic seconds); None when nothing waits."""
+        return self._next if self._buffer else None
+
+    def flush(self) -> None:
+        """Pass on what waits."""
+        if self._sink is None or not self._buffer:
+            return
+        data = bytes(self._buffer)
+        if self._skipped:
+            data = _CANCEL + f"\r\n[… {self._skipped} B …]\r\n".encode() + data
+        self._buffer.clear()
+        self._skipped = 0
+        self._next = time.monotonic() + _INTERVAL
+        self._sink.output(data)
+
+
+def clip(text: str, limit: int, lost: int = 0, path: str | None = None) -> tuple[str, int]:
+    """`text` within `limit` characters: a quarter head, the rest tail, the gap counted in bytes."""
+    if len(text) <= limit and not lost:
+        return text, 0
+    return clip_parts(text, text, limit, lost, path)
+
+
+def clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) -> tuple[str, int]:
+    """The start of `head` and the end of `tail` with the number of bytes left out between.
+
+    `head` and `tail` may be the same text. Whole lines are kept where lines are short enough.
+    """
+    first = head[: limit // 4]
+    last = tail[-(limit - limit // 4) :] if limit else ""
+    if len(first) < len(head):
+        first = first[: first.rfind("\n") + 1] or first
+    if len(last) < len(tail):
+        cut = last.find("\n") + 1
+        last = last[cut:] if 0 < cut < len(last) // 2 else last
+    if head is tail:
+        omitted = lost + len(head.encode("utf-8", "replace")) - _size(first) - _size(last)
+    else:
+        omitted = lost + _size(head) - _size(first) + _size(tail) - _size(last)
+    where = f"; the whole output is in {path}" if path else ""
+    first = first if not first or first.endswith("\n") else first + "\n"
+    return f"{first}[… {omitted} bytes left out{where} …]\n{last}", omitted
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _before_last_newline(data: bytes) -> bytes:
+    cut = data.rfind(b"\n", len(data) - (64 << 10)) + 1
+    return data[:cut] if cut else data
+
+
+def _after_first_newline(data: bytes) -> bytes:
+    cut = data.find(b"\n", 0, 64 << 10) + 1
+    if not cut:
+        cut = next((i for i in range(min(4, len(data))) if data[i] & 0xC0 != 0x80), 0)
+    return data[cut:]
+
+
+QUOTA_BYTES = 1 << 30
+MAX_AGE = 14 * 24 * 3600.0
+"""Seconds an output file is kept."""
+_LONGEST_LINE = 64 << 10
+_PAGE_CHARACTERS = 16_000
+_FRESH = 3600.0
+"""Files changed in the last hour may belong to a running command and are not deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPage:
+    """Lines `first` to `last` of a file, counted from 1; `more` when others follow."""
+
+    first: int
+    last: int
+    text: str
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line that matches a search, with the lines round it."""
+
+    line: int
+    text: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+class OutputStore:
+    """The output files below `folder`.
+
+    Paths given to `page` and `search` must lie below the folder: a result's `output_path` does.
+    """
+
+    def __init__(
+        self, folder: Path, quota_bytes: int = QUOTA_BYTES, max_age: float = MAX_AGE
+    ) -> None:
+        self._folder = folder
+        self._quota = quota_bytes
+        self._max_age = max_age
+
+    def page(self, path: str | Path, start_line: int = 1, count: int = 200) -> OutputPage:
+        """At most `count` lines from `start_line` on; a negative start counts from the end.
+
+        Fewer come when they are long. Raises ToolError for a path that is not kept output.
+        """
+        file = self._file(path)
+        if start_line < 0:
+            start_line = max(1, sum(1 for _ in _lines(file)) + start_line + 1)
+        start_line = max(1, start_line)
+        found: list[str] = []
+        room = _PAGE_CHARACTERS
+        more = False
+        for number, line in enumerate(_lines(file), 1):
+            if number < start_line:
+                continue
+            if len(found) >= count or (found and len(line) > room):
+                more = True
+                break
+            found.append(line[:room])
+            room -= len(line) + 1
+        return OutputPage(start_line, start_line + len(found) - 1, "\n".join(found), more)
+
+    def search(
+        self, path: str | Path, pattern: str, *, context: int = 0, limit: int = 50
+    ) -> tuple[Match, ...]:
+        """The first `limit` lines that match the regular expression `pattern`.
+
+        Raises ToolError for an invalid pattern or a path that is not kept output.
+        """
+        expression = Pattern(pattern)
+        before: list[str] = []
+        matches: list[Match] = []
+        for number, line in enumerate(_lines(self._file(path)), 1):
+            for index, match in enumerate(matches):
+                if match.line + context >= number:
+                    matches[index] = Match(
+                        match.line, match.text, match.before, (*match.after, line)
+                    )
+            if len(matches) >= limit:
+                if matches[-1].line + context <= number:
+                    break
+            elif expression.search(line):
+                matches.append(Match(number, line, tuple(before[-context:] if context else ())))
+            before = [*before, line][-context:] if context else []
+        return tuple(matches)
+
+    def prune(self) -> int:
+        """Delete files that are too old, then the oldest until the quota holds; bytes freed."""
+        now = time.time()
+        files = []
+        for file in self._folder.glob("**/*.log"):
+            with contextlib.suppress(OSError):
+                status = file.stat()
+                files.append((status.st_mtime, status.st_size, file))
+        files.sort(key=lambda entry: entry[0])
+        total = sum(size for _, size, _ in files)
+        freed = 0
+        for changed, size, file in files:
+            too_old = now - changed > self._max_age
+            if not too_old and (total - freed <= self._quota or now - changed < _FRESH):
+                continue
+            with contextlib.suppress(OSError):
+                file.unlink()
+                freed += size
+                file.parent.rmdir()  # refuses while other files are there
+        return freed
+
+    def _file(self, path: str | Path) -> Path:
+        file = Path(path)
+        file = file if file.is_absolute() else self._folder / file
+        if not file.resolve().is_relative_to(self._folder.resolve()) or not file.is_file():
+            raise ToolError("{path} is not the output of a command.", path=str(path))
+        return file
+
+
+def _lines(file: Path) -> Iterator[str]:
+    """The lines of a raw output file as text; a line longer than 64 KB is cut into pieces."""
+    with file.open("rb") as stream:
+        while data := stream.readline(_LONGEST_LINE):
+            yield _plain(data.rstrip(b"\r\n"))
+
+
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def _plain(data: bytes) -> str:
+    if _CONTROLS.search(data):
+        return render(data).replace("\n", " ")
+    return data.decode("utf-8", "replace")

@@ -1,1 +1,0 @@
-"""The screen of a command: emulator, page and the output kept."""

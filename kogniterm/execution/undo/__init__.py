@@ -1,1 +1,0 @@
-"""Copies of files before a command, and bringing them back."""
