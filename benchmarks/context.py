@@ -22,8 +22,7 @@ from statistics import mean, median
 from langchain_core.messages import BaseMessage
 
 from kogniterm import settings
-from kogniterm.agent.compaction import estimate_tokens
-from kogniterm.agent.request_size import tools_tokens
+from kogniterm.agent.compaction import estimate_tokens, tools_tokens
 from kogniterm.protocols import Model
 from kogniterm.runtime.build import open_session, unattended_approver
 from kogniterm.types import Answer, ModelEvent, ModelInfo, ModelRequest, UserInput

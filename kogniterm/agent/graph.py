@@ -1,7 +1,8 @@
-"""The one compiled graph, and the stream the runtime drives it by.
+"""The one compiled graph with its four nodes, and the stream the runtime drives it by.
 
-No checkpointer and no interrupt: the graph simply ends while an action request is pending, and
-the journal is what survives. `think` enters it again with the observations in the state.
+The nodes think and read; nothing here changes the world. No checkpointer and no interrupt: the
+graph ends while an action request is pending, and the journal is what survives. `think` enters it
+again with the observations in the state.
 """
 
 from __future__ import annotations
@@ -12,12 +13,237 @@ from functools import cache
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
 
+from kogniterm.agent.compaction import fitted
 from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
-from kogniterm.agent.messages import unanswered_calls
-from kogniterm.agent.nodes import create_plan, decide_action, execute_tool, final_response
-from kogniterm.types import NodeUpdate, Plan, Usage
+from kogniterm.agent.messages import (
+    PLAN_FIRST,
+    images_behind_results,
+    last_ai,
+    seen_by,
+    steering_message,
+    unanswered_calls,
+)
+from kogniterm.agent.plan.evaluate import open_plan_problem
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN
+from kogniterm.agent.replies import (
+    MAX_MALFORMED_ROUNDS,
+    MAX_UNUSABLE,
+    STOP_AFTER,
+    clean_reply,
+    hint,
+    is_unusable,
+    malformed_rounds,
+    no_usable_reply,
+    repeated,
+    sent_back,
+)
+from kogniterm.agent.tool_dispatch import (
+    AnsweredCall,
+    as_request,
+    grouped,
+    observed,
+    offered_tools,
+    run_group,
+)
+from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError, ToolError
+from kogniterm.text.visible import whole
+from kogniterm.types import (
+    ActionRequest,
+    AnswerDelta,
+    ModelPurpose,
+    ModelRequest,
+    ModelRetried,
+    NodeUpdate,
+    Phrase,
+    Plan,
+    Reply,
+    ThoughtDelta,
+    Usage,
+)
+
+
+async def create_plan(state: GraphState, runtime: Runtime[ThinkContext]) -> GraphState:
+    """One model call that answers, acts directly, or writes a plan."""
+    return await _ask(state, runtime.context, "create_plan")
+
+
+async def decide_action(state: GraphState, runtime: Runtime[ThinkContext]) -> GraphState:
+    """The next action, or the answer, from everything observed so far."""
+    return await _ask(state, runtime.context, "decide_action")
+
+
+async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> GraphState:
+    """Answer the open tool calls in order, up to the first that would change the world.
+
+    From there on the calls wait: those that act become action requests and the graph ends;
+    the rest is answered when the graph is entered again, so that order means order. A sub-agent
+    that waits for an action leaves its own call open, and goes on then too.
+    """
+    context = runtime.context
+    messages = state["messages"]
+    begun = plan = state.get("plan")
+    results: list[BaseMessage] = []
+    pending: list[ActionRequest] = []
+    usage = Usage()
+    for group in grouped(unanswered_calls(messages), context):
+        try:
+            request = as_request(group[0], plan, messages, context)
+        except ToolError as error:
+            if pending:
+                break
+            results.append(observed(group[0], AnsweredCall(plan, str(error), "malformed"), context))
+            continue
+        if request is not None:
+            pending.append(request)
+            continue
+        if pending:
+            break
+        answers = await run_group(group, plan, (*messages, *results), context)
+        for call, ran in zip(group, answers, strict=True):
+            pending.extend(ran.pending)
+            usage += ran.usage
+            if not pending:
+                plan = ran.plan
+                results.append(observed(call, ran, context))
+        if pending:
+            break
+        if context.plan_only and plan != begun:
+            break
+    halt = (context.plan_only and plan != begun) or not context.has_room((*messages, *results))
+    return {"messages": results, "plan": plan, "pending": pending, "halt": halt, "usage": usage}
+
+
+def final_response(state: GraphState) -> GraphState:
+    """The last AIMessage is the answer."""
+    message = last_ai(state["messages"])
+    return {"answer": message.text if message is not None else ""}
+
+
+async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) -> GraphState:
+    """Ask the model; unusable replies are sent back a bounded number of times."""
+    _stop_endless_loops(state["messages"], context)
+    nudge = hint(state["messages"])
+    added: list[BaseMessage] = [nudge] if nudge is not None else []
+    added.extend(steering_message(text) for text in context.said_meanwhile(context.agent))
+    usage, refused = Usage(), None
+    for attempt in range(1, MAX_UNUSABLE + 1):
+        stop = context.may_continue(context.agent)
+        if stop is not None:
+            return {"messages": added, "failure": stop, "usage": usage}
+        tools = offered_tools(context)
+        seen = seen_by(context.model.info, [*state["messages"], *added])
+        seen = images_behind_results(seen)
+        try:
+            history = fitted(context.system, seen, context.window.room(context.model.info, tools))
+        except ContextOverflowError as error:
+            raise refused or error from None
+        request = ModelRequest(history, tools, purpose, agent=context.agent)
+        try:
+            reply = clean_reply(await _stream(context, request))
+        except ContextOverflowError as error:
+            refused = error
+            if attempt == MAX_UNUSABLE:
+                raise
+            # Shortened now; before the next round the runtime compacts the history itself.
+            context.window.refuse(history, tools)
+            _say_again(attempt, error.text)
+            continue
+        usage += reply.usage
+        problem = _problem(reply.message, history, state.get("plan"), context)
+        if problem is None and purpose == "create_plan":
+            problem = _plan_missing(reply.message, history, context)
+        if problem is None:
+            return {"messages": [*added, reply.message], "usage": usage}
+        added.extend(sent_back(reply.message, problem))
+        if attempt < MAX_UNUSABLE:
+            reason = Phrase("The model's reply could not be used: {problem}.", {"problem": problem})
+            _say_again(attempt, reason)
+    if _must_plan(context):
+        raise _no_plan(MAX_UNUSABLE)
+    raise no_usable_reply(str(problem))
+
+
+def _say_again(attempt: int, reason: Phrase) -> None:
+    """Tell the user that the model is asked again, and that what came so far does not count."""
+    get_stream_writer()(ModelRetried(attempt, MAX_UNUSABLE, 0.0, reason))
+
+
+def _must_plan(context: ThinkContext) -> bool:
+    """Return whether the only result of this agent can be a plan."""
+    return context.plan_only and not context.agent
+
+
+def _no_plan(count: int) -> ModelReplyError:
+    return ModelReplyError(
+        "The model made no plan in {count} replies. Nothing was run; describe the task in more "
+        "detail, or choose another model with --model.",
+        count=count,
+    )
+
+
+def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) -> None:
+    if malformed_rounds(messages) >= MAX_MALFORMED_ROUNDS:
+        if _must_plan(context):
+            raise _no_plan(MAX_MALFORMED_ROUNDS)
+        raise ModelReplyError(
+            "The model made unusable tool calls {count} times in a row (the last: {problem}); "
+            "try again or choose another model with --model.",
+            count=MAX_MALFORMED_ROUNDS,
+            problem=messages[-1].text,
+        )
+    if repeated(messages) >= STOP_AFTER:
+        raise LoopError(
+            "Stopped: the model made the same call with the same result {count} times in a row. "
+            "Say more exactly what you want, or try another model.",
+            count=STOP_AFTER,
+        )
+
+
+def _problem(
+    message: AIMessage, history: Sequence[BaseMessage], plan: Plan | None, context: ThinkContext
+) -> str | None:
+    """Why a reply cannot be used as it is, or None."""
+    problem = is_unusable(message)
+    if problem is None and _must_plan(context) and not message.tool_calls:
+        return "only a plan is wanted and make_plan was not called"
+    if problem is None and not message.tool_calls and not context.model.info.one_command:
+        problem = open_plan_problem(plan, history)
+    return problem
+
+
+def _plan_missing(
+    message: AIMessage, history: Sequence[BaseMessage], context: ThinkContext
+) -> str | None:
+    if (
+        context.model.info.one_command
+        or context.plan_only
+        or context.plan_mode != "always"
+        or not any(PLAN_FIRST in m.text for m in history[-3:])
+    ):
+        return None
+    if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:
+        return None
+    return "a plan was asked for and make_plan was not called"
+
+
+async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
+    """Run one model call, passing its events on as they come."""
+    write = get_stream_writer()
+    write(request.purpose)
+    reply: Reply | None = None
+    async for event in context.model.stream(request):
+        if isinstance(event, AnswerDelta | ThoughtDelta):
+            event = replace(event, text=whole(event.text))
+        write(event)
+        if isinstance(event, Reply):
+            reply = event
+    if reply is None:
+        raise ModelReplyError("The model ended its stream without a reply; try again.")
+    return reply
 
 
 def route_entry(state: GraphState) -> Literal["create_plan", "decide_action", "execute_tool"]:

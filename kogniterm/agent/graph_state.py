@@ -9,7 +9,7 @@ from typing import Annotated, TypedDict
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from kogniterm.agent.request_size import Window
+from kogniterm.agent.compaction import Window
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     ActionRequest,

@@ -11,12 +11,13 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
 from kogniterm.agent.graph_state import ThinkContext
-from kogniterm.agent.image_blocks import ImageBlock, observed_images
 from kogniterm.agent.messages import (
     GIVEN_PLAN,
     ONLY_A_PLAN,
+    ImageBlock,
     is_input,
     last_ai,
+    observed_images,
     tool_message,
 )
 from kogniterm.agent.plan.evaluate import check_command, complete

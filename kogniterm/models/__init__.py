@@ -1,7 +1,6 @@
 """Models: a registry of provider names and the adapters behind `protocols.Model`."""
 
-from kogniterm.models.model_lifetime import OpenModels, close_model, preload
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.calling import ModelOptions, OpenModels, close_model, preload
 from kogniterm.models.model_registry import default_name, installed, open_model, parse_name
 
 __all__ = [

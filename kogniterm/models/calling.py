@@ -1,25 +1,71 @@
-"""How a model is called: visible retries, a deadline over everything, no half replies.
+"""Calling a model: its options, visible retries, a deadline over everything, no half replies.
 
-An adapter makes one attempt as an async generator of events that ends with its `Reply` and
-raises `ModelError` kinds only. `Caller.call` turns attempts into a call: what failed in a way
-that asking again may cure is asked again after a pause (the provider's own wish when it names
-one, else exponential backoff with full jitter), and every pause is announced with a
-`ModelRetried` first. Text streamed before a `ModelRetried` belongs to a reply that never came:
-whoever shows it marks it, the history never gets it. Nothing of an attempt but its `Reply`
-carries tool calls, so a cut stream cannot leave half a tool call behind.
+An adapter makes one attempt as an async generator of events that ends with its `Reply` and raises
+`ModelError` kinds only. `Caller.call` makes a call of attempts: a failure that asking again may
+cure is asked again after a pause (the provider's own wish, else exponential backoff with full
+jitter), and every pause is announced with a `ModelRetried` first. Text streamed before a
+`ModelRetried` belongs to a reply that never came: a screen marks it, the history never gets it.
+Only the `Reply` of an attempt carries tool calls, so a cut stream cannot leave half a tool call
+behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.protocols import Model
 from kogniterm.types import ModelEvent, ModelRetried, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """The settings a model needs, as plain values.
+
+    `keys` and `base_urls` are by provider name (`google_genai`, `openai`, …). `deadline` bounds
+    one model call in seconds, its retries and waits included; `idle` bounds the silence between
+    two pieces of a reply. `tries` counts the first call too; `longest_wait` bounds one pause
+    between tries and `total_wait` their sum, in seconds.
+
+    `temperature` and `max_output` (tokens) are left to the provider when None, `context_window`
+    (tokens) to the table of known models. `thoughts` asks for the model's thinking where it is
+    shown; `images` says whether the model takes images (None: the table of known models
+    does); `text_calls` offers tools in text to a model that calls none. `weights_file` is used
+    instead of pulled weights; `examples_file` holds what the person's approvals taught. Relative
+    paths of scripted and replay files start from `base_folder`; `record_to` keeps a recording of
+    every exchange.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    deadline: float = 600.0
+    idle: float = 120.0
+    tries: int = 4
+    longest_wait: float = 60.0
+    total_wait: float = 180.0
+    temperature: float | None = None
+    max_output: int | None = None
+    context_window: int | None = None
+    thoughts: bool = False
+    images: bool | None = None
+    text_calls: bool = False
+    weights_folder: Path | None = None
+    weights_file: Path | None = None
+    examples_file: Path | None = None
+    base_folder: Path | None = None
+    record_to: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.deadline <= 0 or self.idle <= 0:
+            raise ValueError("deadline and idle are seconds above zero")
+        if self.tries < 1:
+            raise ValueError("a model is tried at least once")
+
 
 Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
 FIRST_WAIT = 1.0
@@ -98,3 +144,48 @@ class Caller:
                 if isinstance(event, Reply):
                     return
         raise ModelReplyError("The model {model} ended without a reply.", model=self.name)
+
+
+def preload(model: Model) -> None:
+    """Import and construct what `model` needs, so that its first call does not.
+
+    For a background thread; does nothing for models that are light. A failure is not raised
+    here: the first call raises it, where somebody can be told.
+    """
+    load: Callable[[], None] | None = getattr(model, "preload", None)
+    if load is not None:
+        try:
+            load()
+        except ModelError:
+            return
+
+
+class OpenModels:
+    """Opens models by name, and closes what it opened."""
+
+    def __init__(self, open_one: Callable[[str], Model]) -> None:
+        self._open_one = open_one
+        self._open: list[Model] = []
+
+    def __call__(self, name: str) -> Model:
+        """Open the model `name`. Raises what opening it raises."""
+        self._open.append(self._open_one(name))
+        return self._open[-1]
+
+    async def close(self, *, but: Model | None = None) -> None:
+        """Close all models, on the loop they were used on; leave `but` open."""
+        closing, self._open = self._open, [model for model in self._open if model is but]
+        for model in closing:
+            if model is not but:
+                await close_model(model)
+
+
+async def close_model(model: Model) -> None:
+    """Release what `model` holds, on the loop it was used on."""
+    close = getattr(model, "aclose", None)
+    if close is not None:
+        await close()
+        return
+    close = getattr(model, "close", None)
+    if close is not None:
+        close()

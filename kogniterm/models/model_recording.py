@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm import errors
 from kogniterm.errors import ModelError, UsageError
-from kogniterm.models.model_lifetime import close_model, preload
+from kogniterm.models.calling import close_model, preload
 from kogniterm.protocols import Model
 from kogniterm.types import (
     AnswerDelta,
@@ -117,7 +117,7 @@ class RecordingModel:
 
 def open_replay(path: Path, *, strict: bool = False) -> ReplayModel:
     """The model recorded at `path`. Raises `UsageError` naming the file and the line."""
-    from kogniterm.models.yaml_file import read_text
+    from kogniterm.models.script_file import read_text
 
     lines = read_text(path, WHAT).splitlines()
     parsed = [_parse(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]

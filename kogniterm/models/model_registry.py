@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kogniterm.errors import ModelAuthError, UsageError
+from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import (
     ANY_IMAGES,
     BY_NAME,
@@ -22,7 +23,6 @@ from kogniterm.models.catalog import (
     provider_called,
     window_of,
 )
-from kogniterm.models.model_options import ModelOptions
 from kogniterm.protocols import Model
 from kogniterm.storage.folders import named
 from kogniterm.types import ModelInfo
@@ -181,8 +181,8 @@ def _langchain(provider: Provider, argument: str, options: ModelOptions) -> Mode
 
 
 def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.local.bank import LearnedExamples
     from kogniterm.models.local.chat import open_local
-    from kogniterm.models.local.learned import LearnedExamples
     from kogniterm.models.local.weights import DEFAULT_NAME
 
     learned = options.examples_file

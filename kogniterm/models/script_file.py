@@ -1,13 +1,18 @@
-"""The script of a scripted model, as written by hand in YAML; docs/scripted.md explains it."""
+"""The script of a scripted model, written by hand in YAML; docs/scripted.md explains it.
+
+The file is read strictly, with the line of every key. A scalar comes as the text that stands in the
+file, so that `run: yes` is the command `yes` and not a boolean; `plain` gives its value as YAML.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -34,8 +39,135 @@ from kogniterm.errors import (
     ModelUnavailableError,
     UsageError,
 )
-from kogniterm.models.yaml_file import YamlFile, plain, read_yaml
 from kogniterm.types import ModelPurpose
+
+if TYPE_CHECKING:
+    import yaml
+
+
+Place = tuple[str | int, ...]
+"""Keys and positions (from 0) that lead from the root to a value."""
+
+SCALARS = ("str", "bool", "int", "float", "timestamp", "null")
+KNOWN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in (*SCALARS, "map", "seq"))
+DEEPEST = 40
+"""Levels of nesting; only an alias that contains itself goes deeper."""
+
+
+class Scalar(str):
+    """A scalar as it stands in the file; `meaning` is its value as YAML, without dates."""
+
+    meaning: Any
+
+
+def plain(value: Any) -> Any:
+    """The value as YAML means it, in what JSON knows."""
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value.meaning if isinstance(value, Scalar) else value
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of `path`; `what` names the kind of file in complaints. Raises `UsageError`."""
+    values: dict[str, object] = {"what": what, "path": path}
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise UsageError("The {what} {path} does not exist.", **values) from error
+    except IsADirectoryError as error:
+        raise UsageError("The {what} {path} is a folder, not a file.", **values) from error
+    except OSError as error:
+        values["detail"] = error.strerror or error
+        raise UsageError("The {what} {path} cannot be read ({detail}).", **values) from error
+    except UnicodeDecodeError as error:
+        values["byte"] = error.start
+        raise UsageError("The {what} {path} is not UTF-8 (byte {byte}).", **values) from error
+
+
+@dataclass(slots=True)
+class YamlFile:
+    """The values of a file, and where they stand."""
+
+    path: Path
+    data: Any = None
+    lines: dict[Place, int] = field(default_factory=dict)
+
+    def error(self, place: Sequence[str | int], problem: str) -> UsageError:
+        """A complaint about the value at `place`: file, line and key, then `problem`."""
+        line = next(self.lines[near] for near in _upwards(tuple(place)) if near in self.lines)
+        key = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place)
+        return UsageError(
+            "{path}:{line}: {key}: {problem}" if key else "{path}:{line}: {problem}",
+            path=self.path,
+            line=line,
+            key=key.lstrip("."),
+            problem=problem,
+        )
+
+
+def _upwards(place: Place) -> Iterator[Place]:
+    return (place[:length] for length in range(len(place), -1, -1))
+
+
+def read_yaml(path: Path, what: str) -> YamlFile:
+    """Read the file at `path`. Raises `UsageError`."""
+    import yaml
+
+    try:
+        loader = yaml.SafeLoader(read_text(path, what))
+        root = loader.get_single_node()
+        if root is None:
+            raise UsageError("{path} is empty.", path=path)
+        file = YamlFile(path)
+        file.data = _load(file, root, root, (), loader)
+        return file
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise UsageError(
+            "{path}:{line}: this is not YAML: {detail}.",
+            path=path,
+            line=mark.line + 1 if mark else 1,
+            detail=error.problem or error.context or "cannot be read",
+        ) from error
+    except yaml.YAMLError as error:
+        detail = " ".join(str(error).split())
+        raise UsageError("{path} is not YAML: {detail}.", path=path, detail=detail) from error
+
+
+def _load(
+    file: YamlFile, node: yaml.Node, named: yaml.Node, place: Place, loader: yaml.SafeLoader
+) -> Any:
+    """The value of `node`, whose line is that of `named`: its key, where it has one."""
+    import yaml
+
+    file.lines[place] = named.start_mark.line + 1
+    if len(place) > DEEPEST:
+        raise file.error(place, "is nested too deeply.")
+    if node.tag not in KNOWN_TAGS:
+        raise file.error(place, f"has the tag {node.tag}, which is not used here.")
+    if isinstance(node, yaml.SequenceNode):
+        return [_load(file, item, item, (*place, at), loader) for at, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            inner = (*place, name)
+            if name in found:
+                file.lines[inner] = key.start_mark.line + 1
+                raise file.error(inner, "stands here twice.")
+            found[name] = _load(file, value, key, inner, loader)
+        return found
+    scalar = Scalar(node.value)
+    scalar.meaning = str(scalar)
+    if not node.tag.endswith(":timestamp"):
+        try:
+            scalar.meaning = loader.construct_object(node)
+        except (yaml.YAMLError, ValueError) as error:
+            raise file.error(place, f"cannot be read ({error}).") from error
+    return scalar
+
 
 COMMAND_TOOL = "execute_command"
 PLAN_TOOL = "make_plan"

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import ModelError
-from kogniterm.models.calling import Caller
+from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import ANY_IMAGES
-from kogniterm.models.model_options import ModelOptions
 from kogniterm.models.script_file import ReplyCondition, Script, ScriptedReply, read_script
 from kogniterm.types import (
     AnswerDelta,

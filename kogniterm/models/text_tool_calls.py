@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from kogniterm.models.model_lifetime import close_model, preload
+from kogniterm.models.calling import close_model, preload
 from kogniterm.protocols import Model
 from kogniterm.types import (
     AnswerDelta,

@@ -20,7 +20,7 @@ from kogniterm.memory.project.scan import project_root
 from kogniterm.memory.search.vectors import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
-from kogniterm.models.local.learned import LearnedExamples
+from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.paths import Paths
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits

@@ -15,7 +15,7 @@ from kogniterm.runtime.os_user import borrowed_home, person
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
-    from kogniterm.models.model_options import ModelOptions
+    from kogniterm.models.calling import ModelOptions
     from kogniterm.paths import Paths
     from kogniterm.protocols import Approver, Model
     from kogniterm.runtime.session import LiveSession
@@ -78,8 +78,8 @@ def open_session(
     """
     from kogniterm import paths as path_rules
     from kogniterm import settings as settings_room
-    from kogniterm.models.model_lifetime import OpenModels
-    from kogniterm.models.providers.connection import silence_tracing
+    from kogniterm.models.calling import OpenModels
+    from kogniterm.models.providers.provider_model import silence_tracing
     from kogniterm.runtime.assembly import SessionInputs, assemble
 
     # Tracing variables of a shell must not export transcripts.
@@ -141,7 +141,7 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
 
 def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOptions:
     """What the settings say about models, as plain values."""
-    from kogniterm.models.model_options import ModelOptions
+    from kogniterm.models.calling import ModelOptions
 
     keys = {
         provider: secret.get_secret_value()

@@ -19,11 +19,10 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from kogniterm import prompts
 from kogniterm.agent import compaction
+from kogniterm.agent.compaction import observation_limit, tools_tokens
 from kogniterm.agent.graph_state import ThinkContext
-from kogniterm.agent.image_blocks import ImageBlock, image_block
-from kogniterm.agent.messages import drop_old_images
+from kogniterm.agent.messages import ImageBlock, drop_old_images, image_block
 from kogniterm.agent.replies import is_unusable
-from kogniterm.agent.request_size import observation_limit, tools_tokens
 from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.path_kinds import is_secret
 from kogniterm.errors import ModelError, why

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kogniterm.agent.request_size import Window
+from kogniterm.agent.compaction import Window
 from kogniterm.protocols import Model
 from kogniterm.sessions.fold import SessionState
 from kogniterm.types import ApprovalMode, Plan, PlanApproval, PlanMode

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kogniterm.agent import compaction, messages
-from kogniterm.agent.image_blocks import ImageBlock, observed_images
+from kogniterm.agent.compaction import observation_limit
+from kogniterm.agent.messages import ImageBlock, observed_images
 from kogniterm.agent.plan import evaluate
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
-from kogniterm.agent.request_size import observation_limit
 from kogniterm.errors import (
     ExecutionError,
     KognitermError,

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 
 from kogniterm.protocols import Tool
 from kogniterm.tools.command_tools import JobsPort, execute_command, job_tool
-from kogniterm.tools.edit_file import FileVersions, edit_file, write_file
+from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from kogniterm.tools.github import github
-from kogniterm.tools.memory_tools import ForgetPort, MemoryPort, forget, memory_tools
 from kogniterm.tools.net import NetClient
-from kogniterm.tools.read_file import read_file
 from kogniterm.tools.search_files import find_files, search_text
 from kogniterm.tools.session_tools import (
+    ForgetPort,
     HistoryPort,
+    MemoryPort,
     Outputs,
     UserPort,
     ask_user,
+    forget,
+    memory_tools,
     read_output,
     recall_history,
 )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from kogniterm.agent import compaction
-from kogniterm.agent.request_size import fitted
+from kogniterm.agent.compaction import fitted
 
 SYSTEM = SystemMessage("You are a test.")
 TEXTS = st.tuples(st.sampled_from("x7 é漢🐍\n"), st.integers(0, 60_000)).map(lambda t: t[0] * t[1])

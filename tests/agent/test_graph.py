@@ -12,7 +12,7 @@ from kogniterm.agent.graph import compiled, think
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import PLAN_FIRST, tool_message
 from kogniterm.errors import LoopError, ModelReplyError
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.calling import ModelOptions
 from kogniterm.models.scripted_model import open_scripted
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.command_tools import execute_command

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.agent.compaction import estimate_tokens
-from kogniterm.agent.image_blocks import images_of
+from kogniterm.agent.messages import images_of
 from kogniterm.runtime.context import attached
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.session_transfer import export_lines, import_lines, report_lines

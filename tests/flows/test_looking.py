@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent.image_blocks import image_block, images_of
-from kogniterm.agent.messages import images_behind_results, is_input, tool_message
+from kogniterm.agent.messages import (
+    image_block,
+    images_behind_results,
+    images_of,
+    is_input,
+    tool_message,
+)
 from kogniterm.types import Image, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed

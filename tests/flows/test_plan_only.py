@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe.recipe_schema import read_recipe
+from kogniterm.agent.recipe_schema import read_recipe
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.runtime.recipes.run_recipe import run_in_session

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.agent.recipe.recipe_schema import open_quotes, read_recipe, recipe_text
+from kogniterm.agent.recipe_schema import open_quotes, read_recipe, recipe_text
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.runtime.build import unattended_approver
 from kogniterm.runtime.plans.plan_text import plan_from_text

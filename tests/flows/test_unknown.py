@@ -283,7 +283,7 @@ def _request(command: str) -> object:
 
 
 async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge: Forge) -> None:
-    from kogniterm.agent.recipe.recipe_schema import read_recipe
+    from kogniterm.agent.recipe_schema import read_recipe
     from kogniterm.approval import Unattended
     from kogniterm.runtime.recipes.run_recipe import run_in_session
     from kogniterm.runtime.turn_io import TurnIO

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.calling import ModelOptions
 from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.types import ModelInfo
 from tests.support.asking import OpenGemini, Pauses

@@ -16,9 +16,8 @@ from kogniterm.errors import (
     ModelTimeoutError,
     ModelUnavailableError,
 )
-from kogniterm.models.calling import Caller
-from kogniterm.models.model_options import ModelOptions
-from kogniterm.models.providers.failures import adjusted
+from kogniterm.models.calling import Caller, ModelOptions
+from kogniterm.models.providers.provider_model import adjusted
 from kogniterm.types import AnswerDelta, ModelEvent, ModelRetried, Reply
 from tests.support.asking import Pauses
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.calling import ModelOptions
 from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.types import AnswerDelta, ModelInfo, Usage
 from tests.support.asking import TOOLS, OpenGemini, ask, request

@@ -20,7 +20,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
     SettingsError,
 )
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.calling import ModelOptions
 from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.types import AnswerDelta, ModelEvent, ModelInfo, ModelRetried
 from tests.support.asking import TOOLS, OpenGemini, Pauses, ask, hear, request

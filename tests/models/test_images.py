@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from kogniterm.agent.image_blocks import human_content, image_block
+from kogniterm.agent.messages import human_content, image_block
+from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import images_of
-from kogniterm.models.model_options import ModelOptions
 from kogniterm.models.model_registry import open_model
 from kogniterm.models.providers.langchain import LangChainModel
 from kogniterm.types import Image, ModelInfo

@@ -22,7 +22,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
     SettingsError,
 )
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.calling import ModelOptions
 from kogniterm.models.providers.langchain import LangChainModel
 from kogniterm.types import AnswerDelta, ModelInfo, ModelRetried, Usage
 from tests.support.asking import TOOLS, Heard, Pauses, ask, hear, request

@@ -9,8 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from kogniterm.models.calling import Caller
-from kogniterm.models.model_options import ModelOptions
+from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.providers.gemini import GeminiModel
 from kogniterm.protocols import Model
 from kogniterm.types import (

@@ -49,7 +49,7 @@ PRELOADED = (
     "kogniterm.ui.screen.renderer",
     "kogniterm.ui.questions.approver",
     "kogniterm.logs",
-    "kogniterm.models.providers.connection",
+    "kogniterm.models.providers.provider_model",
     "langchain_core.messages",
     "tree_sitter",
     "tree_sitter_bash",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import ToolError
-from kogniterm.tools.edit_file import FileVersions, edit_file, write_file
+from kogniterm.tools.file_tools import FileVersions, edit_file, write_file
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ import pytest
 from kogniterm.approval.analysis.path_kinds import is_secret
 from kogniterm.errors import PathChangedError, ToolError
 from kogniterm.protocols import Tool
-from kogniterm.tools.edit_file import FileVersions, edit_file, write_file
-from kogniterm.tools.read_file import read_file
+from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from kogniterm.tools.search_files import TextArguments, find_files, own_search, search_text
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nkey\n"

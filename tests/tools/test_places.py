@@ -11,8 +11,7 @@ import pytest
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.base import SchemaTool
-from kogniterm.tools.edit_file import FileVersions, edit_file, write_file
-from kogniterm.tools.read_file import read_file
+from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from tests.support.ordinary import ordinary
 
 NAMES = [

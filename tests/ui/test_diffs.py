@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from kogniterm.tools.edit_file import _unified
+from kogniterm.tools.file_tools import _unified
 from kogniterm.types import Effect, Phrase
 from kogniterm.ui.locale import translate
 from kogniterm.ui.questions.approval_words import effect_text

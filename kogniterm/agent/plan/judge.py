@@ -20,10 +20,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip
+from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip, fitted
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.plan.plan_tools import fresh_outputs, is_about
-from kogniterm.agent.request_size import fitted
 from kogniterm.errors import ModelError
 from kogniterm.text.visible import whole
 from kogniterm.types import ModelLoading, ModelRequest, ModelRetried, Plan, PlanStep, Reply, Usage

@@ -15,7 +15,7 @@ from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
 from kogniterm.errors import UsageError
 
 if TYPE_CHECKING:
-    from kogniterm.agent.recipe.recipe_schema import Recipe
+    from kogniterm.agent.recipe_schema import Recipe
     from kogniterm.runtime.recipes.recipe_store import RecipeStore
 
 
@@ -64,7 +64,7 @@ def _list(args: argparse.Namespace, store: RecipeStore) -> Report:
 
 
 def _show(args: argparse.Namespace, store: RecipeStore) -> Report:
-    from kogniterm.agent.recipe.recipe_schema import recipe_schema, recipe_text
+    from kogniterm.agent.recipe_schema import recipe_schema, recipe_text
 
     if args.schema:
         write_json(recipe_schema())

@@ -2,7 +2,7 @@
 
 Two tables of tab-separated lines: category, request, command, in English and Spanish. The commands
 are ours, written for GNU userland and Python 3; the names in them are varied so that copying one
-verbatim never helps.
+verbatim never helps. Beside them stand the examples learned from the user's approved commands.
 
 The examples most like a request are found by BM25 over stemmed words, with the usual k1 = 1.2 and
 b = 0.75. Words that say what to do (count, delete, rename, …) weigh double: an example of the right
@@ -13,6 +13,7 @@ table of tasks was solved with were found with these.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kogniterm.text.language import LANGUAGES, Language, plain, without_ending
+from kogniterm.storage.folders import write_private
+from kogniterm.text.language import LANGUAGES, Language, language_of, plain, without_ending
 from kogniterm.text.ranking import BM25Index
 
 _EXAMPLES = Path(__file__).with_name("examples")
@@ -188,3 +190,54 @@ class Bank:
 
 def _actions(words: Iterable[str]) -> set[str]:
     return {word for word in words if word.startswith(_ACTION)}
+
+
+MOST = 300
+MAX_REQUEST = 300
+MAX_COMMAND = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedExamples:
+    """The examples in `file`; what in it cannot be read is passed over."""
+
+    file: Path
+
+    def load(self) -> tuple[Example, ...]:
+        """Every example, oldest first."""
+        try:
+            lines = self.file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return ()
+        return tuple(example for line in lines if (example := _example(line)) is not None)
+
+    def add(self, request: str, command: str) -> bool:
+        """Keep a pair, in place of an earlier one for the same request; whether it was kept.
+
+        Raises `OSError`. What spans lines or is long teaches the model nothing and is left out.
+        """
+        request, command = " ".join(request.split()), command.strip()
+        if not request or len(request) > MAX_REQUEST:
+            return False
+        if not command or "\n" in command or len(command) > MAX_COMMAND:
+            return False
+        kept = [one for one in self.load() if one.request.casefold() != request.casefold()]
+        kept.append(Example(request, command, language_of(request)))
+        write_private(self.file, "".join(map(_line, kept[-MOST:])).encode())
+        return True
+
+
+def _line(example: Example) -> str:
+    pair = {"request": example.request, "command": example.command}
+    return json.dumps(pair, ensure_ascii=False) + "\n"
+
+
+def _example(line: str) -> Example | None:
+    try:
+        data = json.loads(line)
+        request, command = data["request"], data["command"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    if not isinstance(request, str) or not isinstance(command, str):
+        return None
+    return Example(request, command, language_of(request))

@@ -24,11 +24,11 @@ from kogniterm.models.local.conversation import (
     asks_for_judgement,
     asks_how,
     is_knowledge_question,
+    say,
     says_do_it,
     small_talk,
 )
 from kogniterm.models.local.runtime import Chat, Finished, Prompt, Runtime, chat_text
-from kogniterm.models.local.sentences import say
 from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far, unrun_answer
 from kogniterm.models.local.weights import DEFAULT_NAME, Weights, find, weights_called
 from kogniterm.text.language import language_of

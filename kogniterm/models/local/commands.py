@@ -1,22 +1,213 @@
-"""From one part of a request to one command: examples as turns of a chat, the reply looked over.
+"""One part of a request → one command: examples as turns of a chat, and a check of the reply.
 
-What speaks against a reply (doubts.py) makes for another try with the next-best examples; of
-both the better one is taken. One that would do harm unasked is never proposed.
+A small model copies names out of the examples it was shown, forgets those of the request, lists
+where it should count, and now and then deletes where nobody asked for it. All of that shows in the
+text of the command. What is found makes for another try with the next-best examples; of both the
+better one is taken. A command that would do harm unasked is never proposed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
 from kogniterm.models.local.bank import Bank, Example, examples
-from kogniterm.models.local.doubts import HARM, doubts, mended
+from kogniterm.models.local.conversation import asks_how, asks_to_look
 from kogniterm.models.local.runtime import Chat, Prompt, chat_text
 from kogniterm.models.local.steps import TurnSoFar
-from kogniterm.text.language import LANGUAGES, Language, language_of
+from kogniterm.text.language import LANGUAGES, Language, language_of, plain
 from kogniterm.types import Usage
+
+_NAME = re.compile(r"[\w~/-]*\.?[\w-]+(?:[./][\w-]+)+/?|(?<![\w.])\.[a-z]\w*|[\w-]+/(?!\w)")
+_QUOTED = re.compile(r"\"([^\"\n]+)\"|«([^»\n]+)»|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|`([^`\n]+)`")
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?![\w.,]*\w)")
+# A name inside a sentence; names of tools and kinds of file need not stand in the command.
+_PROPER = re.compile(r"(?<=[\w,] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]{2,}\b")
+_NO_NAME = re.compile(
+    r"bash|css|csv|docker|english|git|github|html|java|javascript|json|linux|lua|makefile|markdown|"
+    r"perl|php|python|ruby|rust|shell|spanish|sql|svg|toml|typescript|unix|xml|yaml|zip"
+)
+_COMMAND_NAME = re.compile(r"(?<![\w.*?/-])[\w-]+(?:/[\w.-]+)*\.[a-z]\w{0,5}\b")
+
+_DESTROYS = re.compile(
+    r"(^|[;&|({]|\b(?:do|then|else|xargs|sudo|exec|-execdir|-exec)\b)\s*(?:-\S+\s+)*"
+    r"(rm|rmdir|unlink|shred|wipe|truncate\s+-s\s*0|mkfs\S*|dd|fdisk|kill|pkill|killall|shutdown|reboot|"
+    r"poweroff|halt|userdel|crontab\s+-r)\b"
+    r"|\s-delete\b|\bgit\s+(clean|reset\s+--hard|branch\s+-[dD]|push\s+\S*-f|stash\s+(drop|clear)|restore(?!\s+--staged)|"
+    r"checkout\s+(--\s|\.|-f))|\bgit\s+push\s+.*--(delete|force)"
+)
+_EMPTIES = re.compile(r"(^|[;&|]\s*):?\s*>\s*[\w./]")
+_CHANGES = re.compile(
+    r"(^|[;&|({]|\b(?:do|then|else|xargs|sudo|exec|-execdir|-exec)\b)\s*(?:-\S+\s+)*"
+    r"(mv|chmod|chown|chgrp|ln|install|tee|patch|git\s+(commit|add|merge|rebase|push|mv|rm|init))\b"
+    r"|\b(sed|perl)\s+(?:\S+\s+)*?-(?:\w*i\b|-in-place)|\bsort\s+(?:\S+\s+)*?-o\b"
+)
+_QUESTION = re.compile(
+    r"^\W*(which|what|who|where|when|how|is|are|was|were|does|do|did|has|have|any|que|cual|cuales|"
+    r"quien|donde|cuando|cuant[oa]s?|como|hay|esta|estan|tiene|tienen|es|son|en que|a que|de que)\b"
+    r".*\?"
+)
+_SWEEPS = re.compile(
+    r"\brm\s+(?:-\S+\s+)*(?:\.{1,2}|/|~|/\*|\"?\$HOME\"?)/?(?=\s|$|[;&|)])|"
+    r"\b(?:mkfs\S*|dd)\b.*/dev/[a-z]|:\(\)\s*\{"
+)
+_WANTS_IT_GONE = re.compile(
+    r"\b(delet|remov|eras|get rid|rid of|drop|discard|throw|trash|clean|wip|purg|prun|strip|"
+    r"undo|revert|reset|restor|forget|uninstall|kill|stop|end|terminat|quit|clos|shut|reboot|"
+    r"restart|free|clear|truncat|overwrit|replac|move|merg|dedup|shred|destroy|unlink|"
+    r"borr|elimin|quit|suprim|desech|descart|tir[ae]|limpi|deshaz|deshac|revert|restaur|"
+    r"restablec|olvid|desinstal|mat[ae]|par[ae]\b|deten|termin|cierr|cerr|apag|reinici|libera|"
+    r"trunca|sobrescrib|reemplaz|mueve|mover|pasa|fusion|destru|depur)"
+)
+# "empty" is most often said of what is empty already: it orders something at the beginning, or in
+# front of what is to be emptied.
+_WANTS_IT_EMPTY = re.compile(
+    r"^(?:please )?empty (?!(?:files?|folders?|director(?:y|ies)|dirs?|lines?|ones?)\b)|"
+    r"(?<!\ban )(?<!\bthe )(?<!\ball )(?<!\bany )\bempty(?:ing)? "
+    r"(?:the|my|our|this|that|these|those|all|out|its|it|them|trash|\S*\w[./]\w\S*)\b|"
+    r"\bvaci(?:a|e|ar|ando)(?:l[oae]s?\b| (?:el|la|los|las|mi|mis|este|esta|estos|estas|todo|"
+    r"toda|todos|todas|\S*\w[./]\w\S*)\b)"
+)
+# Where something is to be found, listed or counted, only a plain order makes it go: "deleted",
+# "closed" and "free" say which ones are meant.
+_ORDERS_IT_GONE = re.compile(
+    r"(?:(?:^|[,;.:?!&]|\b(?:and|then|also|please|(?:can|could|would|will) you|y|e|luego|despues|"
+    r"tambien|por favor|puedes|podrias))\s*)"
+    r"(?:(?:then|also|please|finally|just|safely|luego|despues|tambien|por favor|a continuacion) )*"
+    r"(?:(?:delet|remov|eras|wip|purg|prun|terminat|overwrit|replac|mov|merg|truncat|clos)(?:e|ing)|"
+    r"get rid|drop|discard|throw|trash|clean|strip|undo|revert|reset|restore|forget|uninstall|"
+    r"kill|stop|end|quit|shut|reboot|restart|free|clear|shred|destroy|unlink|"
+    r"(?:borr|elimin|quit|desech|descart|tir|limpi|restaur|desinstal|mat|termin|apag|liber|trunc|"
+    r"reemplaz|depur|fusion)(?:a|e|ar|en|ando)(?:l[oae]s?)?|suprim(?:e|a|ir)(?:l[oae]s?)?|"
+    r"det(?:en|ener)(?:l[oae]s?)?|par(?:ar|al[oae]s?)|cierra(?:l[oae]s?)?|cerrar(?:l[oae]s?)?|"
+    r"muev[ea](?:l[oae]s?)?|mover(?:l[oae]s?)?|deshaz|deshacer|reinicia(?:l[oae]s?)?)\b"
+)
+_CREATES = re.compile(
+    r"\b(creat|mak|touch|generat|sav|put|stor|writ|crea|haz|hacer|gener|guard|escrib|pon)\w*"
+)
+_NOT_MEANT = re.compile(
+    r"\b(clear|limpia|borra) (the |my |la )?(screen|terminal|console|pantalla|consola)\b"
+)
+_FORBIDS = re.compile(
+    r"\b(do not|don'?t|never|without|sin|no|nunca) (los |las |lo |la )?"
+    r"(delet|remov|eras|overwrit|borr|elimin|quit|suprim|sobrescrib)\w*"
+)
+
+_HOW_MANY = re.compile(
+    r"\b(how many|the number of|cuant[oa]s|el numero de (?!linea\b)|cantidad de)\b"
+)
+_COUNTS = re.compile(
+    r"\bwc\b|\buniq\b|\bawk\b|\bpython3?\b|\bjq\b|\bbc\b|\bexpr\b|\bseq\b|\bdate\b|\bnproc\b|"
+    r"\bgetconf\b|\bdu\b|\bdf\b|\bstat\b|\bnl\b|\btail\b|\bhead\b|\bsort\b|\bsed\b|\becho\b|"
+    r"--count|\s-[a-zA-Z]*c\b|\bfree\b|\buptime\b|\$\(\(|<\(|[;>]|&&"
+)
+_LISTS = re.compile(r"^(find|ls|grep|pgrep|git (ls-files|branch|tag|log --oneline|stash list))\b")
+_LONG = re.compile(r"^ls\b(?=.*\s-\w*l)|\s-(print0|exec|ls|delete)\b|^grep\b.*\s-\w*q")
+
+_COUNTS_LINES = re.compile(r"\bwc -l$|\bgrep (-\w+ )*-\w*c\b")
+_WANTS_NUMBER = re.compile(
+    r"\b(how (many|long|much|big|large)|number|count|total|amount|lines|rows|size|cuant[oa]s?|"
+    r"numero|cuenta|contar|cantidad|total|lineas|filas|tamano|longitud|veces|times|often|records|"
+    r"registros|lleva|hay)\b"
+)
+
+_SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
+
+HARM = "harm"
+
+
+def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, ...]:
+    """What speaks against `command` for `request`, worst first; empty when nothing does."""
+    found = []
+    if needless_harm(request, command):
+        found.append(HARM)
+    if _COUNTS_LINES.search(command) and not _WANTS_NUMBER.search(plain(request)):
+        found.append("counts")
+    found += [f"forgot {name}" for name in _forgotten(request, command)]
+    found += [f"copied {name}" for name in _copied(request, command, shown)]
+    return tuple(found)
+
+
+def needless_harm(request: str, command: str) -> bool:
+    """Whether `command` deletes, overwrites or ends something that `request` does not want gone.
+
+    A question wants nothing changed at all, and what asks to find, list or count something wants it
+    gone only where that is ordered too; where we stand, the root and the home folder are never what
+    was meant.
+    """
+    if _SWEEPS.search(command):
+        return True
+    if _QUESTION.match(plain(request)) and not asks_how(request) and _CHANGES.search(command):
+        return True
+    if _DESTROYS.search(command):
+        return not _wants_it_gone(request)
+    if _EMPTIES.search(command):
+        return not (_CREATES.search(plain(request)) or _wants_it_gone(request))
+    return False
+
+
+def _wants_it_gone(request: str) -> bool:
+    asked = _FORBIDS.sub("", _NOT_MEANT.sub("", plain(request)))
+    if _WANTS_IT_EMPTY.search(asked):
+        return True
+    if asks_to_look(request) and not asks_how(request):
+        return bool(_ORDERS_IT_GONE.search(asked))
+    return bool(_WANTS_IT_GONE.search(asked))
+
+
+def mended(request: str, command: str) -> str:
+    """`command` without two slips whose mending is certain.
+
+    A list is counted when `request` asks how many; sizes like 4.0K are sorted as sizes.
+    """
+    return _counted(request, _SORTS_SIZES.sub(r"\1h", command))
+
+
+def _counted(request: str, command: str) -> str:
+    if not _HOW_MANY.search(plain(request)) or _COUNTS.search(command):
+        return command
+    if not _LISTS.match(command) or _LONG.search(command):
+        return command
+    return f"{command} | wc -l"
+
+
+def names_in(request: str) -> tuple[str, ...]:
+    """What `request` names so plainly that its command must hold it: files, quotes, numbers."""
+    quoted = ["".join(groups) for groups in _QUOTED.findall(request)]
+    rest = _QUOTED.sub(" ", request)
+    files = [name.strip("/") for name in _NAME.findall(rest)]
+    numbers = _NUMBER.findall(_NAME.sub(" ", rest))
+    proper = [word for word in _PROPER.findall(rest) if not _NO_NAME.fullmatch(word.lower())]
+    return tuple(dict.fromkeys([*filter(None, files), *quoted, *numbers, *proper]))
+
+
+def _forgotten(request: str, command: str) -> Iterable[str]:
+    folded = plain(command)
+    return [name for name in names_in(request) if not _holds(folded, plain(name))]
+
+
+def _holds(command: str, name: str) -> bool:
+    """Whether the name stands in the command; a quoted text may be escaped or cut up in it."""
+    if name.isdigit():
+        return bool(re.search(rf"(?<!\d){name}(?!\d)", command))
+    words = re.findall(r"\w+", name)
+    return bool(words) and all(re.search(rf"(?<!\w){word}(?!\w)", command) for word in words)
+
+
+def _copied(request: str, command: str, shown: Collection[Example]) -> Iterable[str]:
+    """File names in the command that an example has and the request has not."""
+    asked = plain(request)
+    theirs = {
+        name
+        for example in shown
+        for name in _COMMAND_NAME.findall(example.command)
+        if name in example.request and plain(name) not in asked
+    }
+    return [name for name in dict.fromkeys(_COMMAND_NAME.findall(command)) if name in theirs]
+
 
 EXAMPLES = 5
 MAX_COMMAND_TOKENS = 160

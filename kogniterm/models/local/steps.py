@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.models.local.conversation import goes_on, wants_output
-from kogniterm.models.local.sentences import SENTENCES, say
+from kogniterm.models.local.conversation import SENTENCES, goes_on, say, wants_output
 from kogniterm.text.language import LANGUAGES, fold_case, language_of
 
 if TYPE_CHECKING:

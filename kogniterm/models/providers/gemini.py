@@ -1,79 +1,68 @@
 """Gemini through langchain-google-genai: streaming, function calls, failures in our words.
 
-Light to import; the client (about a second of CPU) is loaded by `preload` or the first call.
+The client raises for what HTTP reports, and is silent about the rest: a blocked prompt, a safety
+stop, a malformed function call or a cut stream all arrive as a short or empty message whose
+response metadata alone tells. Both ways are mapped here.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from threading import Lock
+import re
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.errors import ModelError
-from kogniterm.models.calling import Caller
+from kogniterm.errors import (
+    ModelAuthError,
+    ModelBlockedError,
+    ModelError,
+    ModelQuotaError,
+    ModelUnavailableError,
+)
+from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import BY_NAME
-from kogniterm.models.model_options import ModelOptions
-from kogniterm.models.providers.connection import checked_key, checked_url, host_of
-from kogniterm.models.providers.failures import detail
-from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
+from kogniterm.models.providers.provider_model import (
+    CUT,
+    ProviderModel,
+    adjusted,
+    checked_key,
+    checked_url,
+    detail,
+    from_status,
+    from_transport,
+    host_of,
+    retry_after,
+    too_long,
+)
+from kogniterm.types import ModelInfo, ModelRequest
 
 if TYPE_CHECKING:
-    from langchain_core.messages import AIMessageChunk
+    from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_google_genai import ChatGoogleGenerativeAI
 
     from kogniterm.models.providers.gemini_wire import Wire
 
+PROVIDER = "Gemini"
 
-class GeminiModel:
-    """A Gemini model; `caller` is given by tests to keep its waits short.
 
-    The client is made once and used for every call. Calls belong to one event loop at a time;
-    `aclose` on that loop closes its connections.
-    """
+class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
+    """A Gemini model."""
 
     def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
-        self._info = info
-        self._key = checked_key(options.keys.get(info.provider) or "", "Gemini")
-        self._options = options
+        super().__init__(info, options, caller)
+        self._key = checked_key(options.keys.get(info.provider) or "", PROVIDER)
         url = BY_NAME[info.provider].url
         # An explicit address also keeps a tracing gateway in the environment out of the way.
-        self._url = checked_url(options.base_urls.get(info.provider) or url, "Gemini")
-        self._caller = caller or Caller(info.name, options)
-        self._lock = Lock()
-        self._client: ChatGoogleGenerativeAI | None = None
+        self._url = checked_url(options.base_urls.get(info.provider) or url, PROVIDER)
         self._wire: Wire | None = None
 
-    @property
-    def info(self) -> ModelInfo:
-        """Name, window and abilities."""
-        return self._info
-
-    def preload(self) -> None:
-        """Import and construct the client; safe to call from any thread, more than once.
-
-        Raises `ModelError` when that fails.
-        """
-        with self._lock:
-            if self._client is None:
-                try:
-                    self._construct()
-                except (ImportError, ValueError, TypeError) as error:
-                    raise ModelError(
-                        "The Gemini client cannot be set up ({detail}).", detail=detail(error)
-                    ) from error
-
-    def _construct(self) -> None:
+    def _connect(self) -> ChatGoogleGenerativeAI:
         from google.genai import Client
         from google.genai.types import HttpOptions
         from langchain_google_genai import ChatGoogleGenerativeAI
         from pydantic import SecretStr
 
-        from kogniterm.models.providers.connection import silence_tracing
         from kogniterm.models.providers.gemini_wire import Wire
 
-        silence_tracing()
         secure = self._url.startswith("https:")
         wire = self._wire = Wire(idle=self._options.idle, secure=secure)
         # `verify` and `ssl` keep the client from loading certificates twice more.
@@ -100,69 +89,25 @@ class GeminiModel:
                     base_url=self._url, client_args=http, async_client_args=http
                 ),
             )
-        self._client = chat
+        return chat
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask; see `protocols.Model`."""
-        if self._client is None:
-            # On a thread, so that the loop stays alive, and before the deadline starts.
-            await asyncio.to_thread(self.preload)
-        async with aclosing(self._caller.call(lambda: self._attempt(request))) as events:
-            async for event in events:
-                yield event
+    def _no_client(self, why: str) -> ModelError:
+        return ModelError("The Gemini client cannot be set up ({detail}).", detail=why)
 
     async def aclose(self) -> None:
         """Close the connections."""
         if self._wire is not None:
             await self._wire.aclose()
 
-    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        import httpx
-        from google.genai.errors import APIError
-        from langchain_google_genai.chat_models import ChatGoogleGenerativeAIError
-
-        from kogniterm.models.providers import gemini_errors
-        from kogniterm.models.providers.chunks import Gathered, cleaned, deltas, usage_of
-        from kogniterm.models.providers.connection import LongEventError
-
-        gathered = Gathered()
-        try:
-            async with aclosing(self._chunks(request)) as stream:
-                async for chunk in stream:
-                    if not gathered.take(chunk):
-                        break
-                    for delta in deltas(chunk):
-                        yield delta
-            message = gathered.message()
-        except LongEventError:
-            message = gathered.leave()
-        except (
-            httpx.HTTPError,
-            httpx.InvalidURL,
-            APIError,
-            ChatGoogleGenerativeAIError,
-            ValueError,
-            TypeError,
-        ) as error:
-            raise gemini_errors.from_exception(
-                error, model=self.info.name, host=host_of(self._url)
-            ) from error
-        failure = None if gathered.problem else gemini_errors.no_reply(message)
-        if failure is not None:
-            raise failure
-        problem = gathered.problem or gemini_errors.problem(message)
-        yield Reply(cleaned(message, problem), usage_of(message))
-
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
-        """The client's chunks for `request`, its connection left when they are left."""
         from kogniterm.models.providers.gemini_wire import CALL_HEADER, WireChangedError
 
-        assert self._client is not None
+        client = self._open()
         assert self._wire is not None
         for _ in range(2):
             call = self._wire.plan(request.messages, _settings(request))
             try:
-                async for chunk in self._client.astream(
+                async for chunk in client.astream(
                     call.messages,
                     http_options={"headers": {CALL_HEADER: call.number}},
                     **call.settings,
@@ -174,6 +119,24 @@ class GeminiModel:
                 self._wire.plain = True
             finally:
                 await self._wire.end(call)
+
+    def _foreign(self) -> tuple[type[Exception], ...]:
+        import httpx
+        from google.genai.errors import APIError
+        from langchain_google_genai.chat_models import ChatGoogleGenerativeAIError
+
+        own = (APIError, ChatGoogleGenerativeAIError)
+        return (httpx.HTTPError, httpx.InvalidURL, *own, ValueError, TypeError)
+
+    def _failure(self, error: Exception) -> ModelError:
+        return _from_exception(error, model=self._info.name, host=host_of(self._url))
+
+    def _no_reply(self, message: AIMessage) -> ModelError | None:
+        return _no_reply(message)
+
+    def _problem(self, message: AIMessage) -> str:
+        finish = str(message.response_metadata.get("finish_reason") or "STOP")
+        return PROBLEMS.get(finish, f"the provider ended it ({finish})")
 
 
 def _settings(request: ModelRequest) -> dict[str, Any]:
@@ -187,3 +150,129 @@ def _settings(request: ModelRequest) -> dict[str, Any]:
         settings["response_mime_type"] = "application/json"
         settings["response_schema"] = dict(request.schema)
     return settings
+
+
+BLOCKED_FINISHES = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+    }
+)
+
+
+def _from_exception(error: Exception, *, model: str, host: str) -> ModelError:
+    """The failure behind an exception of the Gemini client or of its HTTP layer."""
+    from google.genai.errors import APIError
+    from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
+
+    broken = from_transport(error, provider=PROVIDER, host=host)
+    if broken is not None:
+        return broken
+    found = error if isinstance(error, APIError) else error.__cause__
+    if isinstance(error, ForeignOverflowError):
+        return too_long(model, found.message if isinstance(found, APIError) else error)
+    if isinstance(found, APIError):
+        return _from_api(found, model)
+    # Bytes that are no JSON, or JSON that is no reply: with a proxy in between this is a
+    # broken connection more often than a broken model.
+    return ModelUnavailableError(
+        "Gemini sent a reply that cannot be read ({detail}).", detail=detail(error)
+    )
+
+
+def _from_api(error: Any, model: str) -> ModelError:
+    code = int(error.code) if str(error.code).isdigit() else 500
+    message = str(error.message or error.status or error)
+    details = _details(error.details)
+    reasons = {str(item.get("reason")) for item in details}
+    if reasons & {"API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED", "ACCESS_TOKEN_EXPIRED"} or (
+        code == 400 and "api key" in message.lower()
+    ):
+        return ModelAuthError(
+            "Gemini did not accept the API key ({detail}); set a valid GOOGLE_API_KEY.",
+            detail=detail(message),
+        )
+    headers = getattr(error.response, "headers", None) or {}
+    wait = retry_after(headers)
+    if wait is None:
+        wait = _retry_info(details)
+    if code == 429 and _daily(details):
+        return adjusted(
+            ModelQuotaError(
+                "The daily Gemini quota of {model} is used up ({detail}).",
+                model=model,
+                detail=detail(message),
+            ),
+            retryable=False,
+            retry_after=wait,
+        )
+    return from_status(code, message, model=model, provider=PROVIDER, wait=wait)
+
+
+def _details(body: object) -> list[Mapping[str, Any]]:
+    """The `details` list of an API error, whatever shape the body has."""
+    error = body.get("error", body) if isinstance(body, Mapping) else {}
+    details = error.get("details") if isinstance(error, Mapping) else None
+    items = details if isinstance(details, list) else []
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _retry_info(details: list[Mapping[str, Any]]) -> float | None:
+    """Seconds of a google.rpc.RetryInfo detail, such as "7s" or "0.5s"."""
+    for item in details:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(item.get("retryDelay", "")))
+        if match:
+            return float(match[1])
+    return None
+
+
+def _daily(details: list[Mapping[str, Any]]) -> bool:
+    """Whether a google.rpc.QuotaFailure names a quota per day: waiting seconds is no use."""
+    violations = [
+        violation
+        for item in details
+        for violation in item.get("violations") or []
+        if isinstance(violation, Mapping)
+    ]
+    return any("PerDay" in str(violation.get("quotaId", "")) for violation in violations)
+
+
+PROBLEMS = {
+    "STOP": "",
+    "MAX_TOKENS": CUT,
+    "MALFORMED_FUNCTION_CALL": "its function call could not be read",
+    "MALFORMED_RESPONSE": "it could not be read",
+    "UNEXPECTED_TOOL_CALL": "it called a function although none was offered",
+    "TOO_MANY_TOOL_CALLS": "it called too many functions in a row",
+}
+"""Explanations for the model, by finish reason (`Candidate.FinishReason` of the Gemini API)."""
+
+
+def _no_reply(message: AIMessage) -> ModelError | None:
+    """Return why a stream that ended brought no reply of the model; None when it did."""
+    metadata = message.response_metadata
+    finish = str(metadata.get("finish_reason") or "")
+    feedback = metadata.get("prompt_feedback")
+    if feedback:
+        reason = feedback.get("block_reason") if isinstance(feedback, Mapping) else feedback
+        return ModelBlockedError(
+            "Gemini's safety filter blocked the request ({reason}); word it differently.",
+            reason=getattr(reason, "name", reason) or "no reason given",
+        )
+    if finish in BLOCKED_FINISHES:
+        return ModelBlockedError(
+            "Gemini's safety filter stopped the reply ({reason}); word the task differently.",
+            reason=finish,
+        )
+    if not finish and (message.content or message.tool_calls or message.invalid_tool_calls):
+        return ModelUnavailableError(
+            "The connection to Gemini was cut before the reply was complete."
+        )
+    return None

@@ -35,7 +35,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from kogniterm.models.providers.connection import hooks
+from kogniterm.models.providers.provider_model import hooks
 
 CALL_HEADER = "x-kogniterm-call"
 """Names the call a request belongs to, between client and transport; never sent."""

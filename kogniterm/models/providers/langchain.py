@@ -1,38 +1,46 @@
 """Any chat model of LangChain behind our port; the clients of OpenAI, Anthropic and Ollama.
 
-One adapter: the client streams chunks, `chunks` joins them strictly, `calling` retries, and
-`langchain_errors` says what went wrong. A further provider is one entry in `CLIENTS` and a row of
-`catalog.PROVIDERS`. Light to
-import; a client's package is loaded by `preload` or the first call.
+A further provider is one entry in `CLIENTS` and a row of `catalog.PROVIDERS`. Their packages agree
+on little about failures but this: an error with a status code and a response, an error that wraps a
+broken connection, or a reply whose finish reason says that it is no answer.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from kogniterm.errors import ModelError
-from kogniterm.models.calling import Caller
+from kogniterm.errors import (
+    ModelBlockedError,
+    ModelError,
+    ModelQuotaError,
+    ModelUnavailableError,
+)
+from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import BY_NAME
-from kogniterm.models.model_options import ModelOptions
-from kogniterm.models.providers.connection import (
-    LongEventError,
+from kogniterm.models.providers.provider_model import (
+    CUT,
+    ProviderModel,
+    adjusted,
     checked_key,
     checked_url,
+    detail,
+    from_status,
+    from_transport,
     hooks,
     host_of,
+    overflows,
+    retry_after,
+    too_long,
 )
-from kogniterm.models.providers.failures import detail
-from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, ToolSpec
+from kogniterm.types import ModelInfo, ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessageChunk, BaseMessage
+    from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
     from langchain_core.runnables import Runnable
 
 
@@ -45,40 +53,20 @@ class Client:
     extra: Mapping[str, Any]
 
 
-class LangChainModel:
-    """A model behind LangChain's interface; `caller` is given by tests to keep waits short."""
+class LangChainModel(ProviderModel[Client]):
+    """A model behind LangChain's interface."""
 
     def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
-        self._info = info
-        self._options = options
-        url = options.base_urls.get(info.provider) or BY_NAME[info.provider].url
+        super().__init__(info, options, caller)
+        provider = BY_NAME[info.provider]
+        self._title = provider.title.partition(",")[0]
+        url = options.base_urls.get(info.provider) or provider.url
         if info.provider == "ollama" and "://" not in url:
             url = _ollama_address(url)
         self._url = checked_url(url, self._title)
         # A server of one's own often wants no key, and the clients insist on some text.
         self._key = checked_key(options.keys.get(info.provider) or "none", self._title)
-        self._caller = caller or Caller(info.name, options)
-        self._lock = Lock()
-        self._client: Client | None = None
         self._bound: tuple[tuple[ToolSpec, ...], Runnable[Any, Any]] | None = None
-
-    @property
-    def info(self) -> ModelInfo:
-        """Name, window and abilities."""
-        return self._info
-
-    def preload(self) -> None:
-        """Import and construct the client; safe to call from any thread, more than once."""
-        self._open()
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask; see `protocols.Model`."""
-        if self._client is None:
-            # On a thread, so that the loop stays alive, and before the deadline starts.
-            await asyncio.to_thread(self.preload)
-        async with aclosing(self._caller.call(lambda: self._attempt(request))) as events:
-            async for event in events:
-                yield event
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -86,47 +74,15 @@ class LangChainModel:
             await self._client.close()
             self._client = self._bound = None
 
-    def _open(self) -> Client:
-        with self._lock:
-            if self._client is None:
-                from kogniterm.models.providers.connection import silence_tracing
+    def _connect(self) -> Client:
+        return CLIENTS[self._info.provider](self._info, self._key, self._options, self._url)
 
-                silence_tracing()
-                make = CLIENTS[self._info.provider]
-                try:
-                    self._client = make(self._info, self._key, self._options, self._url)
-                except (ImportError, ValueError, TypeError) as error:
-                    raise ModelError(
-                        "The client of {provider} cannot be set up ({detail}).",
-                        provider=self._title,
-                        detail=detail(error),
-                    ) from error
-            return self._client
-
-    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        from kogniterm.models.providers import langchain_errors
-        from kogniterm.models.providers.chunks import Gathered, cleaned, deltas, usage_of
-
-        names = {"model": self._info.name, "provider": self._title}
-        host = host_of(self._url)
-        gathered = Gathered()
-        try:
-            async with aclosing(self._chunks(request)) as stream:
-                async for chunk in stream:
-                    if not gathered.take(chunk):
-                        break
-                    for delta in deltas(chunk):
-                        yield delta
-            message = gathered.message()
-        except LongEventError:
-            message = gathered.leave()
-        except langchain_errors.foreign(self._info.provider) as error:
-            raise langchain_errors.from_exception(error, host=host, **names) from error
-        failure = None if gathered.problem else langchain_errors.no_reply(message, **names)
-        if failure is not None:
-            raise failure
-        problem = gathered.problem or langchain_errors.problem(message)
-        yield Reply(cleaned(message, problem), usage_of(message))
+    def _no_client(self, why: str) -> ModelError:
+        return ModelError(
+            "The client of {provider} cannot be set up ({detail}).",
+            provider=self._title,
+            detail=why,
+        )
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
         client = self._open()
@@ -152,9 +108,18 @@ class LangChainModel:
             self._bound = tools, client.chat.bind_tools(forms)
         return self._bound[1]
 
-    @property
-    def _title(self) -> str:
-        return BY_NAME[self._info.provider].title.partition(",")[0]
+    def _foreign(self) -> tuple[type[Exception], ...]:
+        return foreign(self._info.provider)
+
+    def _failure(self, error: Exception) -> ModelError:
+        names = {"model": self._info.name, "provider": self._title}
+        return _from_exception(error, host=host_of(self._url), **names)
+
+    def _no_reply(self, message: AIMessage) -> ModelError | None:
+        return _no_reply(message, model=self._info.name, provider=self._title)
+
+    def _problem(self, message: AIMessage) -> str:
+        return CUT if _finish(message) in CUT_FINISHES else ""
 
 
 def _ollama_address(host: str) -> str:
@@ -254,3 +219,135 @@ CLIENTS: Mapping[str, Callable[[ModelInfo, str, ModelOptions, str], Client]] = {
     "anthropic": _anthropic,
     "ollama": _ollama,
 }
+
+
+BLOCKED = frozenset({"content_filter", "refusal"})
+CUT_FINISHES = frozenset({"length", "max_tokens"})
+OVERFLOWED = frozenset({"model_context_window_exceeded"})
+
+
+def foreign(provider: str) -> tuple[type[Exception], ...]:
+    """The exceptions a provider's client lets out: its own, its HTTP layer's, and what parsing
+    an odd reply raises."""
+    import httpx
+    from langchain_core.exceptions import LangChainException
+
+    kinds: list[type[Exception]] = [
+        LangChainException,
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        ConnectionError,
+        ValueError,
+        TypeError,
+        KeyError,
+    ]
+    if provider == "openai":
+        import openai
+
+        kinds.append(openai.OpenAIError)
+    elif provider == "anthropic":
+        import anthropic
+
+        kinds.append(anthropic.AnthropicError)
+    elif provider == "ollama":
+        import ollama
+
+        kinds += [ollama.ResponseError, ollama.RequestError]
+    if provider in {"openai", "anthropic"}:
+        import httpx2
+
+        kinds += [httpx2.HTTPError, httpx2.InvalidURL]
+    return tuple(kinds)
+
+
+def _from_exception(error: Exception, *, model: str, provider: str, host: str) -> ModelError:
+    """The failure behind an exception of a provider's client."""
+    from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
+
+    message = _message(error)
+    if isinstance(error, ForeignOverflowError):
+        return too_long(model, message)
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int) and 300 <= status < 400:
+        redirected = ModelUnavailableError(
+            "The address {host} of {provider} cannot be used (it redirects elsewhere).",
+            host=host,
+            provider=provider,
+        )
+        return adjusted(redirected, retryable=False)
+    if isinstance(status, int) and status >= 400:
+        return _from_status(error, status, message, model=model, provider=provider)
+    for cause in _causes(error):
+        broken = from_transport(cause, provider=provider, host=host)
+        if broken is not None:
+            return broken
+        if "APITimeoutError" in {kind.__name__ for kind in type(cause).__mro__}:
+            return ModelUnavailableError(
+                "{provider} at {host} went silent.", provider=provider, host=host
+            )
+    if overflows(message):
+        return too_long(model, message)
+    return ModelUnavailableError(
+        "{provider} sent a reply that cannot be used ({detail}).",
+        provider=provider,
+        detail=detail(message),
+    )
+
+
+def _from_status(
+    error: Exception, status: int, message: str, *, model: str, provider: str
+) -> ModelError:
+    response: Any = getattr(error, "response", None)
+    wait = retry_after(getattr(response, "headers", None) or {})
+    found = from_status(status, message, model=model, provider=provider, wait=wait)
+    if isinstance(found, ModelQuotaError) and getattr(error, "code", "") == "insufficient_quota":
+        return adjusted(found, retryable=False)
+    return found
+
+
+def _message(error: Exception) -> str:
+    """The provider's own words, without the dump of the response around them."""
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        inner = body.get("error")
+        found = inner.get("message") if isinstance(inner, dict) else body.get("message", inner)
+        if found:
+            return str(found)
+    return str(getattr(error, "message", None) or getattr(error, "error", None) or error)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """`error` and what it was raised from."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__
+
+
+def _finish(message: AIMessage) -> str:
+    metadata = message.response_metadata
+    reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
+    return str(next(filter(None, reasons), ""))
+
+
+def _no_reply(message: AIMessage, *, model: str, provider: str) -> ModelError | None:
+    """Return why a stream that ended brought no reply of the model; None when it did."""
+    finish = _finish(message)
+    called = bool(message.tool_calls or message.invalid_tool_calls)
+    empty = not message.text.strip() and not called
+    refusal = message.additional_kwargs.get("refusal")
+    if finish in BLOCKED or (refusal and empty):
+        return ModelBlockedError(
+            "The safety filter of {provider} stopped the reply ({reason}); "
+            "word the task differently.",
+            provider=provider,
+            reason=detail(refusal or finish),
+        )
+    if finish in OVERFLOWED:
+        return too_long(model, finish)
+    if not finish:
+        return ModelUnavailableError(
+            "The connection to {provider} was cut before the reply was complete.",
+            provider=provider,
+        )
+    return None

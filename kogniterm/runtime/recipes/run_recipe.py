@@ -16,13 +16,12 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
 from kogniterm.agent import messages
-from kogniterm.agent.compaction import clip
+from kogniterm.agent.compaction import clip, fitted
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import Item
-from kogniterm.agent.recipe.recipe_graph import NodeResult, checked_inputs, run_recipe
-from kogniterm.agent.recipe.recipe_schema import Recipe
+from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
+from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.agent.replies import MAX_UNUSABLE
-from kogniterm.agent.request_size import fitted
 from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, Task, parse_task
 from kogniterm.errors import (
     BudgetError,

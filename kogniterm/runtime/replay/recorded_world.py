@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.agent.image_blocks import image_in, images_of
+from kogniterm.agent.messages import image_in, images_of
 from kogniterm.agent.plan.judge import JUDGED
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.errors import ExecutionError, KognitermError, ModelError, ToolError

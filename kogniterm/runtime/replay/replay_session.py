@@ -17,8 +17,7 @@ from typing import cast
 from langchain_core.messages import AIMessage, SystemMessage
 
 from kogniterm.agent.graph_state import ThinkContext
-from kogniterm.agent.image_blocks import words_and_images
-from kogniterm.agent.messages import PLAN_FIRST, PLAN_ONLY, human_message
+from kogniterm.agent.messages import PLAN_FIRST, PLAN_ONLY, human_message, words_and_images
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.approval import classify
 from kogniterm.errors import ModelError, TurnInterruptedError

@@ -9,9 +9,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kogniterm.errors import ModelReplyError
-from kogniterm.models.local.bank import Example
+from kogniterm.models.local.bank import Example, LearnedExamples
 from kogniterm.models.local.commands import CommandWriter, Completion, command_chat
-from kogniterm.models.local.learned import LearnedExamples
 from kogniterm.models.local.runtime import Prompt
 from kogniterm.models.local.steps import TurnSoFar, turn_so_far
 from kogniterm.types import Usage

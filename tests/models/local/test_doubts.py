@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.models.local.bank import Example, examples
-from kogniterm.models.local.doubts import doubts, mended, names_in, needless_harm
+from kogniterm.models.local.commands import doubts, mended, names_in, needless_harm
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kogniterm.models.local.bank import Bank, Example
-from kogniterm.models.local.learned import MOST, LearnedExamples
+from kogniterm.models.local.bank import MOST, Bank, Example, LearnedExamples
 
 
 def test_pairs_are_kept_newest_last_and_once_a_request(tmp_path: Path) -> None:

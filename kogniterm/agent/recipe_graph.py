@@ -10,9 +10,9 @@ from typing import Annotated, Any, Protocol, TypedDict
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.graph import END, START, StateGraph
 
+from kogniterm.agent import recipe_schema as recipes
 from kogniterm.agent.messages import tool_message
-from kogniterm.agent.recipe import recipe_schema as recipes
-from kogniterm.agent.recipe.recipe_schema import REFERENCE, Input, Node, Recipe
+from kogniterm.agent.recipe_schema import REFERENCE, Input, Node, Recipe
 from kogniterm.agent.replies import (
     MAX_UNUSABLE,
     clean_reply,

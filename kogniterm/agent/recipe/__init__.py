@@ -1,1 +1,0 @@
-"""Recipes: plans with parameters, and the graph that runs them."""

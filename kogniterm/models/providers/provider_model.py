@@ -1,0 +1,350 @@
+"""The part of a provider's model that is the same for every client.
+
+`ProviderModel` opens the client, streams its chunks and retries visibly. Beside it stand the checks
+of address and key, the limit on the length of one event, and the mapping of foreign failures to
+`ModelError` kinds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import math
+import time
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+from kogniterm.errors import (
+    ContextOverflowError,
+    ModelAuthError,
+    ModelError,
+    ModelNotFoundError,
+    ModelQuotaError,
+    ModelUnavailableError,
+    SettingsError,
+)
+from kogniterm.models.calling import Caller, ModelOptions
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage, AIMessageChunk
+
+Client = TypeVar("Client")
+Kind = TypeVar("Kind", bound=ModelError)
+
+
+class ProviderModel(Generic[Client]):
+    """A model behind a provider's client; `caller` is given by tests to keep its waits short.
+
+    Light to construct: `preload` or the first call imports and makes the client, once. Calls belong
+    to one event loop at a time; `aclose` on that loop closes the connections.
+    """
+
+    def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None) -> None:
+        self._info = info
+        self._options = options
+        self._caller = caller or Caller(info.name, options)
+        self._lock = Lock()
+        self._client: Client | None = None
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._info
+
+    def preload(self) -> None:
+        """Import and construct the client; safe to call from any thread, more than once.
+
+        Raises `ModelError` when that fails.
+        """
+        self._open()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if self._client is None:
+            # On a thread, so that the loop stays alive, and before the deadline starts.
+            await asyncio.to_thread(self.preload)
+        async with aclosing(self._caller.call(lambda: self._attempt(request))) as events:
+            async for event in events:
+                yield event
+
+    def _open(self) -> Client:
+        with self._lock:
+            if self._client is None:
+                try:
+                    silence_tracing()
+                    self._client = self._connect()
+                except (ImportError, ValueError, TypeError) as error:
+                    raise self._no_client(detail(error)) from error
+            return self._client
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        from kogniterm.models.providers.chunks import Gathered, cleaned, deltas, usage_of
+
+        gathered = Gathered()
+        try:
+            async with aclosing(self._chunks(request)) as stream:
+                async for chunk in stream:
+                    if not gathered.take(chunk):
+                        break
+                    for delta in deltas(chunk):
+                        yield delta
+            message = gathered.message()
+        except LongEventError:
+            message = gathered.leave()
+        except self._foreign() as error:
+            raise self._failure(error) from error
+        failure = None if gathered.problem else self._no_reply(message)
+        if failure is not None:
+            raise failure
+        problem = gathered.problem or self._problem(message)
+        yield Reply(cleaned(message, problem), usage_of(message))
+
+    @abstractmethod
+    def _connect(self) -> Client:
+        """Import the provider's package and construct the client."""
+
+    @abstractmethod
+    def _no_client(self, why: str) -> ModelError:
+        """Return the error for a client that cannot be constructed."""
+
+    @abstractmethod
+    def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
+        """Stream the client's chunks; closing the stream ends the request."""
+
+    @abstractmethod
+    def _foreign(self) -> tuple[type[Exception], ...]:
+        """Return the exceptions the client lets out, its HTTP layer's included."""
+
+    @abstractmethod
+    def _failure(self, error: Exception) -> ModelError:
+        """Return the failure behind one of these exceptions."""
+
+    @abstractmethod
+    def _no_reply(self, message: AIMessage) -> ModelError | None:
+        """Return why a stream that ended brought no reply of the model; None when it did."""
+
+    @abstractmethod
+    def _problem(self, message: AIMessage) -> str:
+        """Return why a reply cannot be used, in words for the model; "" when it can."""
+
+
+def silence_tracing() -> None:
+    """Switch LangSmith's tracing off for this process, whatever the environment says."""
+    import langsmith
+
+    langsmith.configure(enabled=False)
+
+
+def checked_url(url: str, provider: str) -> str:
+    """`url` if it is an http or https address. Raises `SettingsError` for anything else."""
+    parts = _split(url)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise SettingsError(
+            "The base URL {url} of {provider} is no address; write it as https://HOST/PATH.",
+            url=url,
+            provider=provider,
+        )
+    return url
+
+
+def host_of(url: str) -> str:
+    """Host and port in `url`, without a user name or password that may stand before them."""
+    parts = _split(url)
+    return parts.netloc.rpartition("@")[2] if parts is not None else url
+
+
+def checked_key(key: str, provider: str) -> str:
+    """`key` without white space around it, if it can go into a header. Never repeats the key.
+
+    Raises `ModelAuthError`.
+    """
+    key = key.strip()
+    if not key:
+        raise ModelAuthError("{provider} needs an API key.", provider=provider)
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ModelAuthError(
+            "The API key for {provider} holds characters that no key has; copy it again.",
+            provider=provider,
+        )
+    return key
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # checked only when it is asked for
+    except ValueError:
+        return None
+    return parts
+
+
+LONGEST_EVENT = 16_000_000
+"""Bytes of one line of a stream: the longest reply (`chunks.LONGEST_REPLY`) with every character
+escaped, and room for signatures of thoughts."""
+
+
+class LongEventError(Exception):
+    """A line of a provider's stream is longer than `LONGEST_EVENT`; the rest was not read."""
+
+
+def hooks() -> dict[str, list[Callable[..., Awaitable[None]]]]:
+    """Return the event hooks for an httpx client whose responses are to be limited."""
+    return {"response": [limit]}
+
+
+async def limit(response: Any) -> None:
+    """Let reading `response` raise `LongEventError` as soon as one line of it is too long.
+
+    Takes a response of httpx or of a fork of it, as some providers' clients bring one.
+    """
+    kinds = type(response.stream).__mro__
+    plain = next((kind for kind in kinds if kind.__name__ == "AsyncByteStream"), None)
+    if plain is not None:
+        stream = type("LimitedStream", (_Limited, plain), {})(response.stream)
+        response.stream = stream
+
+
+class _Limited:
+    """A response's bytes, as long as its lines have an end."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for data in self._stream:
+            end = data.rfind(b"\n")
+            size = size + len(data) if end < 0 else len(data) - end - 1
+            if size > LONGEST_EVENT:
+                raise LongEventError
+            yield data
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+LONGEST_DETAIL = 300
+"""Characters of a provider's own words that a message repeats."""
+CUT = "it reached the output limit before it was complete; say less at once, in several steps"
+"""Explanation for the model of why a cut reply cannot be used."""
+OVERFLOW_SIGNS = (
+    "context length",
+    "context window",
+    "context_length_exceeded",
+    "maximum number of tokens",
+    "maximum context",
+    "prompt is too long",
+    "token limit",
+    "too many tokens",
+)
+"""How providers word that a request does not fit; compared in lower case."""
+
+
+def adjusted(
+    error: Kind, *, retryable: bool | None = None, retry_after: float | None = None
+) -> Kind:
+    """`error` with what this one failure says about asking again."""
+    if retryable is not None:
+        error.retryable = retryable
+    if retry_after is not None:
+        error.retry_after = retry_after
+    return error
+
+
+def detail(text: object) -> str:
+    """A provider's words on one short line, without a closing full stop."""
+    line = " ".join(str(text).split())
+    if len(line) > LONGEST_DETAIL:
+        line = line[: LONGEST_DETAIL - 1] + "…"
+    return line.rstrip(".") or "no reason given"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds the `Retry-After` header asks to wait: a number or an HTTP date (RFC 9110 10.2.3)."""
+    value = headers.get("retry-after") or headers.get("Retry-After")
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def too_long(model: str, words: object) -> ContextOverflowError:
+    """The failure of a request that exceeds the context window, in the provider's words."""
+    return ContextOverflowError(
+        "The conversation does not fit the context window of {model} ({detail}).",
+        model=model,
+        detail=detail(words),
+    )
+
+
+def overflows(message: str) -> bool:
+    """Whether a provider's message says that the request exceeds the context window."""
+    lowered = message.lower()
+    return any(sign in lowered for sign in OVERFLOW_SIGNS)
+
+
+def from_status(
+    status: int, message: str, *, model: str, provider: str, wait: float | None = None
+) -> ModelError:
+    """The failure behind an HTTP status; `wait` is the provider's wish in seconds."""
+    words = detail(message)
+    values = {"model": model, "provider": provider, "detail": words, "status": status}
+    if status == 413 or (status == 400 and overflows(message)):
+        return too_long(model, message)
+    if status in {401, 403}:
+        return ModelAuthError(
+            "{provider} did not accept the API key ({detail}); set a valid one.", **values
+        )
+    if status == 404:
+        return ModelNotFoundError(
+            "{provider} does not know the model {model} ({detail}); choose another with --model.",
+            **values,
+        )
+    if status == 429:
+        limited = ModelQuotaError(
+            "{provider} limits the rate or quota of {model} ({detail}).", **values
+        )
+        return adjusted(limited, retry_after=wait)
+    if status >= 500 or status in {408, 409}:
+        broken = ModelUnavailableError(
+            "{provider} failed with status {status} ({detail}).", **values
+        )
+        return adjusted(broken, retry_after=wait)
+    return ModelError("{provider} refused the request with status {status} ({detail}).", **values)
+
+
+def from_transport(error: BaseException, *, provider: str, host: str) -> ModelError | None:
+    """The failure behind a connection that could not be made or broke; None for other errors.
+
+    Goes by the names of httpx's exception classes, because some provider packages bring a
+    fork of httpx with the same classes under another module.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    values: dict[str, object] = {"provider": provider, "host": host, "detail": detail(error)}
+    if kinds & {"ConnectError", "ConnectTimeout", "ProxyError", "ConnectionError"}:
+        return ModelUnavailableError(
+            "Cannot reach {provider} at {host} ({detail}); check the network and the address.",
+            **values,
+        )
+    if "TimeoutException" in kinds:
+        return ModelUnavailableError("{provider} at {host} went silent.", **values)
+    if kinds & {"UnsupportedProtocol", "InvalidURL"}:
+        unusable = ModelUnavailableError(
+            "The address {host} of {provider} cannot be used ({detail}).", **values
+        )
+        return adjusted(unusable, retryable=False)
+    if kinds & {"TransportError", "RemoteProtocolError"}:
+        return ModelUnavailableError(
+            "The connection to {provider} at {host} was cut before the reply was complete.",
+            **values,
+        )
+    return None
