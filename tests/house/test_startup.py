@@ -100,4 +100,4 @@ sys.exit(status)
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "Hello.\n['bank', 'learned']\n"
+    assert done.stdout == "Hello.\n['bank']\n"
