@@ -18,7 +18,7 @@ help:
 	@echo "make test      everything the tests need, then the tests"
 	@echo "make test-programs"
 	@echo "               installs the system's programs that some tests drive"
-	@echo "make check     lint, format, types and the house gates"
+	@echo "make check     lint, format, spelling, types and the house gates"
 	@echo "make format    put the code in the house format"
 	@echo "make faults    the long fault-injection runs"
 	@echo "make bench     KogniTerm beside its floor, as ratios"
@@ -61,6 +61,7 @@ test-programs:
 check: install
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/codespell kogniterm tests docs *.md
 	$(BIN)/mypy
 	.ci/commit-msg --all
 	$(BIN)/python -m pytest -q tests/house
