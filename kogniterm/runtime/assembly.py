@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from kogniterm.approval.analysis.path_kinds import is_secret
+from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.executor import CommandExecutor

@@ -24,7 +24,7 @@ from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import ImageBlock, drop_old_images, image_block
 from kogniterm.agent.replies import is_unusable
 from kogniterm.agent.tool_dispatch import offered_tools
-from kogniterm.approval.analysis.path_kinds import is_secret
+from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, why
 from kogniterm.host.safe_files import look, open_file, resolved
 from kogniterm.protocols import Model, Tool

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.approval.analysis.path_kinds import is_secret
+from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import PathChangedError, ToolError
 from kogniterm.protocols import Tool
 from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file

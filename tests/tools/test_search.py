@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.approval.analysis.path_kinds import is_secret
+from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ToolError
 from kogniterm.tools.search_files import (
     MAX_RESULTS,

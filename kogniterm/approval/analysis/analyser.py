@@ -10,37 +10,29 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from kogniterm.approval.analysis.data_flow import (
-    any_of,
-    assigned,
-    assigned_names,
-    element,
-    goes_to_device,
-    matched,
-    piped_items,
-    prints_nothing,
-    tells_version,
-    too_long,
-)
-from kogniterm.approval.analysis.environment_variables import is_harmless
+from kogniterm.approval.analysis.command_options import rules_for
 from kogniterm.approval.analysis.expansion import (
     TAINTED,
     Argument,
     Scope,
+    any_of,
+    assigned,
+    assigned_names,
+    element,
     expand,
     expand_single,
+    matched,
     said,
 )
-from kogniterm.approval.analysis.findings import Findings
-from kogniterm.approval.analysis.path_kinds import (
+from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     SYSTEM_FOLDERS,
     Roots,
+    is_harmless,
     is_harmless_device,
     is_network_device,
 )
-from kogniterm.approval.analysis.program_call import Call
-from kogniterm.approval.analysis.script_files import run_file, watch
+from kogniterm.approval.analysis.program_call import Call, Findings
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import (
     Branch,
@@ -62,15 +54,15 @@ from kogniterm.approval.programs import (
     builtins,
     files,
     git,
-    readers,
     remote,
     scripts,
     wrappers,
 )
 from kogniterm.approval.programs.basic_rules import shows_variables
 from kogniterm.approval.programs.builtins import assigns, calculates, calculates_printed, sets
-from kogniterm.approval.programs.known_programs import rules_for
+from kogniterm.approval.programs.script_files import run_file, watch
 from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
+from kogniterm.approval.programs.wrappers import piped_items
 from kogniterm.text.visible import hidden_characters
 from kogniterm.types import Phrase, RiskReport
 
@@ -78,7 +70,6 @@ _HANDLERS: Mapping[str, Callable[[Call], None]] = {
     **basic_rules.BASES,
     **builtins.HANDLERS,
     **files.HANDLERS,
-    **readers.HANDLERS,
     **remote.HANDLERS,
     **scripts.HANDLERS,
     **wrappers.HANDLERS,
@@ -90,6 +81,38 @@ MAX_SHELL_DEPTH = 6
 _KEPT_NAMES = ("_", "command_not_found")
 """Beginnings of names that the shell itself, or what drives it, may call."""
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+
+
+MAX_TEXT = 100_000
+MAX_PIPES = 800
+"""An unfinished pipe costs the parser time that grows with the square of its length."""
+
+
+def _too_long(command: str) -> bool:
+    """Return whether reading `command` could take longer than a person would wait."""
+    return len(command) > MAX_TEXT or command.count("|") > MAX_PIPES
+
+
+def _goes_to_device(redirect: Redirect, scope: Scope) -> bool:
+    """Return whether a redirection leads to `/dev/null` or its kin."""
+    if redirect.target is None:
+        return True
+    return is_harmless_device(expand_single(redirect.target, scope).value)
+
+
+# Version managers stand in front of these, and may fetch what a project file asks for.
+_MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
+
+
+def _tells_version(words: list[str]) -> bool:
+    """Return whether a command of these words only tells its version or how it is used."""
+    return words[1:] in (["--version"], ["--help"]) and words[0] not in _MANAGED
+
+
+def _prints_nothing(words: list[str]) -> bool:
+    """Return whether a command of these words only empties the file its output goes to."""
+    silent = words[0] in {":", "true", "false"} or words[1:] == ["/dev/null"]
+    return silent or words in (["echo", "-n"], ["printf", ""])
 
 
 def _judge(call: Call) -> None:
@@ -111,7 +134,7 @@ class Analyser:
 
     def text(self, command: str, scope: Scope) -> None:
         """Judge shell text."""
-        if too_long(command) or self._shell_depth > MAX_SHELL_DEPTH:
+        if _too_long(command) or self._shell_depth > MAX_SHELL_DEPTH:
             self._give_up("It is too long or too nested to be judged.")
             return
         self._shell_depth += 1
@@ -292,9 +315,9 @@ class Analyser:
             arguments.extend(Argument(assignment.name) for assignment in node.assignments)
         else:
             self._prefixes(node, scope, name)
-        silent = prints_nothing([argument.value for argument in arguments])
+        silent = _prints_nothing([argument.value for argument in arguments])
         empties = (
-            r.op in {">", ">|", "&>"} and not goes_to_device(r, scope) for r in node.redirects
+            r.op in {">", ">|", "&>"} and not _goes_to_device(r, scope) for r in node.redirects
         )
         if silent and any(empties):
             self._findings.ask("It empties a file.")
@@ -425,7 +448,7 @@ class Analyser:
             if name.startswith("mkfs"):
                 findings.danger("{program} destroys what is on a disk.", program=name)
             return
-        if tells_version([name, *(arg.value for arg in args[1:])]):
+        if _tells_version([name, *(arg.value for arg in args[1:])]):
             return
         _judge(Call(name, args[1:], scope, findings, self._inner, self.text, rules, piped, stdin))
 

@@ -1,16 +1,20 @@
 """Command-line options the GNU way: clusters, attached values, abbreviations, `--`.
 
-A program's rules are one line of a table (see `programs/`): what its operands are, and what
-each option that matters does.
+A program's rules are one line of a table (see `tables/`): what its operands are, and what each
+option that matters does.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.path_kinds import HOLE
+from kogniterm.approval.analysis.paths_and_variables import HOLE
+
+_TABLES = Path(__file__).parents[1] / "tables"
 
 HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "folder", "plain"})
 """Actions that can only read or shape the output."""
@@ -165,13 +169,16 @@ def _tail(arg: Argument, value: str) -> Argument:
     return Argument(value, arg.glob, arg.split, arg.tainted, arg.names)
 
 
-def parse_table(text: str) -> dict[str, Rules]:
-    """A table's text: `names: base detail; action option option; action option` per line.
+@functools.cache
+def rule_table(name: str) -> Mapping[str, Rules]:
+    """Return a table of `approval/tables`, whose comments describe its words.
 
-    A line that begins with four blanks continues the one before.
+    A line is `names: base detail; action option option; action option`; one that begins with four
+    blanks continues the line before.
     """
+    text = (_TABLES / f"{name}.txt").read_text(encoding="utf-8").replace("\n    ", " ")
     table: dict[str, Rules] = {}
-    for line in text.replace("\n    ", " ").splitlines():
+    for line in text.splitlines():
         names, colon, rest = line.partition(": ")
         if not colon or line.startswith("#"):
             continue
@@ -181,6 +188,10 @@ def parse_table(text: str) -> dict[str, Rules]:
         for clause in clauses:
             action, *given = clause.split()
             options.update(dict.fromkeys(given, action))
-        for name in names.split():
-            table[name] = Rules(base, detail.strip(), options)
+        table.update(dict.fromkeys(names.split(), Rules(base, detail.strip(), options)))
     return table
+
+
+def rules_for(program: str) -> Rules | None:
+    """Return the rules of a program, or of `program:verb`; None for one that is not known."""
+    return rule_table("known_programs").get(program)

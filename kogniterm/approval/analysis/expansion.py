@@ -10,16 +10,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.analysis.path_kinds import (
+from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,
     Roots,
     holds_secret_folder,
+    names,
     within,
 )
 from kogniterm.approval.parser.lexer import PLAIN, decode_ansi
 from kogniterm.approval.parser.tree import (
+    Assignment,
     Function,
     Literal,
     Node,
@@ -30,6 +31,7 @@ from kogniterm.approval.parser.tree import (
     Unknown,
     Variable,
     Word,
+    simple_commands,
 )
 
 MAX_BRACES = 64
@@ -411,3 +413,75 @@ def spoken_of(node: Node) -> list[str]:
         return []
     given = (one.target or one.body for one in node.redirects)
     return [word.raw.strip("'\"") for word in (*node.words[1:], *given) if word is not None]
+
+
+def matched(pattern: Argument) -> Argument:
+    """One of the names that a pattern has matched: also quoted it stands for what was found.
+
+    What ends as the pattern says is seldom an option.
+    """
+    if not pattern.glob or pattern.value[-1:] not in "*?]":
+        return pattern
+    value = re.sub(r"[*?]+|\[[^]]*\]", HOLE, pattern.value)
+    return replace(pattern, value=value, glob=False, tainted=True)
+
+
+def any_of(values: list[Argument]) -> Argument:
+    """One argument standing for any of `values`."""
+    if not values:
+        return Argument(HOLE, split=True)
+    first = values[0]
+    if all(value == first for value in values):
+        return first
+    tainted = any(v.maybe_option or v.tainted or v.value[:1] in {"-", HOLE} for v in values)
+    prefix = (
+        ""
+        if tainted or not all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values)
+        else "./"
+    )
+    names = tuple(name for value in values for name in value.names)
+    inner = tuple(item for value in values for item in value.inner)
+    return Argument(
+        prefix + HOLE, split=any(v.split for v in values), tainted=tainted, names=names, inner=inner
+    )
+
+
+def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
+    """What a variable holds after `name=value`, `name+=value` or `name=(…)`."""
+    if not values and not assignment.array:
+        return Argument("")
+    value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
+    if not assignment.appends:
+        return value
+    before = variable(assignment.name, scope)
+    return replace(value, value=before.value + value.value, tainted=True)
+
+
+def element(value: Argument) -> Argument:
+    """An element of an array literal, without the subscript it may be written with."""
+    bare = re.sub(r"^\[[^\]]*\]\+?=", "", value.value)
+    return value if bare == value.value else replace(value, value=bare, glob=False)
+
+
+def assigned_names(node: Node) -> dict[str, bool]:
+    """Names a statement may assign, and whether only numbers."""
+    found: dict[str, bool] = {}
+    for assignment in (one for command in simple_commands(node) for one in command.assignments):
+        number = len(assignment.values) == 1 and _is_number(assignment.values[0])
+        found[assignment.name] = number and found.get(assignment.name, True)
+    return found
+
+
+def _is_number(word: Word) -> bool:
+    if len(word.parts) != 1:
+        return False
+    part = word.parts[0]
+    if isinstance(part, Literal):
+        return part.text.isdigit()
+    return isinstance(part, Unknown) and part.digits
+
+
+def programs_in(node: Node) -> set[str]:
+    """The names of programs a statement visibly starts, but for those in substitutions."""
+    started = (command.words[0].raw for command in simple_commands(node) if command.words)
+    return {name.rpartition("/")[2] for name in started}

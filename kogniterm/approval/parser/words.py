@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from kogniterm.approval.analysis.name_tables import names
+from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.approval.parser.lexer import PLAIN, WordLexer, arithmetic
 from kogniterm.approval.parser.tree import (
     NO_SPANS,

@@ -8,7 +8,6 @@ is not covered (`lease_forms`). Time is given by the caller.
 
 from __future__ import annotations
 
-import functools
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
@@ -16,12 +15,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kogniterm.approval.analysis.analyser import classify
-from kogniterm.approval.analysis.command_options import Rules, parse_options, parse_table
+from kogniterm.approval.analysis.command_options import Rules, parse_options, rule_table, rules_for
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.analysis.path_kinds import is_inside_repository, is_steering, within
+from kogniterm.approval.analysis.paths_and_variables import (
+    is_inside_repository,
+    is_steering,
+    names,
+    within,
+)
 from kogniterm.approval.policy.rules import called, quoted, uncovered_program, unnamed_changes
-from kogniterm.approval.programs.known_programs import rules_for
 from kogniterm.text.visible import render
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
 
@@ -370,38 +372,6 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
     return Phrase("{program} with no other options or arguments, in {folder}", values)
 
 
-FORMS = """
-touch: files; plain a c m no-create
-mkdir: files; plain p parents v verbose
-cp: files; plain r R a f n p u v recursive archive force no-clobber update verbose
-mv: files; plain f n u v force no-clobber update verbose
-tee: files; plain a append
-gzip gunzip bzip2 bunzip2 xz unxz: files; plain k keep v verbose q quiet
-gofmt: files; plain w l s d
-black: files; plain q quiet v verbose check diff; value l line-length t target-version
-ruff:check: files; plain fix q quiet n no-cache show-fixes; value select ignore
-ruff:format: files; plain q quiet n no-cache check diff
-git:add: files; plain A all u update v verbose n dry-run N intent-to-add
-git:commit: same; plain a all q quiet v verbose s signoff; text m message
-git:fetch git:pull git:push: same; plain q quiet v verbose p prune t tags all ff-only u set-upstream
-git:ls-remote: same; plain h heads t tags q quiet
-gh:pr:list gh:issue:list gh:run:list gh:release:list: same; value L limit s state l label a author
-    B base json q jq R repo S search w workflow b branch
-gh:pr:view gh:pr:diff gh:pr:checks gh:issue:view gh:run:view: number; plain c comments log
-    log-failed name-only; value json q jq R repo
-gh:pr:status gh:repo:view gh:release:view: same; value json q jq R repo
-kubectl:get kubectl:describe kubectl:logs: same; plain A all-namespaces w watch f follow; value n
-    namespace o output l selector c container tail since
-curl: urls; plain s S f i I v silent show-error fail include head compressed; value m
-    max-time retry connect-timeout; write o output
-dig nslookup host: same; plain short
-"""
-"""`program[:subcommand…]: WHAT VARIES; plain OPTION…; value OPTION…`.
-
-What varies: `files`, any file in the folder of the lease; `number`, operands that are numbers;
-`urls`, URLs at or below the granted ones; `same`, nothing. An option's value is the granted one,
-unless it is `text` (any text) or `write` (a file at or below the granted one).
-"""
 _RUNS: Mapping[str, str] = {
     "it runs code that it is given": """
         interpreter eval source code database docker awk sed
@@ -454,11 +424,6 @@ class Form:
         return " ".join(words)
 
 
-@functools.cache
-def _forms() -> Mapping[str, Rules]:
-    return parse_table(FORMS)
-
-
 def why_never(program: str) -> str | None:
     """Return why no lease speaks of `program` as a whole, or None when one might."""
     rules = rules_for(program)
@@ -476,11 +441,11 @@ def form_of(argv: tuple[str, ...]) -> Form | None:
     words = [called(argv[0]), *argv[1:]]
     if ":" in words[0] or why_never(words[0]) is not None:
         return None
-    depth = next((n for n in (3, 2, 1) if ":".join(words[:n]) in _forms()), 0)
+    depth = next((n for n in (3, 2, 1) if ":".join(words[:n]) in rule_table("lease_forms")), 0)
     if not depth or len(words) < depth:
         return None
     key = ":".join(words[:depth])
-    rules = _forms()[key]
+    rules = rule_table("lease_forms")[key]
     parsed = parse_options([Argument(word) for word in words[depth:]], rules)
     if any(option.name not in rules.options for option in parsed.options):
         return None

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from kogniterm.approval.analysis.analyser import classify
-from kogniterm.approval.analysis.findings import UNREAD
-from kogniterm.approval.analysis.path_kinds import SYSTEM_FOLDERS
+from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS
+from kogniterm.approval.analysis.program_call import UNREAD
 from kogniterm.approval.programs.git import from_verb
 from kogniterm.errors import SettingsError
 from kogniterm.types import CHANGING_KINDS, ApprovalMode, Effect, Phrase, RiskReport

@@ -1,1 +1,1 @@
-"""What programs do, one line each, and handlers for those that need more than a line."""
+"""Rules of programs: handlers for those that need more than a line of a table."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import cast
 
 from kogniterm.approval.analysis.command_options import ANY_OTHER, Option, Parsed
-from kogniterm.approval.analysis.environment_variables import steers
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.analysis.path_kinds import (
+from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     holds_secret_folder,
     is_secret_variable,
+    names,
     secret_sought,
+    steers,
     within,
 )
 from kogniterm.approval.analysis.program_call import Call
@@ -165,6 +166,22 @@ def binutils(call: Call) -> None:
     reads(call)
     if any(arg.value.startswith("@") for arg in call.args):
         call.ask("{program} takes more arguments from a file.")
+
+
+def date(call: Call) -> None:
+    """date: a format reads; -s or digits set the clock."""
+    shape = re.compile(r"-u?I(?:date|hours|minutes|seconds|ns)?")
+    args = tuple(arg for arg in call.args if not shape.fullmatch(arg.value))
+    parsed = replace(call, args=args).parse()
+    if any(option.name in {"s", "se", "set"} for option in parsed.options):
+        call.danger("{program} sets the machine's clock.")
+    for value in parsed.values("f", "file"):
+        call.reads(value)
+    for operand in parsed.operands:
+        if not operand.value.startswith("+"):
+            call.ask("{program} with this argument sets the machine's clock.")
+    if any(HOLE in option.name for option in parsed.options) or parsed.unclear:
+        call.ask("An argument of {program} is only known when it runs.")
 
 
 def pattern(call: Call) -> None:
@@ -324,4 +341,5 @@ BASES: Mapping[str, Callable[[Call], None]] = {
     "read": reads, "list": lists, "pattern": pattern, "text": text, "none": none, "write": writes,
     "media": media, "binutils": binutils, "verbs": verbs, "subcommands": subcommands,
     "patterns": text, "ask": asks, "danger": dangers,
+    "date": date,
 }  # fmt: skip

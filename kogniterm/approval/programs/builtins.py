@@ -1,4 +1,4 @@
-"""The shell's own commands that change the shell for what comes after."""
+"""Commands of the shell that show or change its variables, folder, options and history."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from kogniterm.approval.analysis.environment_variables import hides_tracks, injects, steers
 from kogniterm.approval.analysis.expansion import Argument, Scope, prints_number, variable
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.analysis.path_kinds import HOLE, is_secret_variable
+from kogniterm.approval.analysis.paths_and_variables import (
+    HOLE,
+    hides_tracks,
+    injects,
+    is_secret_variable,
+    names,
+    steers,
+)
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.parser.lexer import calculated_names
 from kogniterm.approval.parser.tree import Substitution
-from kogniterm.approval.programs.basic_rules import set_by_data, shows_environment
+from kogniterm.approval.programs.basic_rules import set_by_data, shows_environment, shows_variables
 
 
 def sets(call: Call, name: str) -> None:
@@ -222,7 +227,31 @@ def alias(call: Call) -> None:
             call.starts(arg.value.partition("=")[2])
 
 
+def echo(call: Call) -> None:
+    """echo, printf: what they say is seen by the model, and may feed a later program."""
+    if call.name == "printf" and call.args and call.args[0].value.startswith("-v"):
+        target = call.args[1].value if len(call.args) > 1 else call.args[0].value[2:]
+        set_by_data(call, target)
+        call.read_later(call.args[1:])
+    for arg in call.args:
+        shows_variables(call, arg)
+        if arg.glob or ("/" in arg.value and HOLE not in arg.value and " " not in arg.value):
+            call.read_later([arg])
+
+
+def printenv(call: Call) -> None:
+    """printenv: everything, or the named variables."""
+    if not call.bare:
+        shows_environment(call)
+    for arg in call.bare:
+        if is_secret_variable(arg.value) or not arg.known:
+            name = arg.value.replace(HOLE, "…")
+            call.findings.effect("secret", "$" + name)
+            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+
+
 HANDLERS: Mapping[str, Callable[[Call], None]] = {
     "declare": declare, "readvar": read_variable, "cd": cd, "shopt": shopt, "set": set_,
     "unset": unset, "shift": shift, "let": let, "history": history, "alias": alias,
+    "echo": echo, "printenv": printenv,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kogniterm.approval.analysis.command_options import Parsed
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.path_kinds import (
+from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     is_broad,
     is_harmless_device,

@@ -14,13 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from kogniterm.approval.analysis.command_options import Parsed
+from kogniterm.approval.analysis.command_options import Parsed, rules_for
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.analysis.path_kinds import HOLE
+from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.basic_rules import apply_options, ask_unclear
-from kogniterm.approval.programs.known_programs import rules_for
 from kogniterm.host.git_settings import names_program
 
 _Form = Callable[[Parsed, str], bool]

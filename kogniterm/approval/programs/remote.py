@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.path_kinds import HOLE, is_secret_variable, is_temporary
+from kogniterm.approval.analysis.paths_and_variables import HOLE, is_secret_variable, is_temporary
 from kogniterm.approval.analysis.program_call import Call
 
 

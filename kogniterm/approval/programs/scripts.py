@@ -1,7 +1,8 @@
-"""Programs that are given code: sed, awk, shells and interpreters.
+"""Programs that are given code: sed, awk, jq, yq, shells and interpreters.
 
-The scripts of sed and awk can write files and run programs, so they are read too; the text given to
-a shell is judged where it is known; the code given to an interpreter is searched for the worst.
+The scripts of sed and awk can write files and run programs, so they are parsed; the text given to
+a shell is judged where it is known; the code given to an interpreter is searched for dangerous
+patterns.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.data_flow import programs_in
-from kogniterm.approval.analysis.expansion import Argument, said
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.analysis.path_kinds import HOLE
+from kogniterm.approval.analysis.expansion import Argument, programs_in, said
+from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.analysis.program_call import Call
-from kogniterm.approval.programs.basic_rules import ask_unclear
+from kogniterm.approval.programs.basic_rules import ask_unclear, pattern
 
 MAX_SCRIPT = 3000
 _SED_ADDRESS = re.compile(
@@ -431,7 +430,51 @@ def interpreter(call: Call) -> None:
         call.findings.effect("secret", "environment")
 
 
+def jq(call: Call) -> None:
+    """jq: a filter can show the environment and load files, or be in one."""
+    pairs = {"--arg": False, "--argjson": False, "--slurpfile": True, "--rawfile": True}
+    args = list(call.args)
+    rest: list[Argument] = []
+    while args:
+        arg = args.pop(0)
+        if arg.value not in pairs:
+            rest.append(arg)
+            continue
+        pair, args = args[:2], args[2:]
+        if pairs[arg.value] and len(pair) == 2:
+            call.reads(pair[1])
+    inner = replace(call, args=tuple(rest))
+    pattern(inner)
+    if inner.parse().has("f", "from-file"):
+        call.ask("{program} runs a script from a file.")
+    _filter_looks_further(
+        call, r"(?<![.\w\"])env\b(?!\s*:)|\$ENV", r"(?<![.\w\"])(?:include|import)\b(?!\s*:)"
+    )
+
+
+def yq(call: Call) -> None:
+    """yq: an expression can show the environment and load files."""
+    pattern(call)
+    _filter_looks_further(
+        call,
+        r"(?<![.\w\"])(?:str)?env\b(?!\s*:)|\$ENV|\benvsubst\b",
+        r"\b(?:load(?:_\w+)?|eval|system)\s*\(",
+    )
+
+
+def _filter_looks_further(call: Call, environment: str, files: str) -> None:
+    first = next(iter(call.bare), Argument(""))
+    if first.tainted and HOLE in first.value:
+        call.ask("An argument of {program} is only known when it runs.")
+    if any(re.search(environment, arg.value) for arg in call.args):
+        call.findings.effect("secret", "environment")
+        call.ask("It shows variables of the environment, keys among them.")
+    if any(re.search(files, arg.value) for arg in call.args):
+        call.ask("{program} runs a script from a file.")
+
+
 HANDLERS: Mapping[str, Callable[[Call], None]] = {
     "sed": sed, "awk": awk, "shell": shell, "eval": eval_, "source": source, "trap": trap,
     "interpreter": interpreter,
+    "jq": jq, "yq": yq,
 }  # fmt: skip

@@ -160,6 +160,12 @@ CASES: Mapping[str, tuple[Case, ...]] = {
         _ask(_ALL, "What {program} shows is only known when it runs."),
     ),
     "ulimit": (_ask(".+", "{program} changes a limit of the shell.", op=True),),
+    "ps": (
+        # The BSD letter `e` shows the environment of processes, unless an option takes it as value.
+        _ask(r"(?:.* )?-\w*E.*|.*\benviron\b.*"
+             r"|(?:(?:.* )?(?!(?:-\w*[opuUCGgtp]|--\w+) )[^ ]+ )?[a-zA-Z]*e[a-zA-Z]*(?: .*)?",
+             "It shows the environment of processes, keys among it.", "secret=environment"),
+    ),
     "test": (
         _ask("(?:.* )?(?:-v|-R)(?: .*)?",
              "A test of a variable's existence may run commands."),

@@ -1,4 +1,4 @@
-"""Programs that run other programs, looked through so that what they start is judged itself."""
+"""Programs that run other programs: the commands they start are judged themselves."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.data_flow import found_below, sought
-from kogniterm.approval.analysis.environment_variables import is_harmless
-from kogniterm.approval.analysis.expansion import TAINTED, Argument
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.analysis.path_kinds import HOLE, is_secret, secret_sought
+from kogniterm.approval.analysis.expansion import TAINTED, Argument, Scope, expand
+from kogniterm.approval.analysis.paths_and_variables import (
+    HOLE,
+    is_harmless,
+    is_secret,
+    names,
+    secret_sought,
+)
 from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.parser.tree import Node, Simple
 from kogniterm.approval.programs.basic_rules import (
     apply_options,
     ask_unclear,
@@ -171,7 +175,7 @@ def find(call: Call) -> None:
             ask_unclear(call)
         resolved = call.resolve(root)
         call.reads(Argument(resolved.path, glob=resolved.glob) if resolved.known else Argument("."))
-    wanted = sought([arg.value for arg in args])
+    wanted = _sought([arg.value for arg in args])
     while args:
         _find_term(call, args, roots, wanted)
     for name in wanted:
@@ -248,7 +252,7 @@ def _find_exec(
             reads_below(call, root)
     prefix = roots[0].value.rstrip("/") if roots[0].known else ""
     start = prefix if prefix or roots[0].value == "/" else "."
-    found = replace(found_below(start, wanted), split=False)
+    found = replace(_found_below(start, wanted), split=False)
     call.inner(
         tuple(
             replace(found, value=arg.value.replace("{}", found.value)) if "{}" in arg.value else arg
@@ -273,8 +277,63 @@ def _fd_exec(call: Call, operands: tuple[Argument, ...], inner: tuple[Argument, 
     dotted = [f".{pattern.lstrip('.')}", pattern] if pattern else []
     telling = tuple(name for name in dotted if secret_sought(name))
     for root in operands[1:] or (Argument("."),):
-        item = found_below(root.value, telling or (pattern,) * bool(pattern))
+        item = _found_below(root.value, telling or (pattern,) * bool(pattern))
         call.inner((*inner, replace(item, split=False)))
+
+
+_PASSES_LINES = names(
+    """
+    grep egrep fgrep sort uniq head tail tac shuf
+    """
+)
+
+
+_NAME_TESTS = re.compile(r"-i?(?:name|path|regex)|-i?wholename")
+
+
+def _sought(words: list[str]) -> tuple[str, ...]:
+    """The patterns by which a find narrows what it finds, as globs; wildcards alone do not."""
+    found = []
+    for before, word, pattern in zip(["", *words], words, words[1:], strict=False):
+        if not _NAME_TESTS.fullmatch(word) or before in {"!", "-not"}:
+            continue
+        if word.endswith("regex"):
+            pattern = pattern.replace(".*", "*").replace("\\.", ".").strip("^$")
+        if pattern.strip("*?/[]") not in {"", "."} or re.match(r"\.[^/]", pattern):
+            found.append(pattern)
+    return tuple(found)
+
+
+def _found_below(root: str, patterns: tuple[str, ...]) -> Argument:
+    """What a find from `root` by these patterns hands on: the name that matters most."""
+    telling = filter(None, map(secret_sought, patterns))
+    name = next(iter((*telling, *patterns)), "")
+    name = f"{HOLE}/{name}" if name else HOLE
+    return Argument(f"{root.rstrip('/')}/{name}", bool(patterns), split=True, tainted=True)
+
+
+def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument | None:
+    """What the output of `part` gives xargs, line by line, where that is known to be paths."""
+    if not isinstance(part, Simple) or not part.words:
+        return None
+    words = [expand(word, scope) for word in part.words]
+    flat = [argument.value for group in words for argument in group]
+    if flat[0] == "grep" and any(re.fullmatch(r"-\w*(?:r\w*l|l\w*r)\w*", word) for word in flat):
+        below = flat[-1]
+        known = below == "." or below.startswith(("./", "/"))
+        return Argument(f"{below.rstrip('/')}/{HOLE}", split=True, tainted=True) if known else None
+    if flat[0] in _PASSES_LINES:
+        return before
+    if flat[0] == "ls" and len(words) == len(flat):
+        named = [group[0] for group in words[1:] if not group[0].value.startswith("-")]
+        telling = (one for one in named if one.glob and secret_sought(one.value))
+        return next(telling, None)
+    if flat[0] != "find" or "-printf" in flat or "-fprintf" in flat:
+        return None
+    root = flat[1] if len(flat) > 1 and flat[1][:1] not in {"-", "(", "!"} else "."
+    if root.startswith(HOLE):
+        return None
+    return _found_below(root, _sought(flat))
 
 
 # --- commands made of what is read --------------------------------------------------------------
@@ -340,7 +399,37 @@ def parallel(call: Call) -> None:
             call.shell(item.join(re.split(r"\{[#%./\d]*\}", text)), call.scope)
 
 
+def pager(call: Call) -> None:
+    """less, more: readers, but LESSOPEN, logs and +commands are not."""
+    for arg in call.args:
+        if arg.value.startswith("+") and not re.fullmatch(r"\+(?:\d+|G|F|/[^!|]*)", arg.value):
+            call.ask("{program} is given commands to run.")
+            call.starts(arg.value.lstrip("+!"))
+    args = tuple(arg for arg in call.args if not arg.value.startswith("+"))
+    for operand in options(replace(call, args=args)).operands:
+        call.reads(operand)
+
+
+_MAN_RUNS = re.compile(
+    r"-\w*[PHlCMTXZRpo]|--(?:pager|html|local|config|preproc|troff|browser|recode|gx|dither|output"
+    r"|restore|dribble)"
+)
+
+
+def man(call: Call) -> None:
+    """man: options can name programs (-P, -H) and files (-l, -C)."""
+    for arg in call.args:
+        if _MAN_RUNS.match(arg.value) or arg.maybe_option:
+            call.ask("An option of {program} can make it run another program.")
+            call.starts(re.sub(r"-[PH]|--\w+=", "", arg.value, count=1))
+        elif " " in arg.value:
+            call.starts(arg.value)
+        elif "/" in arg.value:
+            call.ask("{program} formats a file with its own programs.")
+
+
 HANDLERS: Mapping[str, Callable[[Call], None]] = {
     "wrap": wrap, "env": env, "command": command, "busybox": busybox, "coproc": coproc, "exec":
     exec_, "sudo": sudo, "find": find, "fd": fd, "xargs": xargs, "parallel": parallel,
+    "pager": pager, "man": man,
 }  # fmt: skip

@@ -92,7 +92,7 @@ def _world(
     folder: str, copied: str | None, scratch: Path
 ) -> Iterator[tuple[Executor | None, dict[str, Tool]]]:
     """Open what runs commands, if anything does, and the tools."""
-    from kogniterm.approval.analysis.path_kinds import is_secret
+    from kogniterm.approval.analysis.paths_and_variables import is_secret
     from kogniterm.execution import open_executor
     from kogniterm.execution.command_output import OutputStore
     from kogniterm.execution.executor import CommandExecutor

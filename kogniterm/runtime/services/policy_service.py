@@ -13,7 +13,7 @@ from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.path_kinds import HOME
+from kogniterm.approval.analysis.paths_and_variables import HOME
 from kogniterm.approval.policy.leases import LeaseKind
 from kogniterm.approval.policy.verdict import (
     HOOKS_RUN,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from kogniterm.approval.analysis.path_kinds import within
+from kogniterm.approval.analysis.paths_and_variables import within
 from kogniterm.storage.folders import named
 from kogniterm.types import RiskReport
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from kogniterm.approval.analysis.expansion import Scope, expand
-from kogniterm.approval.analysis.path_kinds import HOLE, Roots
+from kogniterm.approval.analysis.paths_and_variables import HOLE, Roots
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Simple
 from tests.support.programs import needs

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from kogniterm import approval
 from kogniterm.approval import classify
-from kogniterm.approval.analysis.command_options import parse_table
-from kogniterm.approval.analysis.name_tables import names
-from kogniterm.approval.programs.known_programs import TABLE
+from kogniterm.approval.analysis.command_options import rule_table
+from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.types import RISK_LABELS
 
+TABLE = rule_table("known_programs")
 _ACTIONS = names("""
     value text plain pattern recursive read write run folder ask code warn network danger
 """)
 
 
 def test_every_program_is_judged() -> None:
-    programs = [name.replace(":", " ", 1) if name != ":" else name for name in parse_table(TABLE)]
+    programs = [name.replace(":", " ", 1) if name != ":" else name for name in TABLE]
     assert len(programs) > 800
     for program in programs:
         assert classify(program).label in RISK_LABELS
@@ -22,12 +25,12 @@ def test_every_program_is_judged() -> None:
 
 
 def test_every_action_of_an_option_is_known() -> None:
-    lines = parse_table(TABLE).values()
-    found = {action.rstrip("=") for line in lines for action in line.options.values()}
+    found = {action.rstrip("=") for line in TABLE.values() for action in line.options.values()}
     assert found <= _ACTIONS
 
 
 def test_no_program_has_two_lines() -> None:
-    lines = [line for line in TABLE.replace("\n    ", " ").splitlines() if not line.startswith("#")]
+    text = (Path(approval.__file__).parent / "tables" / "known_programs.txt").read_text()
+    lines = [line for line in text.replace("\n    ", " ").splitlines() if line[:1] not in ("#", "")]
     programs = [name for line in lines for name in line.partition(": ")[0].split()]
     assert sorted(programs) == sorted(set(programs))

@@ -1,0 +1,145 @@
+"""The files whose content decides what a command runs, named from the command's text alone.
+
+A Makefile, a script or a hook can change between the approval of a command and its start; then what
+runs would not be what was approved. `watch` names these files for each program that starts. They
+are hashed when the command is judged and compared when it starts. A file that does not exist is
+named too: a `GNUmakefile` that appears replaces the `Makefile`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from kogniterm.approval.analysis.command_options import Parsed, Rules, parse_options, rule_table
+from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.paths_and_variables import HOLE, names, within
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.programs.scripts import SHELLS, shell_options
+
+_READS_COMMANDS = names(
+    """
+    xargs parallel ssh docker podman nerdctl kubectl psql mysql mariadb sqlite3 duckdb mongo mongosh
+    at batch crontab gdb lldb ed ex ftp sftp lftp bc dc m4 eval
+    """
+)
+"""Programs that take commands from their standard input or from words other programs printed."""
+_SINGLE_DASH = frozenset({"java", "ant", "terraform", "tofu", "packer"})
+_INPUT = re.compile(r"-?|/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
+"""Names of what a program is given to read, which is no file of its own."""
+
+
+def watch(call: Call) -> None:
+    """Note the files that decide what `call` runs."""
+    if call.name in SHELLS:
+        _shell(call)
+        return
+    if call.name in _READS_COMMANDS:
+        call.findings.runs_input()
+    rules = rule_table("deciding_files").get(call.name)
+    if rules is None:
+        return
+    script = rules.base == "script"
+    parsed = parse_options(call.args, rules, operands_end=script, single=call.name in _SINGLE_DASH)
+    given = {
+        action: [value.value for value in parsed.given(action)]
+        for action in ("read", "folder", "text", "module")
+    }
+    folders = ["", *given["folder"], *_operand_folders(rules, parsed)]
+    _note(call, [*rules.detail.split(), *_operand_files(rules, parsed)], folders)
+    if any(map(_INPUT.fullmatch, [*given["read"], *_operand_files(rules, parsed)])):
+        call.findings.runs_input()
+    _note(call, given["read"], ["", *given["folder"]])
+    if script:
+        _script(call, given, parsed)
+
+
+def run_file(call: Call, path: str) -> None:
+    """Note the program at `path`, which is itself a file that may change."""
+    _note(call, [path], [""])
+
+
+def _shell(call: Call) -> None:
+    given = list(call.args)
+    while len(given) > 1 and given[0].value in {"--rcfile", "--init-file"}:
+        _note(call, [given[1].value], [""])
+        del given[:2]
+    letters, args = shell_options(tuple(given))
+    if "c" in letters:
+        if args and HOLE in args[0].value:
+            call.findings.runs_input()
+        return
+    _script_file(call, args[0] if args and "s" not in letters else None)
+
+
+def _script(call: Call, given: Mapping[str, list[str]], parsed: Parsed) -> None:
+    """The module or the first operand of an interpreter, or what it reads."""
+    if given["module"]:
+        module = given["module"][0]
+        path = module.replace(".", "/")
+        _note(call, [f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py"], [""])
+        if module != call.name:
+            watch(replace(call, name=module, args=_behind(call.args, module)))
+    elif given["text"]:
+        if any(HOLE in text for text in given["text"]):
+            call.findings.runs_input()
+    elif not given["read"] or parsed.operands:
+        _script_file(call, parsed.operands[0] if parsed.operands else None)
+
+
+def _behind(args: tuple[Argument, ...], module: str) -> tuple[Argument, ...]:
+    """The arguments that follow the name of a module, which `-m` may be attached to."""
+    at = next((i for i, arg in enumerate(args) if arg.value.endswith(module)), len(args))
+    return args[at + 1 :]
+
+
+def _script_file(call: Call, script: Argument | None) -> None:
+    if script is None or _INPUT.fullmatch(script.value) or HOLE in script.value:
+        call.findings.runs_input()
+    else:
+        _note(call, [script.value], [""])
+
+
+def _operand_files(rules: Rules, parsed: Parsed) -> list[str]:
+    if rules.options.get("@") not in {"operand", "operand-tests"}:
+        return []
+    return [word.value.partition("::")[0] for word in parsed.operands]
+
+
+def _operand_folders(rules: Rules, parsed: Parsed) -> list[str]:
+    """Operands that are folders in which a program looks for its files."""
+    kind = rules.options.get("@", "")
+    operands = [word.value.partition("::")[0] for word in parsed.operands]
+    if kind == "operand-tests":
+        return [posixpath.dirname(word) if word.endswith(".py") else word for word in operands]
+    if kind != "operand-folder":
+        return []
+    return [word for word in operands if "/" in word or word == ".."] + operands[-1:]
+
+
+def _note(call: Call, files: Iterable[str], folders: Iterable[str]) -> None:
+    bases = list(dict.fromkeys(folders))
+    for name in files:
+        for base in bases:
+            tail = name.removeprefix("^")
+            written = posixpath.join(base, tail)
+            if HOLE in written or "://" in written or _INPUT.fullmatch(tail):
+                continue
+            _decides(call, call.scope.resolve(written).path)
+            if name.startswith("^"):
+                _note_above(call, call.scope.resolve(base or ".").path, tail)
+
+
+def _note_above(call: Call, folder: str, tail: str) -> None:
+    """The same name in the folders above, as far as the workspace reaches."""
+    root = call.scope.roots.workspace
+    while folder != root and within(folder, root):
+        folder = posixpath.dirname(folder)
+        _decides(call, posixpath.join(folder, tail))
+
+
+def _decides(call: Call, path: str) -> None:
+    if HOLE not in path:
+        call.findings.decides(call.scope.roots.shown(path))
