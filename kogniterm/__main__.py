@@ -26,7 +26,9 @@ def main() -> int:
         sys.stdout.write(f"kogniterm {__version__}\n")
         return 0
     from kogniterm.cli.main import main as run
+    from kogniterm.host.unused_libraries import keep_out
 
+    keep_out()
     status = run(sys.argv[1:])
     for number in (_signal.SIGINT, _signal.SIGTERM):
         if _signal.getsignal(number) is not _signal.SIG_IGN:

@@ -1,0 +1,169 @@
+"""Keep out of this process what its libraries load and KogniTerm never uses.
+
+langchain-core and langgraph import LangSmith's client in order to report runs, and langgraph
+imports the client of its own server for one type. Both together were a quarter of the time that a
+start took (measured with `python -X importtime`, langchain-core 1.7.2, langgraph 1.2.22).
+
+KogniTerm reports to nobody, so LangSmith is represented by a stand-in that says so: it answers the
+three questions that are asked in every run ("is tracing on?", "what is traced here?", "trace this")
+as LangSmith itself does with tracing off. Whoever needs anything else of LangSmith gets the real
+package, with tracing off. The package of the server's client is loaded at the first use of one of
+its names; its modules can be imported without that.
+
+`tests/host/test_unused_libraries.py` compares both with the real libraries.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_SERVER_CLIENT = "langgraph_sdk"
+_TRACING = "langsmith"
+CONTEXT = (
+    "parent",
+    "project_name",
+    "address",
+    "tags",
+    "metadata",
+    "enabled",
+    "client",
+    "replicas",
+    "distributed_parent_id",
+)
+"""The fields of LangSmith's tracing context."""
+
+
+def keep_out() -> None:
+    """Put stand-ins in place of these libraries; what is loaded already stays."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder):
+    """Finds the stand-ins and the deferred package before the real ones are found."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name in _STAND_INS:
+            return ModuleSpec(name, _StandInLoader(), is_package=name == _TRACING)
+        if name.startswith(f"{_TRACING}."):
+            return PathFinder.find_spec(name, load_tracing().__path__)
+        if name == _SERVER_CLIENT:
+            spec = PathFinder.find_spec(name, path)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _DeferringLoader(spec.loader)
+            return spec
+        return None
+
+
+# --- a package that is loaded at its first use --------------------------------------------------
+
+
+class _DeferringLoader(Loader):
+    """Makes a package whose own code runs when the first of its names is asked for."""
+
+    def __init__(self, real: Loader) -> None:
+        self.real = real
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Deferred(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["_real_loader"] = self.real
+
+
+class _Deferred(ModuleType):
+    """A package that has not been loaded yet. Its `__path__` and spec are the real ones."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)  # the import system looks for these; no module has to
+        self.__class__ = ModuleType  # type: ignore[assignment]  # a module as any other, from here on
+        self.__dict__.pop("_real_loader").exec_module(self)
+        return getattr(self, name)
+
+
+# --- LangSmith with tracing off -----------------------------------------------------------------
+
+
+class _StandIn(ModuleType):
+    """A module of LangSmith as far as it matters with tracing off; the real one for all else."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)
+        if f"{self.__name__}.{name}" in _STAND_INS:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        load_tracing()
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+class _StandInLoader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__.update(_STAND_INS[module.__name__]())
+
+
+def load_tracing() -> ModuleType:
+    """Load the real LangSmith instead of its stand-in, and switch its tracing off."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, _StandIn):
+            del sys.modules[name]
+    real = importlib.import_module(_TRACING)
+    real.configure(enabled=False)
+    return real
+
+
+def _deferred_class(module: str, name: str) -> type:
+    """A class of LangSmith that is loaded when the first object of it is made."""
+
+    def make(cls: type, *values: Any, **named: Any) -> Any:
+        load_tracing()
+        return getattr(importlib.import_module(module), name)(*values, **named)
+
+    return type(name, (), {"__new__": make, "__module__": module})
+
+
+def _nothing_traced() -> dict[str, Any]:
+    """Return the tracing context as LangSmith gives it once tracing was switched off."""
+    return {**dict.fromkeys(CONTEXT), "enabled": False}
+
+
+def _ignored(*_values: Any, **_named: Any) -> None:
+    """Do nothing: what would be traced, is not."""
+
+
+def _package() -> dict[str, Any]:
+    return {
+        "Client": _deferred_class("langsmith.client", "Client"),
+        "RunTree": _deferred_class("langsmith.run_trees", "RunTree"),
+        "get_tracing_context": _nothing_traced,
+        "configure": _ignored,
+    }
+
+
+def _run_helpers() -> dict[str, Any]:
+    return {"get_tracing_context": _nothing_traced, "_set_tracing_context": _ignored}
+
+
+def _utils() -> dict[str, Any]:
+    return {"tracing_is_enabled": lambda ctx=None: False}
+
+
+_STAND_INS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "langsmith": _package,
+    "langsmith.run_helpers": _run_helpers,
+    "langsmith.utils": _utils,
+    "langsmith.run_trees": dict,
+    "langsmith.address": dict,
+}
