@@ -13,7 +13,15 @@ from kogniterm.ui.locale.po import read_po
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = Path(__file__).with_name("words.txt")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-EDITED = ("README.md", "docs/approval.md", "docs/concepts.md", "docs/troubleshooting.md")
+EDITED = (
+    "README.md",
+    "docs/approval.md",
+    "docs/concepts.md",
+    "docs/executor.md",
+    "docs/security.md",
+    "docs/sessions.md",
+    "docs/troubleshooting.md",
+)
 """Pages below the root whose words have been edited."""
 LONGEST = 350
 _FENCE = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
