@@ -1,4 +1,4 @@
-"""Writes pages from the program's own tables: docs/commands.md, docs/keys.md and docs/kogniterm.1.
+"""Write pages from the program's own tables: docs/commands.md, docs/keys.md and docs/kogniterm.1.
 
 `make docs` writes them with the others (docs/generate.py); a test fails when they differ.
 """
@@ -17,36 +17,34 @@ from kogniterm.ui.prompt.key_table import Where, table
 
 EXIT_STATUS = (
     ("0", "done"),
-    ("1", "not done, or something unexpected went wrong"),
-    ("2", "wrong use or settings"),
-    ("3", "an action was refused, or needed a person and there was none"),
+    ("1", "not done, or an unexpected error"),
+    ("2", "wrong use or wrong settings"),
+    ("3", "an action was refused, or needed an answer and nobody could be asked"),
     ("4", "a budget ran out: steps, time, tokens, money, commands or output"),
     ("5", "the model or its provider failed"),
-    ("128+n", "ended by signal n; 130 is Ctrl-C"),
+    ("130", "interrupted; 128 + n for any other signal n"),
 )
 FILES = (
-    ("~/.config/kogniterm/config.toml", "settings; the command config path names it"),
+    ("~/.config/kogniterm/config.toml", "settings; kogniterm config path names the file in use"),
     ("~/.config/kogniterm/.env", "keys and settings as NAME=value"),
-    ("~/.config/kogniterm/policy.toml", "the person's own approval rules"),
-    ("~/.config/kogniterm/commands/NAME.md", "own slash commands"),
+    ("~/.config/kogniterm/policy.toml", "your approval rules"),
+    ("~/.config/kogniterm/commands/NAME.md", "your slash commands"),
     ("~/.local/share/kogniterm/", "sessions, memory, command outputs, copies for undo"),
     ("KOGNITERM.md, AGENTS.md", "a project's instructions, once its folder is trusted"),
 )
 HEAD = """# Slash commands
 
-Generated from the table that dispatches and completes them by `make docs`.
+<!-- Generated from the table of commands by `make docs`; do not edit by hand. -->
 
-A command is typed at the prompt; a unique beginning is enough (`/he` is `/help`), and Tab
-completes names and arguments. Commands marked with † wait until no turn is running.
+To use a slash command, type it at the prompt. `/help` lists the commands, and `/help undo` explains
+one. Of a name, a unique beginning is enough (`/he` is `/help`), and Tab completes names and
+arguments. Commands marked with † wait until no turn is running.
 """
 OWN = """
-## Own commands
+## Custom commands
 
-A file `NAME.md` in the folder `commands` of the configuration folder (`kogniterm config path`)
-becomes `/NAME`; so does one in `.kogniterm/commands` of a project whose folder is trusted
-(`/trust`). Its text goes to the model as if it had been typed. `$ARGUMENTS` stands for
-everything after the name, `$1` to `$9` for its words; a text without either gets the arguments
-as a last paragraph. A block at the top describes it in `/help` and in completion:
+To add a command `/review`, write the file `review.md` in the folder `commands` of your
+configuration folder (`kogniterm config path`):
 
 ```markdown
 ---
@@ -56,22 +54,62 @@ arguments: BRANCH
 Look at `git diff main...$1` and name what could go wrong.
 ```
 
-Names are small letters, digits, `-` and `_`; built-in names cannot be taken. A project's
-commands are read when a session opens and when `/trust` is given, and only if the folder is
-trusted as it is then.
+- **The text** goes to the model as if you had typed it.
+- **The block at the top** is optional. It describes the command in `/help` and in completion.
+- **Arguments:** `$ARGUMENTS` stands for everything after the name, `$1` to `$9` for its words. A
+  text with neither gets the arguments as a last paragraph.
+- **Names** consist of small letters, digits, `-` and `_`. Built-in names cannot be replaced.
+
+A project can bring commands in `.kogniterm/commands`. They work only while the folder is trusted
+(`/trust`). They are read when a session opens and when you trust the folder. After a change, the
+folder has to be trusted again.
 """
-KEYS_HEAD = """# Keys and commands
+KEYS_HEAD = """# Keys
 
 <!-- Generated from the tables that bind the keys by `make docs`; do not edit by hand. -->
 
-KogniTerm keeps its prompt alive while a turn runs: Enter queues what you type, Ctrl-S says it
-to the running turn before its next step, Ctrl-T stops the turn and sends it at once. `/keys vi`
-switches to vi keys; the table holds in both.
+To see the keys at the prompt, type `/keys`. `/keys vi` switches to vi keys. The tables below hold
+in both modes.
+
+You can type while a turn runs: Enter queues the line, Ctrl-S sends it to the running turn
+before its next step, and Ctrl-T stops the turn and sends it at once.
+"""
+APPROVAL_KEYS = """\
+**When a key answers.** A key answers only when it is pressed alone: half a second after the
+question was drawn and after the last key, and followed by half a second without another key. Until
+then it is marked in the row of keys. The row has brackets while keys work. A command longer than
+the screen has to be read to its end first. A dangerous command needs the whole word (`yes` or
+`sí`, in every language) on an empty line.
+
+**Typing at a question.** Every other key begins a text on the input line:
+
+- Enter rejects with this text as the reason, and a slash command runs.
+- Esc puts the text aside until the question is answered.
+- Words never approve. `n` or `no` with Enter rejects.
+
+With `TERM=dumb`, in screen-reader mode and in `kogniterm run`, type the same letters, or their
+whole words, on a line of their own. These rules hold at every question of KogniTerm.
+"""
+MODEL_QUESTION = """\
+The model may ask you what only you can decide. Answer with a number, with the arrows, or in your
+own words on the input line. Nothing is sent before you could see the question. If KogniTerm was
+killed at the question, you are asked again when the session is resumed. If nobody can be asked,
+the model is told so, and `kogniterm run` ends with status 3.
+"""
+INPUT_LINE = """## On the input line
+
+- `/NAME` runs a [slash command](commands.md).
+- `!COMMAND` runs a command of your own; the model sees it at its next turn.
+- `@FILE` adds a file's text, without secrets and shortened in the middle if it is long. Tab
+  completes the name.
+- `@IMAGE` adds a PNG, JPEG, GIF or WebP image, for [models that take images](models.md#images). You
+  can also drop the file on the terminal, or add the image on the clipboard with Ctrl-V.
+- `@jobs` adds what the background jobs printed, `@job:ID` what one of them printed.
 """
 
 
 def slash_commands() -> str:
-    """The text of docs/commands.md."""
+    """Return the text of docs/commands.md."""
     rows = [_row(command) for command in COMMANDS]
     table = "\n".join(["| command | what it does |", "|---|---|", *rows])
     return f"{HEAD}\n{table}\n{OWN}"
@@ -85,44 +123,18 @@ def _row(command: Command) -> str:
 
 
 def keys_page() -> str:
-    """The text of docs/keys.md."""
-    parts = [KEYS_HEAD, "## At the prompt\n", _keys("prompt"), "## At a question of approval\n"]
-    parts.append(
-        "A key answers only when it is pressed alone: half a second after the question was drawn "
-        "and after the last key, and followed by half a second in which no other key comes. Until "
-        "then it is marked in the row of keys; the row has brackets while keys work. Every other "
-        "key begins a text on the input line: Enter rejects with this text as the reason, Esc "
-        "puts it aside until the question is answered, and a slash command runs. Words never "
-        "approve; only `n` or `no` with Enter rejects. The same holds at every question of "
-        "KogniTerm. A command longer than the screen has to be read to its end first, and a "
-        "dangerous one takes the whole word (`yes` or `sí`, in every language) on an empty line. "
-        "With `TERM=dumb`, in screen-reader mode and in `kogniterm run` the same letters, or "
-        "their whole words, are typed on a line of their own.\n"
+    """Return the text of docs/keys.md."""
+    approving = (
+        "Approving a plan runs nothing by itself: you are still asked before its commands. See\n"
+        "[plans](plans.md#approving-a-plan).\n"
     )
-    parts += [_keys("question"), "## At a plan\n"]
-    parts.append(
-        "Approving a plan runs nothing by itself: its commands are asked for one by one. See "
-        "[plans](plans.md).\n"
-    )
-    parts += [_keys("plan"), "## At other questions\n"]
-    parts.append("Trust, undo, what to forget, and commands whose outcome is unknown.\n")
-    parts += [_keys("choice"), "## At a question of the model's\n"]
-    parts.append(
-        "What only you can decide, the model may ask: answer with a number, with the arrows or in "
-        "your own words on the input line. Nothing is sent before you could see the question; it "
-        "is asked again when KogniTerm was killed while it stood there. Where nobody can be "
-        "asked, the model is told so, and `kogniterm run` ends with status 3.\n"
-    )
-    parts += [_keys("answer"), "## Slash commands\n", _command_rows()]
-    parts.append("`!COMMAND` runs a command of your own; the model sees it at its next turn.\n")
-    parts.append(
-        "`@FILE` names a file, with completion: the model gets its text, without secrets and "
-        "shortened in the middle when it is long. An image (PNG, JPEG, GIF, WebP) goes to models "
-        "that take images as it is; drop its file on the terminal, or add the one on the "
-        "clipboard with Ctrl-V. `@jobs` gives it what the background jobs printed, `@job:ID` "
-        "what one of them did.\n"
-    )
-    return "\n".join(parts)
+    others = "Questions about trust, undo, forgetting, and commands whose outcome is unknown.\n"
+    parts = [KEYS_HEAD, "## At the prompt\n", _keys("prompt"), INPUT_LINE]
+    parts += ["## At an approval\n", _keys("question"), APPROVAL_KEYS]
+    parts += ["## At a plan\n", approving, _keys("plan")]
+    parts += ["## At other questions\n", others, _keys("choice")]
+    parts += ["## At a question from the model\n", MODEL_QUESTION, _keys("answer")]
+    return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def _keys(where: Where) -> str:
@@ -130,17 +142,8 @@ def _keys(where: Where) -> str:
     return "\n".join(["| key | what it does |", "|---|---|", *rows, ""])
 
 
-def _command_rows() -> str:
-    rows = []
-    for command in COMMANDS:
-        words = f"`/{command.name} {command.arguments}`".replace(" `", "`").replace("|", "\\|")
-        names = ", ".join([words, *(f"`/{alias}`" for alias in command.aliases)])
-        rows.append(f"| {names} | {command.help} |")
-    return "\n".join(["| command | what it does |", "|---|---|", *rows, ""])
-
-
 def man_page() -> str:
-    """The text of docs/kogniterm.1, in the macros of man(7)."""
+    """Return the text of docs/kogniterm.1, in the macros of man(7)."""
     return "\n".join(_man()) + "\n"
 
 
@@ -158,7 +161,7 @@ def _man() -> Iterator[str]:
     for option in GENERAL:
         yield from _man_option(option)
     yield ".SH SESSION OPTIONS"
-    yield "For the prompt and for \\fBrun\\fR."
+    yield "The prompt and \\fBrun\\fR take these options."
     for option in SESSION:
         yield from _man_option(option)
     yield ".SH COMMANDS"
@@ -208,7 +211,7 @@ def _man_item(term: str, meaning: str) -> Iterator[str]:
 
 
 def _roff(text: str) -> str:
-    """`text` as roff takes it literally."""
+    """Return `text` in a form that roff takes literally."""
     plain = " ".join(text.split()).replace("\\", "\\e").replace("-", "\\-")
     plain = plain.replace("…", "...").replace("“", '"').replace("”", '"').replace("’", "'")
     return f"\\&{plain}" if plain[:1] in (".", "'") else plain
