@@ -32,7 +32,7 @@ from kogniterm.ui.screen_preferences import from_quick
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_io import Question, Wish
+    from kogniterm.runtime.turn_ports import Question, RecoveryChoice
     from kogniterm.sessions.records import Intent
     from kogniterm.types import Phrase
 
@@ -87,7 +87,7 @@ class UserScreen:
             plan_shown=self._sink.plan_was_shown,
         )
 
-    async def recover(self, intent: Intent, output: str) -> Wish:
+    async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
         """Ask what becomes of a command whose outcome is unknown; no answer leaves it be."""
         return await ask_what_to_do(self._questions, intent, output)
 

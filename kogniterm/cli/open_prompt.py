@@ -110,7 +110,7 @@ class Opener:
     async def open(self, session_id: str | None) -> Opened:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
-        from kogniterm.runtime.use_cases.saved_sessions import last_turn
+        from kogniterm.runtime.use_cases.stored_data import last_turn
         from kogniterm.text.redact import redact
         from kogniterm.ui.commands.custom import session_commands
         from kogniterm.ui.repl import Opened

@@ -24,7 +24,7 @@ from kogniterm.ui.locale import _, mark
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_io import Ask, Recover
+    from kogniterm.runtime.turn_ports import Ask, Recover
 
 OUTPUT = Argument(
     "--output",
@@ -117,14 +117,14 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
     )
     settings = settings_of(args)
     from kogniterm.runtime.build import open_session, unattended_approver
-    from kogniterm.runtime.plans.plan_change import give
+    from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
 
     session = open_session(settings, folder=folder, session_id=session_wanted(args))
     session.modes.plans.only = args.plan_only
     try:
         if plan is not None:
-            give(session, plan)
+            give_plan(session.context, plan)
         for notice in session.notices:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
@@ -161,7 +161,7 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
         raise UsageError(
             "--plan-only makes a plan, and {value} is one; give only one of them.", value=value
         )
-    from kogniterm.runtime.plans.plan_text import read_plan
+    from kogniterm.runtime.plan_edits import read_plan
 
     del args.plan
     return read_plan(path)

@@ -16,7 +16,7 @@ from kogniterm.ui.locale import translate
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
-    from kogniterm.runtime.services.exported_files import Kind
+    from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
@@ -29,9 +29,9 @@ def paths_in_use() -> Paths:
 
 def user_name() -> str:
     """The name a shared database knows the user by: their account on this machine."""
-    from kogniterm.runtime.os_user import person as account
+    from kogniterm.runtime.build import account_name
 
-    return account()
+    return account_name()
 
 
 def location_of(args: argparse.Namespace) -> Path | str:
@@ -42,7 +42,7 @@ def location_of(args: argparse.Namespace) -> Path | str:
 
 def note_written(path: Path, kind: Kind) -> None:
     """Note that a file was written for the user, for forgetting to find it."""
-    from kogniterm.runtime.services.exported_files import WrittenFiles
+    from kogniterm.runtime.services.written_files import WrittenFiles
 
     WrittenFiles(paths_in_use().written_files).add(path, kind)
 

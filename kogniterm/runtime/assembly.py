@@ -24,27 +24,23 @@ from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.paths import Paths
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
-from kogniterm.runtime.context import ContextService
-from kogniterm.runtime.forgetting.forget_service import ForgetService
+from kogniterm.runtime.context import ContextService, system_message, tell
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.modes import SessionModes, SessionPlans
-from kogniterm.runtime.os_user import person
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
-from kogniterm.runtime.services.journal_lookup import JournalLookup
+from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import ExampleRecorder, MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
-from kogniterm.runtime.services.undo_service import UndoService
-from kogniterm.runtime.session import LiveSession
-from kogniterm.runtime.trust.instructions import system_message, tell
-from kogniterm.runtime.trust.trust_store import (
+from kogniterm.runtime.services.trust_store import (
     TrustStore,
     instructions_text,
     policy_texts,
     trusted_files,
 )
-from kogniterm.runtime.turn_io import AskPort
-from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.services.undo_service import UndoService
+from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
+from kogniterm.runtime.turn_ports import AskPort, PlanSettings, SessionModes
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.store import SessionStore
@@ -61,6 +57,7 @@ class SessionInputs:
     settings: Settings
     paths: Paths
     environ: Mapping[str, str]
+    user: str
     notices: tuple[Phrase, ...] = ()
 
 
@@ -74,7 +71,7 @@ def assemble(
     """The session of `journal`, ready for a turn; with the model it names, unless one is given."""
     settings, paths, state = given.settings, given.paths, journal.state
     clock, workspace = SystemClock(), Path(state.folder)
-    plans = SessionPlans(approval=settings.plan_approval)
+    plans = PlanSettings(approval=settings.plan_approval)
     modes = SessionModes(
         model or open_model(state.model), settings.approval_mode, settings.plan, plans
     )
@@ -244,7 +241,7 @@ def _memory(
     shared = settings.database_url
     memory = open_memory(
         shared.get_secret_value() if shared is not None else paths.database,
-        user=person(),
+        user=given.user,
         project=str(project_root(Path(state.folder))),
         vectors=vectors_installed(),
         clock=clock,

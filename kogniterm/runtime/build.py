@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import pwd
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.errors import ModelError
-from kogniterm.runtime.os_user import borrowed_home, person
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
     from kogniterm.settings import Settings
+
 
 KEY_SETTINGS = {
     "google_genai": "google_api_key",
@@ -100,7 +102,7 @@ def open_session(
             model = open_model(name) if name else None
         journal = _open_journal(store, session_id, folder, name)
         try:
-            given = SessionInputs(settings, paths, environ, notices)
+            given = SessionInputs(settings, paths, environ, account_name(), notices)
             return assemble(given, journal, store, open_model, model)
         except BaseException:
             journal.close()
@@ -128,7 +130,7 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
     shared = settings.database_url
     store, recovery = open_store(
         shared.get_secret_value() if shared is not None else paths.database,
-        user=person(),
+        user=account_name(),
         version=__version__,
         outputs=paths.outputs,
         heads=paths.data,
@@ -198,3 +200,35 @@ def unattended_approver(settings: Settings) -> Approver:
     from kogniterm.approval import Unattended
 
     return Unattended()
+
+
+def account_name() -> str:
+    """Return the user's account on this machine, the name under which a database keeps their data.
+
+    An account without a name, as in containers that run under any number, gives its number.
+    """
+    return _name(os.getuid())
+
+
+def borrowed_home(home: str, data: Path) -> Phrase | None:
+    """Return a warning for root whose `home` is another user's, when `data` is kept there."""
+    if os.geteuid() != 0 or not data.is_relative_to(home):
+        return None
+    try:
+        owner = Path(home).stat().st_uid
+    except OSError:
+        return None
+    if owner == 0:
+        return None
+    return Phrase(
+        "You are root in the home of {owner}: what is kept there from now on is root's, and "
+        "{owner} may not use it. sudo -H gives root a home of its own.",
+        {"owner": _name(owner)},
+    )
+
+
+def _name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

@@ -8,9 +8,11 @@ summary, and what it cannot give is done without.
 from __future__ import annotations
 
 import os
+import platform
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -21,7 +23,7 @@ from kogniterm import prompts
 from kogniterm.agent import compaction
 from kogniterm.agent.compaction import observation_limit, tools_tokens
 from kogniterm.agent.graph_state import ThinkContext
-from kogniterm.agent.messages import ImageBlock, drop_old_images, image_block
+from kogniterm.agent.messages import ImageBlock, drop_old_images, image_block, note
 from kogniterm.agent.replies import is_unusable
 from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.paths_and_variables import is_secret
@@ -29,19 +31,18 @@ from kogniterm.errors import ModelError, why
 from kogniterm.host.safe_files import look, open_file, resolved
 from kogniterm.protocols import Model, Tool
 from kogniterm.runtime.budgets import TurnCount
-from kogniterm.runtime.modes import SessionModes
 from kogniterm.runtime.services.memory_service import MemoryService
-from kogniterm.runtime.trust.instructions import system_message
-from kogniterm.runtime.turn_io import TurnIO
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.sessions.fold import SessionState
-from kogniterm.sessions.records import Compacted
+from kogniterm.runtime.turn_ports import Attached, SessionModes, TurnIO
+from kogniterm.sessions.fold import Note, SessionState
+from kogniterm.sessions.records import Compacted, NodeRan, Noted
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import whole
 from kogniterm.types import (
     Image,
     ModelInfo,
     ModelRequest,
+    NodeUpdate,
     Phrase,
     Reply,
     ToolSpec,
@@ -56,15 +57,6 @@ MOST_NAMES = 200
 """Names told of an attached folder."""
 READ_FACTOR = 4
 """Bytes read for each character that may be kept: UTF-8 has no longer characters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attached:
-    """What goes to the model beside the person's words, and what the person should know of it."""
-
-    text: str = ""
-    images: tuple[ImageBlock, ...] = ()
-    notices: tuple[Phrase, ...] = ()
 
 
 @dataclass(slots=True)
@@ -153,7 +145,7 @@ class ContextService:
             clean=self._clean,
             has_room=self._has_room,
             plan_only=only,
-            review_plans=modes.plans.wait_for_approval(modes.approval) and not only,
+            review_plans=modes.plans.need_review(modes.approval) and not only,
             delegates=True,
             said_meanwhile=self.journal.steering.take,
             window=modes.window,
@@ -392,3 +384,37 @@ async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, 
         # The turn must go on without a summary by the model; the calls and their ends remain.
         return None, usage
     return None, usage
+
+
+_NEW = "(The project's instruction files, which the person trusts; these hold from here on:)\n"
+_GONE = "(The person no longer trusts the project's instruction files: leave them aside.)"
+
+
+def tell(journal: TurnJournal, text: str) -> bool:
+    """Let `text` be the project's instructions from here on; False when they are it already."""
+    state = journal.state
+    if text == _text_at(journal, state.instructions):
+        return False
+    if state.turn:
+        message = note(f"{_NEW}{text}" if text else _GONE)
+        journal.record(NodeRan(NodeUpdate("instructions", (message,))))
+    journal.record(Note.INSTRUCTIONS.record(text))
+    return True
+
+
+def system_message(journal: TurnJournal) -> SystemMessage:
+    """The system message of a session: fixed until its history is compacted."""
+    state = journal.state
+    day = datetime.fromtimestamp(next(iter(journal.records())).time, UTC).date().isoformat()
+    system = f"{platform.system()} {platform.machine()}, bash"
+    text = prompts.load("system").format(system=system, folder=state.folder, date=day)
+    instructions = _text_at(journal, state.fixed_instructions)
+    return SystemMessage(f"{text}\n\n{instructions}" if instructions else text)
+
+
+def _text_at(journal: TurnJournal, seq: int) -> str:
+    """The instructions that the record `seq` set; "" where there is none."""
+    record = next(iter(journal.records(seq)), None) if seq else None
+    if record is None or record.seq != seq or not isinstance(record.body, Noted):
+        return ""
+    return str(record.body.data.get(Note.INSTRUCTIONS, ""))

@@ -16,8 +16,8 @@ from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
 from kogniterm.approval import repeats, same_command
 from kogniterm.runtime.budgets import TurnCount
-from kogniterm.runtime.turn_io import TurnIO, Wish
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import RecoveryChoice, TurnIO
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import ActionRequest, Phrase, events
@@ -47,7 +47,7 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
     for intent in state.unknown:
         partial = journal.redact(partial_output(intent.output_path))
         _tell(io, intent)
-        wish: Wish = "skip"
+        wish: RecoveryChoice = "skip"
         if io.recover is None:
             count.unknown.append(intent.command)
         else:
@@ -95,7 +95,7 @@ def _same_text(command: str, folder: str, before: str, folder_before: str) -> bo
 
 
 def _message(
-    request: ActionRequest | None, intent: Intent, partial: str, wish: Wish
+    request: ActionRequest | None, intent: Intent, partial: str, wish: RecoveryChoice
 ) -> messages.Observed | HumanMessage:
     """The truth for the model; `request` is None for a command that the person ran themselves."""
     lines = [_TRUTH]

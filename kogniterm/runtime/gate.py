@@ -14,10 +14,8 @@ from kogniterm.approval import render
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
-from kogniterm.runtime.modes import SessionModes
-from kogniterm.runtime.ports import PolicyPort
-from kogniterm.runtime.turn_io import TurnIO
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Decided, Judged, Requested
 from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, Verdict, events
 

@@ -30,10 +30,8 @@ from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import runs_settled
-from kogniterm.runtime.modes import SessionModes
-from kogniterm.runtime.ports import PolicyPort
-from kogniterm.runtime.turn_io import TurnIO
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.types import (
     ActionRequest,

@@ -14,17 +14,16 @@ from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.protocols import Approver, Clock, EventSink, Terminal
 from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
-from kogniterm.runtime.forgetting.forget_service import ForgetService
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.modes import SessionModes
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
+from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.turn import TurnServices, run_turn
-from kogniterm.runtime.turn_io import Ask, AskPort, Recover, TurnIO
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import Ask, AskPort, Recover, SessionModes, TurnIO
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Noted
 from kogniterm.types import (

@@ -25,11 +25,9 @@ from kogniterm.errors import KognitermError, OutcomeNotWrittenError
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.modes import SessionModes
-from kogniterm.runtime.plans.plan_approval import review_plan
-from kogniterm.runtime.plans.plan_text import plan_context
-from kogniterm.runtime.ports import ContextPort
+from kogniterm.runtime.plan_edits import plan_context
 from kogniterm.runtime.runner import Runner
+from kogniterm.runtime.session_plans import review_plan
 from kogniterm.runtime.turn_end import (
     cancel_agent,
     cancel_open,
@@ -39,10 +37,11 @@ from kogniterm.runtime.turn_end import (
     nothing_open,
     planned,
 )
-from kogniterm.runtime.turn_io import LEFT_OPEN, TurnIO, relay
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
 from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
 from kogniterm.types import Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
+from kogniterm.types.turn_values import LEFT_OPEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from kogniterm.errors import (
     RefusedError,
 )
 from kogniterm.runtime.budgets import TurnCount
-from kogniterm.runtime.plans.plan_text import plan_as_text
-from kogniterm.runtime.turn_io import TurnIO
+from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.recording import STOPPED
 from kogniterm.sessions.records import NodeRan, Outcome, OutcomeStatus

@@ -5,17 +5,22 @@ template with named values. The user interface translates the template, everybod
 `str(phrase)`.
 """
 
-from kogniterm.types.approvals import (
+from kogniterm.types.actions import (
     CHANGING_KINDS,
     RISK_LABELS,
+    ActionRequest,
     ApprovalMode,
     Decision,
     Effect,
+    EffectClass,
     EffectKind,
     GitCall,
+    Observation,
     RiskLabel,
     RiskReport,
     RuleTrace,
+    ToolRan,
+    ToolSpec,
     Verdict,
     approval_mode,
 )
@@ -44,20 +49,23 @@ from kogniterm.types.model_calls import (
     ThoughtDelta,
     Usage,
 )
-from kogniterm.types.plans import (
+from kogniterm.types.turn_values import (
+    AgentState,
+    Answer,
     Check,
     CheckKind,
     DelegateKind,
     Evidence,
+    NodeUpdate,
     Plan,
     PlanApproval,
     PlanMode,
     PlanReview,
     PlanStep,
     StepStatus,
+    StopReason,
+    UserInput,
 )
-from kogniterm.types.tool_calls import ActionRequest, EffectClass, Observation, ToolRan, ToolSpec
-from kogniterm.types.turn_values import AgentState, Answer, NodeUpdate, StopReason, UserInput
 
 __all__ = [
     "CHANGING_KINDS",

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kogniterm.types.approvals import Decision, RiskReport, Verdict
+from kogniterm.types.actions import ActionRequest, Decision, RiskReport, Verdict
+from kogniterm.types.actions import ToolRan as ToolRan
 from kogniterm.types.command_results import CommandResult, LeftRunning, Waiting
 from kogniterm.types.localized import Phrase
 from kogniterm.types.model_calls import (
@@ -26,10 +27,7 @@ from kogniterm.types.model_calls import (
 from kogniterm.types.model_calls import (
     Usage,
 )
-from kogniterm.types.plans import Plan
-from kogniterm.types.tool_calls import ActionRequest
-from kogniterm.types.tool_calls import ToolRan as ToolRan
-from kogniterm.types.turn_values import Answer
+from kogniterm.types.turn_values import Answer, Plan
 
 VERSION = 1
 START_CHECK = "start check"

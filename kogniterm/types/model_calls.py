@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from kogniterm.types.actions import ToolSpec
 from kogniterm.types.localized import Phrase
-from kogniterm.types.tool_calls import ToolSpec
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage

@@ -18,9 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
-from kogniterm.runtime.turn_io import LEFT_OPEN
 from kogniterm.text.visible import one_line
 from kogniterm.types import Answer, ApprovalMode, Job, Phrase, UserInput
+from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.commands.general import MODES
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.display import Display
@@ -34,7 +34,7 @@ from kogniterm.ui.turns import Drafts, Turns, Work
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_io import Question, Wish
+    from kogniterm.runtime.turn_ports import Question, RecoveryChoice
     from kogniterm.sessions.records import Intent
     from kogniterm.ui.questions.approval import AskHooks
 
@@ -162,14 +162,14 @@ class Repl:
             self.front.exit(EXIT_NOT_DONE)
 
     def _new_approver(self) -> Approver:
-        from kogniterm.runtime.plans.plan_change import tool_names
+        from kogniterm.runtime.session_plans import plannable_tools
         from kogniterm.ui.questions.approver import AskingApprover
 
         return AskingApprover(
             self.front.questions,
             folder=lambda request: self.display.folder_of(request) or self._folder,
             hooks=lambda: self._hooks,
-            tools=lambda: tool_names(self._session) if self._session is not None else None,
+            tools=lambda: plannable_tools(self._session.context) if self._session else None,
             plan_shown=self.display.plan_shown,
         )
 
@@ -322,7 +322,7 @@ class Repl:
             inputs = [UserInput(text, attachments=self.attachments(text)) for text in unheard]
             self.turns.queue[:0] = [Work(input=given) for given in inputs]
 
-    async def _recover(self, intent: Intent, output: str) -> Wish:
+    async def _recover(self, intent: Intent, output: str) -> RecoveryChoice:
         """Ask what to do about a command whose outcome is unknown."""
         return await ask_what_to_do(self.front.questions, intent, output)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kogniterm.execution.process.processes import process_state
-from kogniterm.runtime.os_user import person
+from kogniterm.runtime.build import account_name
 from kogniterm.sessions.session_transfer import replaced
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini
@@ -337,14 +337,14 @@ def test_root_in_the_home_of_another_is_told(shell: Shell) -> None:
 def test_an_account_without_a_name_is_known_by_its_number() -> None:
     """As in a container that is run under any number; only root can be another account."""
     if os.geteuid() != 0:
-        assert person() == pwd.getpwuid(os.getuid()).pw_name
+        assert account_name() == pwd.getpwuid(os.getuid()).pw_name
         return
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.setuid(54_321)
-            os.write(write, person().encode())
+            os.write(write, account_name().encode())
         finally:
             os._exit(0)
     os.close(write)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kogniterm.runtime.use_cases.session_budget import session_spent
+from kogniterm.runtime.budgets import session_spent
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.turn_io import Question
+from kogniterm.runtime.turn_ports import Question
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.types import Answer, Phrase, UserInput
 from kogniterm.types.events import Notice

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from kogniterm.runtime.plans.plan_change import give
-from kogniterm.runtime.plans.plan_text import plan_from_text
+from kogniterm.runtime.plan_edits import plan_from_text
+from kogniterm.runtime.session_plans import give_plan
 from kogniterm.sessions.records import NodeRan
 from kogniterm.types import Answer, ModelRequest, PlanStep, events
 from tests.flows.conftest import Flow, MakeFlow
@@ -51,7 +51,7 @@ async def judged(
             return model.stream(request)
 
     session.modes.model = Watched()
-    give(session, plan_from_text(PLAN))
+    give_plan(session.context, plan_from_text(PLAN))
     answer = await flow.run("Greet")
     return flow, answer, asked
 
@@ -176,7 +176,7 @@ async def test_a_long_output_is_judged_within_a_small_window(make_flow: MakeFlow
         f"replies:\n{SAY}{verdict('met', 'dear world')}  - text: Done.\n"
     )
     (flow.folder / "greeting").write_text("filler 123 456\n" * 5_000 + "Hello, dear world!\n")
-    give(flow.open(), plan_from_text(PLAN))
+    give_plan(flow.open().context, plan_from_text(PLAN))
     answer = await flow.run("Greet")
     assert "[judged]" in answer.not_verified[0]
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from kogniterm.runtime.plans.plan_change import edit, give, put
-from kogniterm.runtime.plans.plan_edits import add, drop
-from kogniterm.runtime.plans.plan_text import plan_as_text, plan_from_text
+from kogniterm.errors import UsageError
+from kogniterm.runtime.plan_edits import add, drop, plan_as_text, plan_from_text
+from kogniterm.runtime.session_plans import give_plan, plannable_tools, replace_plan
 from kogniterm.sessions.records import Decided
 from kogniterm.types import Plan, PlanReview, events
 from tests.flows.conftest import Flow, MakeFlow, yes
@@ -140,7 +140,7 @@ async def test_when_a_plan_is_asked_about(
 async def test_a_plan_the_person_gave_is_not_asked_about(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{WORK}", decisions=[yes, yes])
     text = "{goal: g, steps: [{id: s1, what: Create}, {id: s2, what: Look}]}"
-    give(flow.open(), plan_from_text(text))
+    give_plan(flow.open().context, plan_from_text(text))
     assert (await flow.run()).exit_code == 0
     assert flow.person is not None
     assert flow.person.plans == []
@@ -177,7 +177,7 @@ async def test_a_stop_at_the_question_leaves_a_valid_session(make_flow: MakeFlow
     await asked.wait()
     turn.cancel()
     assert (await turn).stop == "interrupted"
-    del flow.person.review_plan  # type: ignore[attr-defined]
+    del flow.person.review_plan
     assert (await flow.run("go on")).exit_code == 0
 
 
@@ -188,10 +188,12 @@ async def test_unknown_tools_are_named_with_those_there_are(make_flow: MakeFlow)
     await flow.run()
     assert "s1 needs the tool 'hammer', which does not exist; the tools are" in flow.shown[2]
     assert "execute_command" in flow.shown[2]
-    with pytest.raises(Exception, match="hammer"):
-        edit(flow.session, f"{{goal: g, steps: [{wrong}]}}", flow.tell)  # type: ignore[arg-type]
-    with pytest.raises(Exception, match="hammer"):
-        give(flow.session, plan_from_text(f"{{goal: g, steps: [{wrong}]}}"))  # type: ignore[arg-type]
+    assert flow.session is not None
+    context, text = flow.session.context, f"{{goal: g, steps: [{wrong}]}}"
+    with pytest.raises(UsageError, match="hammer"):
+        plan_from_text(text, flow.session.state.plan, plannable_tools(context))
+    with pytest.raises(UsageError, match="hammer"):
+        give_plan(context, plan_from_text(text))
 
 
 async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> None:
@@ -199,8 +201,8 @@ async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> N
     assert plan_from_text(plan_as_text(plan)) == plan
     flow = make_flow()
     session = flow.open()
-    put(session, plan, flow.tell)
-    change = put(session, replace(add(plan, "b"), revision=1), flow.tell)
+    replace_plan(session.journal, plan, flow.tell)
+    change = replace_plan(session.journal, replace(add(plan, "b"), revision=1), flow.tell)
     assert [step.what for step in change.added] == ["b"]
     assert session.state.plan is not None
     assert session.state.plan.revision == 2

@@ -10,9 +10,15 @@ import pytest
 
 from kogniterm.agent import compaction
 from kogniterm.errors import UsageError
-from kogniterm.runtime.plans.plan_change import edit, give
-from kogniterm.runtime.plans.plan_difference import difference
-from kogniterm.runtime.plans.plan_text import plan_as_text, plan_from_text
+from kogniterm.protocols import EventSink
+from kogniterm.runtime.plan_edits import (
+    PlanDifference,
+    difference,
+    plan_as_text,
+    plan_from_text,
+)
+from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.session_plans import give_plan, plannable_tools, replace_plan
 from kogniterm.types import ModelRequest, events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow
@@ -37,6 +43,12 @@ WORK = """
   - calls: [{tool: complete_step, arguments: {step: s2}}]
   - text: Made and seen.
 """
+
+
+def edit(session: LiveSession, text: str, sink: EventSink) -> PlanDifference:
+    """Change the session's plan to an edited text, as `/plan edit` does."""
+    plan = plan_from_text(text, session.state.plan, plannable_tools(session.context))
+    return replace_plan(session.journal, plan, sink)
 
 
 async def made(flow: Flow) -> str:
@@ -73,7 +85,7 @@ replies:
 async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     text = await made(make_flow(f"replies:{MAKE}"))
     flow = make_flow(f"replies:{WORK}")
-    give(flow.open(), plan_from_text(text))
+    give_plan(flow.open().context, plan_from_text(text))
     answer = await flow.run("Make it")
     assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
     ids = {event.request.id for event in flow.of(events.ActionProposed)}
@@ -88,7 +100,7 @@ async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
 
 async def test_a_given_plan_cannot_be_answered_away(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{text: Done!}, {text: I did nothing.}]")
-    give(flow.open(), plan_from_text("{goal: g, steps: [{id: s1, what: a}]}"))
+    give_plan(flow.open().context, plan_from_text("{goal: g, steps: [{id: s1, what: a}]}"))
     answer = await flow.run()
     assert (answer.text, answer.stop) == ("I did nothing.", "not_done")
     assert (answer.verified, answer.not_verified) == ((), ("s1 a [active]",))

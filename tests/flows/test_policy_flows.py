@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.runtime.trust.trust_store import TrustStore, discover
+from kogniterm.runtime.services.trust_store import TrustStore, discover
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import MakeFlow, yes
 from tests.support.programs import needs, require_sandbox

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import OutcomeNotWrittenError
-from kogniterm.runtime.turn_io import Wish
+from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, yes
@@ -49,11 +49,13 @@ def count(flow: Flow) -> int:
     return len(file.read_text().split()) if file.exists() else 0
 
 
-async def resumed(flow: Flow, wish: Wish | None = None) -> tuple[Answer, list[tuple[Intent, str]]]:
+async def resumed(
+    flow: Flow, wish: RecoveryChoice | None = None
+) -> tuple[Answer, list[tuple[Intent, str]]]:
     """Go on with the open turn; `wish` answers for the person, None means that nobody is there."""
     asked: list[tuple[Intent, str]] = []
 
-    async def recover(intent: Intent, output: str) -> Wish:
+    async def recover(intent: Intent, output: str) -> RecoveryChoice:
         asked.append((intent, output))
         assert wish is not None
         return wish
@@ -154,7 +156,7 @@ async def test_what_was_decided_and_not_started_is_asked_again(
     ],
 )
 async def test_a_person_says_what_becomes_of_an_unknown_command(
-    make_flow: MakeFlow, program: Program, wish: Wish, told: str
+    make_flow: MakeFlow, program: Program, wish: RecoveryChoice, told: str
 ) -> None:
     program.kill(make_flow(COUNTED), "kill:before-outcome")
     flow = make_flow(COUNTED, decisions=[yes], approval_mode="auto")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.runtime.trust.trust_store import discover
+from kogniterm.runtime.services.trust_store import discover
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from tests.flows.conftest import MakeFlow, yes
 from tests.ui.commanded import Commanded

@@ -13,9 +13,9 @@ import pytest
 
 from kogniterm.cli.json_output import Summary
 from kogniterm.runtime.budgets import Limits
-from kogniterm.runtime.turn_io import LEFT_OPEN
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
 from kogniterm.types import ActionRequest, Decision, UserInput, events
+from kogniterm.types.turn_values import LEFT_OPEN
 from tests.flows.conftest import MakeFlow, Person, change_to, no, yes
 
 ONE = "replies: [{run: '%s', purpose: Look}, {text: Done.}]"

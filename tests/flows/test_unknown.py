@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.turn_io import Wish
+from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.sessions.records import Intent
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
 from kogniterm.types import Answer, CommandResult, events
@@ -232,12 +232,12 @@ async def test_a_refusal_settles_nothing(make_flow: MakeFlow, forge: Forge) -> N
 
 @pytest.mark.parametrize(("wish", "asks"), [("again", 0), ("check", 1), ("skip", 1)])
 async def test_what_the_user_wished_holds_over_the_next_crash(
-    make_flow: MakeFlow, forge: Forge, wish: Wish, asks: int
+    make_flow: MakeFlow, forge: Forge, wish: RecoveryChoice, asks: int
 ) -> None:
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     flow = make_flow(TOLD, decisions=[], approval_mode="auto")
 
-    async def recover(intent: Intent, output: str) -> Wish:
+    async def recover(intent: Intent, output: str) -> RecoveryChoice:
         return wish
 
     assert flow.person is not None
@@ -285,8 +285,8 @@ def _request(command: str) -> object:
 async def test_a_recipe_settles_what_is_unknown_first(make_flow: MakeFlow, forge: Forge) -> None:
     from kogniterm.agent.recipe_schema import read_recipe
     from kogniterm.approval import Unattended
-    from kogniterm.runtime.recipes.run_recipe import run_in_session
-    from kogniterm.runtime.turn_io import TurnIO
+    from kogniterm.runtime.turn_ports import TurnIO
+    from kogniterm.runtime.use_cases.run_recipe import run_in_session
 
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     flow = make_flow(TOLD)

@@ -14,9 +14,9 @@ from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.safe_git import GitRun, settings_that_run
 from kogniterm.protocols import Model
-from kogniterm.runtime.modes import SessionModes
 from kogniterm.runtime.services.policy_service import PolicyService, PolicySettings
 from kogniterm.runtime.services.sandbox_service import SandboxService
+from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.tools.search_files import files_below, search_text
 from kogniterm.types import (
     ActionRequest,

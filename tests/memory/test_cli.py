@@ -17,7 +17,7 @@ from kogniterm.cli.options import Parser
 from kogniterm.cli.verbs import memory
 from kogniterm.errors import KognitermError
 from kogniterm.memory import open_memory
-from kogniterm.runtime.os_user import person as user_name
+from kogniterm.runtime.build import account_name as user_name
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore

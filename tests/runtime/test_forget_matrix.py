@@ -23,8 +23,8 @@ from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.short_term import SessionNotes
 from kogniterm.paths import Paths
-from kogniterm.runtime.forgetting.participants import forgettables
-from kogniterm.runtime.services.exported_files import WrittenFiles
+from kogniterm.runtime.services.archive import forgettables
+from kogniterm.runtime.services.written_files import WrittenFiles
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.journal.journal import Journal

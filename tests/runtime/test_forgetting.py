@@ -10,9 +10,8 @@ from pathlib import Path
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.forgetting.proof import Marks, scan
 from kogniterm.memory.forgetting.purge import Mention
-from kogniterm.runtime.forgetting.participants import DamagedPurge, LeftoverPurge, UndoPurge
-from kogniterm.runtime.forgetting.user_files import PersonFiles
-from kogniterm.runtime.services.exported_files import WrittenFiles
+from kogniterm.runtime.services.archive import DamagedPurge, LeftoverPurge, UndoPurge
+from kogniterm.runtime.services.written_files import PersonFiles, WrittenFiles
 from kogniterm.text.matching import Matcher
 
 TERM = "periwinkle gadget"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.plans.plan_edits import PlanDraft, add, drop, move
-from kogniterm.runtime.plans.plan_text import plan_from_text
+from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move, plan_from_text
 from kogniterm.types import Evidence, Plan, PlanStep
 
 THREE = plan_from_text(

@@ -12,7 +12,7 @@ from kogniterm.approval import classify
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.runtime.services.sandbox_service import Aftermath, SandboxService
+from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
 from kogniterm.types import Decision
 from tests.support.executing import KINDS, PATIENCE, outside_tmp, sandbox_round
 from tests.support.programs import require_sandbox
@@ -30,7 +30,7 @@ def box(request: pytest.FixtureRequest, work: Path) -> Sandbox:
     return sandbox_round(request.param, work, work.parent / "home")
 
 
-def run(service: SandboxService, executor: CommandExecutor, command: str) -> Aftermath:
+def run(service: SandboxService, executor: CommandExecutor, command: str) -> SandboxFindings:
     report = classify(command)
     executor.sandbox = box = service.choose(Decision("approve", command, "policy"), report)
     service.temporary = executor.temporary_folder

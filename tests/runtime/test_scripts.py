@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.approval import classify
-from kogniterm.runtime.trust import script_hashes
-from kogniterm.runtime.trust.script_hashes import changed_file, file_states
+from kogniterm.runtime.services import script_hashes
+from kogniterm.runtime.services.script_hashes import changed_file, file_states
 from tests.support.ordinary import ordinary
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.trust.trust_store import (
+from kogniterm.runtime.services.trust_store import (
     MAX_FILE,
     TrustStore,
     discover,

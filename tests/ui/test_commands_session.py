@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.trust.trust_store import TrustStore, discover
+from kogniterm.runtime.services.trust_store import TrustStore, discover
 from kogniterm.runtime.use_cases.project_files import parse_command
-from kogniterm.runtime.use_cases.saved_sessions import last_turn
+from kogniterm.runtime.use_cases.stored_data import last_turn
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_transfer import read_report
 from kogniterm.sessions.store import SessionInfo

@@ -12,7 +12,7 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import TurnInterruptedError
-from kogniterm.runtime.plans.plan_text import plan_from_text
+from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.types import Answer, Evidence, Plan, PlanReview, PlanStep
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import use_language

@@ -92,8 +92,8 @@ def _models(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def _recipes(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     from kogniterm.cli import stores
-    from kogniterm.runtime.recipes.recipe_store import RecipeStore
-    from kogniterm.runtime.services.exported_files import WrittenFiles
+    from kogniterm.runtime.services.written_files import WrittenFiles
+    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = stores.paths_in_use()
     store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))

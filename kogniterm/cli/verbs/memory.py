@@ -23,7 +23,7 @@ from kogniterm.ui.locale import _, plural, translate
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.forgetting.purge import Forgettable, Receipt
-    from kogniterm.runtime.use_cases.facts import FactChange
+    from kogniterm.runtime.use_cases.stored_data import FactChange
 
 CATEGORIES = (
     "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
@@ -80,7 +80,7 @@ def _project(args: argparse.Namespace) -> str:
 @contextmanager
 def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
     """Open what else may hold forgotten words: the journal, and files here and there."""
-    from kogniterm.runtime.forgetting.participants import forgettables
+    from kogniterm.runtime.services.archive import forgettables
 
     with stores.opened(stores.location_of(args)) as sessions:
         yield forgettables(stores.paths_in_use(), sessions, _project(args))
@@ -97,7 +97,7 @@ def _check_writable(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.facts import listed_facts
+    from kogniterm.runtime.use_cases.stored_data import listed_facts
 
     with _open(args) as memory:
         facts, now = listed_facts(memory, everything=args.all), memory.clock.now()
@@ -130,7 +130,7 @@ def _show(args: argparse.Namespace) -> Report:
 
 def _add(args: argparse.Namespace) -> Report:
     from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.use_cases.facts import add_fact
+    from kogniterm.runtime.use_cases.stored_data import add_fact
 
     _check_writable(args)
     with _open(args) as memory:
@@ -142,7 +142,7 @@ def _add(args: argparse.Namespace) -> Report:
 
 
 def _change(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.facts import change_fact
+    from kogniterm.runtime.use_cases.stored_data import change_fact
 
     change: FactChange = "unpin" if args.action == "pin" and args.off else args.action
     with _open(args) as memory:
@@ -191,8 +191,8 @@ def _ask(
     without_facts: Phrase | None = None,
 ) -> None:
     """Raise `UsageError` unless the user says yes, seeing what would go."""
-    from kogniterm.runtime.forgetting.forget_service import affected
-    from kogniterm.runtime.forgetting.participants import person_files
+    from kogniterm.runtime.services.archive import person_files
+    from kogniterm.runtime.services.forget_service import affected
 
     if args.yes:
         return
@@ -208,7 +208,7 @@ def _ask(
 def _receipt(receipt: Receipt) -> Report:
     """Report what went; the status is 1 when the words were still found somewhere."""
     from kogniterm.memory.forgetting.purge import BESIDE_FACTS
-    from kogniterm.runtime.forgetting.forget_service import told
+    from kogniterm.runtime.services.forget_service import told
 
     data = {
         "facts": [f"m{one}" for one in receipt.facts],
@@ -260,7 +260,7 @@ def _export(args: argparse.Namespace) -> Report:
 
 def _import(args: argparse.Namespace) -> Report:
     from kogniterm.memory.memory_export import import_lines
-    from kogniterm.runtime.use_cases.saved_sessions import read_lines
+    from kogniterm.runtime.use_cases.stored_data import read_lines
 
     if args.yes:
         _check_writable(args)

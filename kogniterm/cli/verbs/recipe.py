@@ -16,7 +16,7 @@ from kogniterm.errors import UsageError
 
 if TYPE_CHECKING:
     from kogniterm.agent.recipe_schema import Recipe
-    from kogniterm.runtime.recipes.recipe_store import RecipeStore
+    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -26,8 +26,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action; returns the exit status."""
-    from kogniterm.runtime.recipes.recipe_store import RecipeStore
-    from kogniterm.runtime.services.exported_files import WrittenFiles
+    from kogniterm.runtime.services.written_files import WrittenFiles
+    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = stores.paths_in_use()
     store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
-    from kogniterm.runtime.recipes.recipe_store import read_file, recipe_of_plan
+    from kogniterm.runtime.use_cases.recipe_store import read_file, recipe_of_plan
     from kogniterm.sessions.journal.codec import stored_records
 
     values = pairs(args.values)
@@ -80,8 +80,8 @@ def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
     values = pairs(args.values)
     recipe = _named(args.name, store)
     from kogniterm.runtime.build import open_session, unattended_approver
-    from kogniterm.runtime.recipes.run_recipe import run_in_session
-    from kogniterm.runtime.turn_io import TurnIO
+    from kogniterm.runtime.turn_ports import TurnIO
+    from kogniterm.runtime.use_cases.run_recipe import run_in_session
 
     settings, folder = settings_of(args), folder_of(args)
 
@@ -101,7 +101,7 @@ def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
 
 
 def _named(name: str, store: RecipeStore) -> Recipe:
-    from kogniterm.runtime.recipes.recipe_store import read_file
+    from kogniterm.runtime.use_cases.recipe_store import read_file
 
     path = Path(name)
     return read_file(path) if path.suffix in (".yaml", ".yml", ".json") else store.load(name)

@@ -20,7 +20,7 @@ from kogniterm.ui.commands.columns import local_time
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.services.exported_files import Kind
+    from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 _SESSION = Argument("session", "an id or its beginning, a title, or last", "SESSION")
@@ -109,13 +109,13 @@ def _fork(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _export(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.saved_sessions import export_parts
+    from kogniterm.runtime.use_cases.stored_data import export_parts
 
     return _write(args, export_parts(store, args.session, args.format, translate), "export")
 
 
 def _report(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.saved_sessions import report_parts
+    from kogniterm.runtime.use_cases.stored_data import report_parts
     from kogniterm.text.redact import redact
 
     return _write(args, report_parts(store, args.session, redact=redact), "report")
@@ -135,7 +135,7 @@ def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report
 
 
 def _import(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.saved_sessions import import_session, read_lines
+    from kogniterm.runtime.use_cases.stored_data import import_session, read_lines
 
     info: SessionInfo = import_session(store, read_lines(args.file), as_new=args.as_new)
     return Report(stores.as_json(info), [f"{info.id}  {info.title}"])

@@ -52,7 +52,7 @@ def _shown(location: Path | str) -> str:
 
 
 def _copy(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.database_admin import copy_memory_between
+    from kogniterm.runtime.use_cases.stored_data import copy_memory_between
     from kogniterm.sessions.session_transfer import copy_all
 
     source, target = _both(args)
@@ -80,7 +80,7 @@ def _copy(args: argparse.Namespace) -> Report:
 
 
 def _compare(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.database_admin import has_same_memory
+    from kogniterm.runtime.use_cases.stored_data import has_same_memory
     from kogniterm.sessions.session_transfer import differences
 
     source, target = _both(args)
@@ -101,7 +101,7 @@ def _compare(args: argparse.Namespace) -> Report:
 
 def _migrate(args: argparse.Namespace) -> Report:
     """Opening migrates; this says so, and fails clearly when it cannot be done."""
-    from kogniterm.runtime.use_cases.database_admin import schema_version
+    from kogniterm.runtime.use_cases.stored_data import schema_version
 
     location = stores.location_of(args)
     with stores.opened(location) as store:

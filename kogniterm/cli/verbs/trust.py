@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> Report:
     from kogniterm.approval import load_rules
-    from kogniterm.runtime.trust.trust_store import TrustStore, discover, policy_texts
+    from kogniterm.runtime.services.trust_store import TrustStore, discover, policy_texts
     from kogniterm.ui.commands.policy import kind_words
 
     store = TrustStore(paths_in_use().trust_file)

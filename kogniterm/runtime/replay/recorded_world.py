@@ -14,7 +14,7 @@ from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.errors import ExecutionError, KognitermError, ModelError, ToolError
 from kogniterm.execution.scripted_executor import ScriptedExecutor, no_result
 from kogniterm.protocols import Executor, Tool
-from kogniterm.runtime.turn_io import Wish
+from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.sessions.recording import STOPPED, Answered, TurnRecording
 from kogniterm.sessions.records import Compacted, Intent, NodeRan, Outcome, RecordBody
 from kogniterm.types import (
@@ -76,7 +76,7 @@ class Player:
         turn = self.turn
         return turn.ended is not None or bool(turn.outcomes) or not turn.speechless
 
-    async def recover(self, intent: Intent, output: str) -> Wish:
+    async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
         """What the person had wanted of a command whose outcome was unknown."""
         del intent, output
         return "again" if "propose it again" in self.last_observation else "skip"

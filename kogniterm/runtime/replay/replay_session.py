@@ -25,10 +25,9 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.models.catalog import ANY_IMAGES
 from kogniterm.protocols import EventSink, Executor, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
-from kogniterm.runtime.context import Attached, compacted
+from kogniterm.runtime.context import compacted
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.modes import SessionModes, SessionPlans
-from kogniterm.runtime.plans.plan_text import plan_context, plan_from_text
+from kogniterm.runtime.plan_edits import plan_context, plan_from_text
 from kogniterm.runtime.replay.recorded_world import (
     KilledError,
     Player,
@@ -36,10 +35,10 @@ from kogniterm.runtime.replay.recorded_world import (
     RecordedTool,
 )
 from kogniterm.runtime.runner import Runner
-from kogniterm.runtime.services.sandbox_service import Aftermath
+from kogniterm.runtime.services.sandbox_service import SandboxFindings
 from kogniterm.runtime.turn import TurnServices, run_turn
-from kogniterm.runtime.turn_io import TurnIO
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import Attached, PlanSettings, SessionModes, TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.recording import (
@@ -146,12 +145,14 @@ class RecordedPolicy:
     def confine(self, decision: Decision, report: RiskReport) -> None:
         """Do nothing: recorded commands are answered, live ones run in the scratch copy."""
 
-    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
+    def after_run(
+        self, command: str, result: CommandResult, box: Sandbox | None
+    ) -> SandboxFindings:
         """Return what stands about the sandbox in the recorded observation."""
         del command, result, box
         text = self._player.last_observation
         place = text.find("[sandbox:")
-        return Aftermath(text[place:] if place >= 0 else "")
+        return SandboxFindings(text[place:] if place >= 0 else "")
 
 
 class RecordedPerson:
@@ -344,7 +345,7 @@ async def _play(services: TurnServices, player: Player, turn: TurnRecording, io:
     """One turn, with every crash that it went through."""
     player.begin(turn)
     services.modes.planning = cast(PlanMode, turn.plan_mode)
-    services.modes.plans = SessionPlans(
+    services.modes.plans = PlanSettings(
         only=turn.given.plan_only,
         given=turn.plan,
         approval="always" if turn.proposed[MAKE_PLAN.name] else "never",

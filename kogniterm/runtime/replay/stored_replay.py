@@ -44,7 +44,7 @@ def recorded_session(store: SessionStore, reference: str) -> Recorded:
 
 def recorded_file(file: Path, scratch: Path) -> Recorded:
     """Read the session of an export or a bug report. Raises `UsageError`."""
-    from kogniterm.runtime.use_cases.saved_sessions import import_session, read_lines
+    from kogniterm.runtime.use_cases.stored_data import import_session, read_lines
     from kogniterm.sessions.session_database import open_store
 
     lines = read_lines(str(file))
@@ -97,7 +97,7 @@ def _world(
     from kogniterm.execution.command_output import OutputStore
     from kogniterm.execution.executor import CommandExecutor
     from kogniterm.runtime.replay.recorded_world import Absent, Elsewhere
-    from kogniterm.runtime.turn_io import AskPort
+    from kogniterm.runtime.turn_ports import AskPort
     from kogniterm.settings import environment
     from kogniterm.tools.tool_registry import ToolPorts, session_tools
 

@@ -32,9 +32,9 @@ from kogniterm.host.safe_git import (
     remote_addresses,
     settings_that_run,
 )
-from kogniterm.runtime.modes import SessionModes
-from kogniterm.runtime.services.sandbox_service import Aftermath, SandboxService
-from kogniterm.runtime.trust.script_hashes import changed_file, file_states
+from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
+from kogniterm.runtime.services.script_hashes import changed_file, file_states
+from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import environment
 from kogniterm.storage.folders import named, private_folder
 from kogniterm.types import (
@@ -185,7 +185,9 @@ class PolicyService:
         self.sandbox.begin(box, report)
         return box
 
-    def after_run(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
+    def after_run(
+        self, command: str, result: CommandResult, box: Sandbox | None
+    ) -> SandboxFindings:
         """Return what must be told of a command that has run in `box`."""
         if box is None:
             before, self.filled = self.filled, self._fills(command, self.filled)

@@ -59,7 +59,7 @@ _FIRST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
+class SandboxFindings:
     """What is told after a command: `note` to the model, `notices` to the user."""
 
     note: str = ""
@@ -121,14 +121,14 @@ class SandboxService:
         if not self._still_runs:  # else what is known from before counts
             self._before = box.search().states
 
-    def end(self, command: str, result: CommandResult, box: Sandbox | None) -> Aftermath:
+    def end(self, command: str, result: CommandResult, box: Sandbox | None) -> SandboxFindings:
         """Return what must be told of a command that has run."""
         if box is None:
-            return Aftermath()
+            return SandboxFindings()
         failed = _not_started(result)
         if failed is not None:
             note = f"{_MARK}{failed}]"
-            return Aftermath(note, (failed,))
+            return SandboxFindings(note, (failed,))
         after = box.search().states
         different = planted(self._before, after)
         self._before, self._still_runs = after, any(j.state == "running" for j in result.jobs)
@@ -145,7 +145,7 @@ class SandboxService:
             self.told = True
             notes.insert(0, _FIRST[box.kind])
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
-        return Aftermath(note, notices, tuple(f"{one.path} {one.how}" for one in different))
+        return SandboxFindings(note, notices, tuple(f"{one.path} {one.how}" for one in different))
 
     def was_told(self, texts: Iterable[str]) -> None:
         """Take over from the history of a resumed session that the model was told."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.trust.instructions import tell
-from kogniterm.runtime.trust.trust_store import (
+from kogniterm.runtime.context import tell
+from kogniterm.runtime.services.trust_store import (
     ProjectFile,
     TrustStore,
     instructions_text,

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.budgets import OF_SESSION, Limits
-from kogniterm.runtime.use_cases.session_budget import UNITS, parse_amount, session_spent
+from kogniterm.runtime.budgets import OF_SESSION, UNITS, Limits, parse_amount, session_spent
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.columns import first_word, write_table
 from kogniterm.ui.commands.registry import ReplContext

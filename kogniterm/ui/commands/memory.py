@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kogniterm.memory import Memory
     from kogniterm.memory.forgetting.purge import Receipt
     from kogniterm.runtime.services.memory_service import MemoryService
-    from kogniterm.runtime.use_cases.facts import FactChange
+    from kogniterm.runtime.use_cases.stored_data import FactChange
 
 MOST = 40
 
@@ -40,7 +40,7 @@ async def forget(context: ReplContext, argument: str) -> None:
         raise UsageError("Say what to forget: an id such as m7, words, or --all.")
 
     async def agrees(question: Phrase, lines: Sequence[Phrase]) -> bool:
-        from kogniterm.runtime.forgetting.forget_service import FORGET, KEEP
+        from kogniterm.runtime.services.forget_service import FORGET, KEEP
 
         yes, no = Option("yes", translate(FORGET), "yes"), Option("no", translate(KEEP), "no")
         return (
@@ -84,7 +84,7 @@ def incognito(context: ReplContext, argument: str) -> None:
 
 
 def _list(context: ReplContext, memory: Memory, rest: str) -> None:
-    from kogniterm.runtime.use_cases.facts import listed_facts
+    from kogniterm.runtime.use_cases.stored_data import listed_facts
     from kogniterm.ui.commands.fact_text import certainty, state
 
     facts, now = listed_facts(memory), memory.clock.now()
@@ -118,7 +118,7 @@ def _show(context: ReplContext, memory: Memory, rest: str) -> None:
 
 def _add(context: ReplContext, memory: Memory, rest: str) -> None:
     from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.use_cases.facts import add_fact
+    from kogniterm.runtime.use_cases.stored_data import add_fact
 
     _check_writable(context)
     fact, change = add_fact(memory, Candidate(text=_needed(rest), project=memory.project))
@@ -135,7 +135,7 @@ def _edit(context: ReplContext, memory: Memory, rest: str) -> None:
 def _change(
     change: FactChange, context: ReplContext, memory: Memory, name: str, text: str = ""
 ) -> None:
-    from kogniterm.runtime.use_cases.facts import change_fact
+    from kogniterm.runtime.use_cases.stored_data import change_fact
 
     fact = change_fact(memory, _needed(name), change, text)
     context.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
@@ -181,7 +181,7 @@ def _needed(words: str) -> str:
 
 def _tell(context: ReplContext, receipt: Receipt) -> None:
     """Write the receipt: what went from where, the proof, and what is out of reach."""
-    from kogniterm.runtime.forgetting.forget_service import told
+    from kogniterm.runtime.services.forget_service import told
 
     for text, level in told(receipt):
         context.say(text, level)

@@ -71,13 +71,13 @@ def _current(context: ReplContext) -> Plan:
 
 
 def _drop(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plans.plan_edits import drop
+    from kogniterm.runtime.plan_edits import drop
 
     return drop(current, words)
 
 
 def _move(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plans.plan_edits import move
+    from kogniterm.runtime.plan_edits import move
 
     name, place = first_word(words)
     if not place.isdigit():
@@ -86,7 +86,7 @@ def _move(current: Plan, words: str) -> Plan:
 
 
 def _add(current: Plan, words: str) -> Plan:
-    from kogniterm.runtime.plans.plan_edits import add
+    from kogniterm.runtime.plan_edits import add
 
     return add(current, words)
 
@@ -96,24 +96,23 @@ WORDS = ("show", "edit", *_CHANGES, "approve")
 
 
 def _put(context: ReplContext, changed: Plan) -> None:
-    from kogniterm.runtime.plans.plan_change import put
+    from kogniterm.runtime.session_plans import replace_plan
     from kogniterm.ui.screen.plan_panel import whole
 
     before = context.session.state.plan
-    put(context.session, changed, lambda _event: None)
+    replace_plan(context.session.journal, changed, lambda _event: None)
     context.write(whole(context.session.state.plan or changed, context.painter, before))
 
 
 async def _edit(context: ReplContext) -> None:
     """The editor, again and again with every mistake named, until it can be used or is given up."""
-    from kogniterm.runtime.plans.plan_change import tool_names
-    from kogniterm.runtime.plans.plan_edits import PlanDraft
-    from kogniterm.runtime.plans.plan_text import plan_from_text
+    from kogniterm.runtime.plan_edits import PlanDraft, plan_from_text
+    from kogniterm.runtime.session_plans import plannable_tools
 
     session = context.session
     if session.state.open_turn:
         raise UsageError("A turn is under way; stop it before you change the plan.")
-    tools = tool_names(session)
+    tools = plannable_tools(session.context)
     if session.state.plan is None:
         text = await context.edit_text(EMPTY)
         if text is not None:
@@ -140,7 +139,7 @@ async def _edit(context: ReplContext) -> None:
 def _approve(context: ReplContext, words: str) -> None:
     """Work on the plan that is open; or, with a word, say which plans are asked about."""
     from kogniterm.agent.plan.plan_tools import open_steps
-    from kogniterm.runtime.plans.plan_change import give
+    from kogniterm.runtime.session_plans import give_plan
 
     session = context.session
     approval = next((one for one in APPROVALS if one == words), None)
@@ -157,7 +156,7 @@ def _approve(context: ReplContext, words: str) -> None:
     current = _current(context)
     if not open_steps(current):
         raise UsageError("No step of the plan is open.")
-    give(session, current)
+    give_plan(session.context, current)
     context.ask_model(UserInput(current.goal))
 
 

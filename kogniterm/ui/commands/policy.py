@@ -81,7 +81,7 @@ def _last_asked(context: ReplContext) -> Judged | None:
 
 async def trust(context: ReplContext, argument: str) -> None:
     """/trust [show|revoke]."""
-    from kogniterm.runtime.trust.trust_store import TrustStore, discover
+    from kogniterm.runtime.services.trust_store import TrustStore, discover
     from kogniterm.runtime.use_cases.project_files import revoke
     from kogniterm.runtime.use_cases.project_files import trust as give_trust
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.use_cases.saved_sessions import ExportFormat, export_parts, report_parts
+from kogniterm.runtime.use_cases.stored_data import ExportFormat, export_parts, report_parts
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase

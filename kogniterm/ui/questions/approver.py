@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
-from kogniterm.runtime.plans.plan_edits import PlanDraft
+from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.types import ActionRequest, Decision, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.ui.questions.approval import ApprovalQuestion, AskHooks, Subject
 from kogniterm.ui.questions.plan_review import PlanQuestion

@@ -16,7 +16,7 @@ from kogniterm.ui.questions.question import Answered, Document, Question, Shown,
 from kogniterm.ui.screen.markdown import markdown
 
 if TYPE_CHECKING:
-    from kogniterm.runtime import turn_io
+    from kogniterm.runtime import turn_ports
     from kogniterm.ui.questions.question import Asker
     from kogniterm.ui.screen.paint import Painter
 
@@ -25,7 +25,7 @@ ESCAPE = "\x1b"
 
 
 async def ask_user(
-    asker: Asker, question: turn_io.Question, answers: Sequence[str | Phrase]
+    asker: Asker, question: turn_ports.Question, answers: Sequence[str | Phrase]
 ) -> str | None:
     """Ask for the model: the reply, in English where it is one of KogniTerm's own answers.
 

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.plans.plan_edits import PlanDraft, add, drop, move
+from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line
 from kogniterm.types import Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate

@@ -8,12 +8,12 @@ from kogniterm.ui.locale import _
 from kogniterm.ui.questions.choice import ChoiceQuestion, Option
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.turn_io import Wish
+    from kogniterm.runtime.turn_ports import RecoveryChoice
     from kogniterm.sessions.records import Intent
     from kogniterm.ui.questions.question import Asker
 
 
-async def ask_what_to_do(asker: Asker, intent: Intent, output: str) -> Wish:
+async def ask_what_to_do(asker: Asker, intent: Intent, output: str) -> RecoveryChoice:
     """Ask what becomes of a command whose outcome is unknown, given its output so far."""
     answer = await asker.ask(_question(intent.command, output))
     return "check" if answer == "check" else "again" if answer == "again" else "skip"

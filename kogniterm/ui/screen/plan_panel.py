@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.runtime.plans.plan_difference import difference
 from kogniterm.text.visible import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
@@ -120,6 +119,8 @@ def _why(plan: Plan) -> list[Text]:
 
 def _mark(step: PlanStep, previous: Plan | None) -> Text:
     """Whether a step is new, reworded or in another place than in `previous`."""
+    from kogniterm.runtime.plan_edits import difference
+
     if previous is None:
         return Text("")
     change = difference(previous, Plan("", (step,)))
@@ -130,6 +131,8 @@ def _mark(step: PlanStep, previous: Plan | None) -> Text:
 
 def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
     """The steps of `previous` that are no more, one line each."""
+    from kogniterm.runtime.plan_edits import difference
+
     gone = difference(previous, plan).dropped if previous is not None else ()
     return [
         Text.assemble(

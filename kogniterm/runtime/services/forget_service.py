@@ -20,13 +20,13 @@ from kogniterm.memory.forgetting.purge import ForgetRequest, forget_request, ter
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.memory_service import MemoryService
-from kogniterm.runtime.turn_io import AskPort
+from kogniterm.runtime.turn_ports import AskPort
 from kogniterm.types import Answer, Phrase, UserInput, events
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact
     from kogniterm.memory.forgetting.purge import Forgetter, Receipt
-    from kogniterm.runtime.forgetting.user_files import PersonFiles
+    from kogniterm.runtime.services.written_files import PersonFiles
 
 MOST = 40
 """Facts and files that are shown before the user is asked."""

@@ -37,7 +37,7 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.runtime.turn_end import cancel_open, failed, interrupted
-from kogniterm.runtime.turn_io import TurnIO, relay
+from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import (

@@ -10,7 +10,7 @@ from typing import Any
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.agent.recipe_schema import NAME, Recipe, open_quotes, read_recipe, recipe_text
 from kogniterm.errors import StorageError, UsageError, why
-from kogniterm.runtime.services.exported_files import WrittenFiles
+from kogniterm.runtime.services.written_files import WrittenFiles
 from kogniterm.sessions.records import NodeRan, Outcome, Record, Requested
 from kogniterm.storage.folders import write_private
 from kogniterm.types import Phrase, Plan

@@ -1,1 +1,0 @@
-"""Forgetting across every store that holds the words of the user."""

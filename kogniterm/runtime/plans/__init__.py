@@ -1,1 +1,0 @@
-"""Plans in the runtime: their text form, edits, review and what they teach."""

@@ -1,1 +1,0 @@
-"""Recipes in the runtime: where they are kept, and running one."""

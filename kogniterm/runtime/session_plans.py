@@ -1,0 +1,135 @@
+"""The user's word on a session's plans: the review of a new one, and changes between turns.
+
+A plan that waits for review is journaled before the user is asked, so after a crash at the
+question whoever resumes the session is asked again. The decision is on disk before the work on
+the plan begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from langchain_core.messages import BaseMessage
+
+from kogniterm.agent import messages
+from kogniterm.agent.plan.plan_parsing import parse_plan, unknown_tools
+from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted, where_we_are
+from kogniterm.errors import UsageError
+from kogniterm.protocols import EventSink
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.context import ContextService
+from kogniterm.runtime.plan_edits import PlanDifference, difference, plan_as_text
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import SessionModes, TurnIO
+from kogniterm.sessions.records import Decided, NodeRan, Outcome
+from kogniterm.types import ActionRequest, Decision, NodeUpdate, Plan, PlanReview, events
+
+UNATTENDED = "Nobody was there to approve the plan."
+CHANGED = "The person changed the plan; it is now:"
+
+
+async def review_plan(
+    journal: TurnJournal,
+    modes: SessionModes,
+    request: ActionRequest,
+    io: TurnIO,
+    count: TurnCount,
+) -> bool:
+    """Settle a plan that waits; return whether it was approved just as the model wrote it."""
+    previous = journal.state.plan
+    plan = parse_plan(request.arguments, previous)
+    with count.waiting():
+        review = await _reviewed(journal, modes, plan, previous, io, request.id)
+    if review.kind == "reject":
+        if review.by == "unattended":
+            count.refused.append((review.reason, review.by))
+        outcome = Outcome(
+            request.id, "refused", _observation(request, _refusal(review), failed=True)
+        )
+    else:
+        edited = review.kind == "edit" and review.plan != plan
+        plan = replace(
+            review.plan, revision=plan.revision, reason=review.plan.reason or plan.reason
+        )
+        seen = journal.state.messages
+        text = f"{CHANGED}\n{_as_it_is(plan, seen)}" if edited else accepted(plan, seen)
+        outcome = Outcome(request.id, "finished", _observation(request, text), plan=plan)
+    text = plan_as_text(review.plan)
+    decision = Decision(review.kind, text, review.by, journal.redact(review.reason))
+    journal.record(Decided(request.id, decision), durable=True)
+    journal.record(outcome, durable=True)
+    io.sink(events.PlanReviewed(request.id, review.kind, review.by, decision.reason))
+    if outcome.plan is not None:
+        io.sink(events.PlanChanged(outcome.plan, previous))
+    return review.kind == "approve"
+
+
+async def _reviewed(
+    journal: TurnJournal,
+    modes: SessionModes,
+    plan: Plan,
+    previous: Plan | None,
+    io: TurnIO,
+    request_id: str,
+) -> PlanReview:
+    """Return the approver's review; a plan that changes nothing is approved without asking."""
+    if previous is not None and plan.goal == previous.goal and difference(previous, plan).empty:
+        return PlanReview("approve", plan, "policy", "nothing changed")
+    if modes.plans.only_planning(journal.state):
+        return PlanReview("approve", plan, "policy", "only the plan is wanted")
+    io.sink(events.PlanProposed(request_id, plan, previous))
+    review = await io.approver.review_plan(plan, previous)
+    if review is not None:
+        return review
+    if modes.plans.approval == "always":
+        return PlanReview("reject", plan, "unattended", UNATTENDED)
+    return PlanReview("approve", plan, "unattended")
+
+
+def _refusal(review: PlanReview) -> str:
+    why = f": {review.reason}" if review.reason else ""
+    if review.by == "unattended":
+        return f"[plan refused{why}] Plans have to be approved here; end the turn and say so."
+    return (
+        f"[the person rejected the plan{why}] Do nothing of it. Make another one with make_plan, "
+        "or ask what they want."
+    )
+
+
+def _observation(request: ActionRequest, text: str, *, failed: bool = False) -> messages.Observed:
+    return messages.tool_message(request.call_id, request.tool, text, failed=failed)
+
+
+def _as_it_is(plan: Plan, seen: Sequence[BaseMessage] = ()) -> str:
+    return f"{plan_as_text(plan)}{where_we_are(plan, seen)}"
+
+
+def give_plan(context: ContextService, plan: Plan) -> None:
+    """Start the next turn with `plan`. Raises `UsageError` for tools that do not exist."""
+    problems = unknown_tools(plan.steps, plannable_tools(context))
+    if problems:
+        raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
+    context.modes.plans.given = plan
+
+
+def plannable_tools(context: ContextService) -> list[str]:
+    """Return the names of the tools that the steps of a plan may use."""
+    return [spec.name for spec in context.offered_tools() if spec.name not in PLAN_TOOLS]
+
+
+def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDifference:
+    """Put `plan` in place of the session's, and tell the model.
+
+    Raises `UsageError` while a turn is under way.
+    """
+    before = journal.state.plan
+    if journal.state.pending or journal.state.open_turn:
+        raise UsageError("A turn is under way; stop it before you change the plan.")
+    plan = replace(plan, revision=before.revision + 1 if before is not None else 1)
+    change = difference(before, plan)
+    if not change.empty or before is None or plan.goal != before.goal:
+        told = messages.note(f"({CHANGED})\n{_as_it_is(plan)}")
+        journal.record(NodeRan(NodeUpdate("create_plan", (told,), plan)), durable=True)
+        sink(events.PlanChanged(plan, before))
+    return change

@@ -1,1 +1,0 @@
-"""Trust in a workspace: what it allows, and what is read once it is given."""

@@ -1,0 +1,204 @@
+"""What a turn is given besides its journal: its driver, its modes, and ports of its services.
+
+A live session and a replay put different objects behind `PolicyPort` and `ContextPort`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from kogniterm.agent.compaction import Window
+from kogniterm.errors import ToolError
+from kogniterm.protocols import Approver, EventSink, Model, Terminal
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.records import Intent
+from kogniterm.types import (
+    ActionRequest,
+    ApprovalMode,
+    CommandResult,
+    Decision,
+    ModelEvent,
+    Phrase,
+    Plan,
+    PlanApproval,
+    PlanMode,
+    Reply,
+    RiskReport,
+    ToolRan,
+    UserInput,
+    Verdict,
+    events,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.agent.graph_state import ThinkContext
+    from kogniterm.agent.messages import ImageBlock
+    from kogniterm.execution.sandbox.confinement import Sandbox
+    from kogniterm.runtime.services.sandbox_service import SandboxFindings
+
+
+# --- who drives the turn --------------------------------------------------------------------------
+
+Question = str | Sequence[Phrase]
+"""A question of the model, in its words; or one of KogniTerm: a sentence and the lines below it."""
+
+Ask = Callable[[Question, Sequence[str | Phrase]], Awaitable[str | None]]
+"""Show a question with suggested answers. Returns the chosen one (in English where it is a
+`Phrase`), the user's own words, or None for no answer."""
+
+RecoveryChoice = Literal["check", "again", "skip"]
+"""What to do about a command whose outcome is unknown."""
+
+Recover = Callable[[Intent, str], Awaitable[RecoveryChoice]]
+"""Ask the user about a command whose outcome is unknown, given its partial output."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnIO:
+    """The driver of a turn; REPL, one-shot and scripted mode differ only in what they put here."""
+
+    approver: Approver
+    sink: EventSink
+    terminal: Terminal | None = None
+    recover: Recover | None = None
+
+
+@dataclass(slots=True)
+class AskPort:
+    """Asks the user for a tool; `ask_now` is None where nobody drives the turn."""
+
+    ask_now: Ask | None = None
+
+    async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
+        """Return the user's answer, None for no answer. Raises `ToolError` where nobody is."""
+        if self.ask_now is None:
+            raise ToolError(
+                "Nobody is there to answer. Decide by what the task says, or end and say what "
+                "has to be known."
+            )
+        return await self.ask_now(question, answers)
+
+
+def relay(item: ModelEvent | ToolRan | str, sink: EventSink, count: TurnCount) -> None:
+    """Count a report of the graph and pass it to `sink` as an event.
+
+    A string is the purpose of the model call that begins.
+    """
+    if isinstance(item, str):
+        count.begin_call(item)
+        sink(events.ModelCalled(item, count.steps))
+        sink(events.BudgetUsed(count.budget.shown()))
+    elif isinstance(item, Reply):
+        count.add_usage(item.usage)
+        sink(events.ModelAnswered(count.purpose, item.usage, count.usage))
+        sink(events.BudgetUsed(count.budget.shown()))
+    else:
+        sink(item)
+
+
+# --- the modes of a session -----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class PlanSettings:
+    """How a session treats plans.
+
+    With `only` a turn ends with its plan, `given` is the plan for the next turn, and `approval`
+    says which of the model's plans the user reviews.
+    """
+
+    only: bool = False
+    given: Plan | None = None
+    approval: PlanApproval = "auto"
+
+    def take(self) -> Plan | None:
+        """Return the plan given for the next turn, once."""
+        given, self.given = self.given, None
+        return given
+
+    def need_review(self, mode: ApprovalMode) -> bool:
+        """Return whether the model's plans wait for the user in this approval mode."""
+        wanted = self.approval == "always" or (self.approval == "auto" and mode == "manual")
+        return wanted and not self.only
+
+    def only_planning(self, state: SessionState) -> bool:
+        """Return whether only a plan is wanted, by this process or since the open turn began."""
+        return self.only or state.plan_only
+
+
+@dataclass(slots=True)
+class SessionModes:
+    """What the user may change between turns; `window` is what the model was seen to take."""
+
+    model: Model
+    approval: ApprovalMode = "manual"
+    planning: PlanMode = "auto"
+    plans: PlanSettings = field(default_factory=PlanSettings)
+    window: Window = field(default_factory=Window)
+
+    def use_model(self, model: Model) -> None:
+        """Ask `model` from the next call on."""
+        self.model, self.window = model, Window()
+
+
+# --- services that a replay replaces --------------------------------------------------------------
+
+
+class PolicyPort(Protocol):
+    """Judges requests, and prepares and checks the commands that were approved."""
+
+    def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
+        """Return the facts about a request."""
+
+    def judge(
+        self,
+        request: ActionRequest,
+        report: RiskReport,
+        modes: SessionModes,
+        cwd: str,
+        *,
+        unknown_outcome: bool = False,
+    ) -> Verdict:
+        """Return policy's verdict on a request.
+
+        With `unknown_outcome` an earlier run of the same has no known end.
+        """
+
+    def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
+        """Return the state of every file that decides what the request runs, by name."""
+
+    def changed_file(self, states: Mapping[str, str]) -> str | None:
+        """Return the first of these files that changed since it was judged, or None."""
+
+    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
+        """Set the executor's sandbox for the next command, as its decision requires."""
+
+    def after_run(
+        self, command: str, result: CommandResult, box: Sandbox | None
+    ) -> SandboxFindings:
+        """Return what to report about a command that ran in `box`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Text and images that go to the model beside an input, and notices for the user."""
+
+    text: str = ""
+    images: tuple[ImageBlock, ...] = ()
+    notices: tuple[Phrase, ...] = ()
+
+
+class ContextPort(Protocol):
+    """Builds what goes into the model's calls."""
+
+    def recall(self, user_input: UserInput) -> Attached:
+        """Return the content of attached files and the memories for this input, as data."""
+
+    async def make_room(self, io: TurnIO, count: TurnCount) -> None:
+        """Compact the history when it nears the model's window."""
+
+    def think_context(self, count: TurnCount) -> ThinkContext:
+        """Return the ports of one graph invocation."""

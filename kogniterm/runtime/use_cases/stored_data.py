@@ -1,0 +1,213 @@
+"""Saved sessions: exports, bug reports, imports, and how the last turn went."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from kogniterm import __version__
+from kogniterm.errors import UsageError, why
+
+if TYPE_CHECKING:
+    from kogniterm.memory import Fact, Memory
+    from kogniterm.memory.fact_records import Change
+    from kogniterm.memory.ledger import LedgerReport
+    from kogniterm.memory.update import Candidate
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.sessions.chain_audit import StoreReport
+    from kogniterm.sessions.store import SessionInfo, SessionStore
+    from kogniterm.types import Phrase
+
+
+LAST_RECORDS = 500
+"""How far back the last turn of a resumed session is looked for."""
+
+ExportFormat = Literal["jsonl", "markdown"]
+
+
+def export_parts(
+    store: SessionStore, reference: str, form: ExportFormat, translate: Callable[[Phrase], str]
+) -> Iterable[str]:
+    """Yield the text of an export; Markdown is for reading, JSON Lines can be imported again."""
+    from kogniterm.sessions.readable_export import markdown
+    from kogniterm.sessions.session_transfer import export_lines
+
+    if form == "markdown":
+        return markdown(store, reference, translate)
+    return (f"{line}\n" for line in export_lines(store, reference))
+
+
+def report_parts(
+    store: SessionStore,
+    reference: str,
+    *,
+    redact: Callable[[str], str],
+    about: Mapping[str, str] | None = None,
+    attachments: Mapping[str, Iterable[str]] | None = None,
+) -> Iterator[str]:
+    """Yield the text of a bug report; `about` adds to what is said of this installation."""
+    import platform
+
+    from kogniterm.sessions.session_transfer import report_lines
+
+    installed = {
+        "kogniterm": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
+    lines = report_lines(
+        store,
+        reference,
+        redact=redact,
+        about={**installed, **(about or {})},
+        attachments=attachments or {},
+    )
+    return (f"{line}\n" for line in lines)
+
+
+def import_session(store: SessionStore, lines: list[str], *, as_new: bool = False) -> SessionInfo:
+    """Import an export, or the session of a bug report."""
+    from kogniterm.sessions.session_transfer import import_lines, is_report, read_report
+
+    if is_report(lines):
+        lines = list(read_report(lines).session)
+    return import_lines(store, lines, as_new=as_new)
+
+
+def read_lines(name: str) -> list[str]:
+    """Return the lines of a file, or of standard input for `-`. Raises `UsageError`."""
+    try:
+        if name == "-":
+            return sys.stdin.readlines()
+        with Path(name).open(encoding="utf-8") as file:
+            return file.readlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("{file} cannot be read: {why}.", file=name, why=why(error)) from error
+
+
+def last_turn(session: LiveSession) -> tuple[str, str]:
+    """Return what the user said last in the session, and the answer, if there was one."""
+    from kogniterm.sessions.records import InputReceived, TurnEnded
+
+    said = answer = ""
+    for record in session.journal.records(max(1, session.state.seq - LAST_RECORDS)):
+        if isinstance(record.body, InputReceived):
+            said, answer = record.body.input.text, ""
+        elif isinstance(record.body, TurnEnded):
+            answer = record.body.answer
+    return said, answer
+
+
+Location = Path | str
+"""A file, or the address of a PostgreSQL database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The result of checking everything: the sessions with their heads, and the facts."""
+
+    sessions: StoreReport
+    facts: LedgerReport | None = None
+
+    @property
+    def intact(self) -> bool:
+        """Whether every record and fact is as it was written."""
+        return self.sessions.intact and (self.facts is None or not self.facts.faults)
+
+
+def prove_sessions(store: SessionStore, references: list[str]) -> Proof:
+    """Check the journals of some sessions."""
+    from kogniterm.sessions.chain_audit import StoreReport, verify
+
+    reports = tuple(verify(store.database, store.find(one).id) for one in references)
+    return Proof(StoreReport(reports))
+
+
+def prove_all(store: SessionStore, location: Location, user: str, heads: Path) -> Proof:
+    """Check every journal, the head file and the ledger of facts."""
+    from kogniterm.memory.ledger import verify
+    from kogniterm.memory.memory_database import MemoryDatabase
+    from kogniterm.sessions.chain_audit import verify_all
+
+    checked = verify_all(store.database)
+    with closing(MemoryDatabase(location, user, heads=heads)) as sql:
+        return Proof(checked, verify(sql))
+
+
+def begin_heads(store: SessionStore, location: Location, user: str, heads: Path) -> int:
+    """Begin a new head file with everything as it is found; returns the number of sessions."""
+    from kogniterm.memory import ledger
+    from kogniterm.memory.memory_database import MemoryDatabase
+    from kogniterm.sessions import anchor
+
+    count = anchor.accept(store.database)
+    with closing(MemoryDatabase(location, user, heads=heads)) as sql:
+        ledger.accept(sql)
+    return count
+
+
+def copy_memory_between(source: Location, target: Location, user: str) -> int:
+    """Copy the memory to another database; returns the number of rows."""
+    from kogniterm.memory.copying import copy_memory
+    from kogniterm.memory.memory_database import MemoryDatabase
+
+    with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
+        return copy_memory(old, new).rows
+
+
+def has_same_memory(source: Location, target: Location, user: str) -> bool:
+    """Tell whether two databases hold the same memory."""
+    from kogniterm.memory.copying import same_memory
+    from kogniterm.memory.memory_database import MemoryDatabase
+
+    with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
+        return same_memory(old, new)
+
+
+def schema_version(store: SessionStore) -> int:
+    """Return the number of the newest migration of the sessions' tables."""
+    from kogniterm.sessions.session_database import ROOM
+
+    rows = store.database.execute(
+        "SELECT max(number) FROM schema_migrations WHERE room = ?", (ROOM,)
+    )
+    return int(rows[0][0])
+
+
+FactChange = Literal["edit", "pin", "unpin", "confirm", "undo"]
+
+
+def listed_facts(memory: Memory, *, everything: bool = False) -> list[Fact]:
+    """Return the facts in use; with `everything`, those that faded or were replaced too."""
+    from kogniterm.memory.fact_records import is_dormant
+
+    if everything:
+        return list(memory.facts("active", "pending", "superseded"))
+    now = memory.clock.now()
+    return [fact for fact in memory.facts("active", "pending") if not is_dormant(fact, now)]
+
+
+def add_fact(memory: Memory, candidate: Candidate) -> tuple[Fact, Change]:
+    """Remember something; returns the fact and what became of it. Raises `UsageError`."""
+    change = memory.remember(candidate)
+    if change.fact is None:
+        raise UsageError("This cannot be remembered: {reason}.", reason=change.reason)
+    return change.fact, change
+
+
+def change_fact(memory: Memory, name: str, change: FactChange, text: str = "") -> Fact:
+    """Change the fact called `name`; returns it as it is now. Raises `UsageError`."""
+    fact, updater = memory.get(name), memory.updater
+    match change:
+        case "edit":
+            return updater.edit(fact, text)
+        case "confirm":
+            return updater.confirm(fact)
+        case "undo":
+            return updater.undo(fact)
+        case "pin" | "unpin":
+            return updater.pin(fact, change == "pin")
