@@ -41,13 +41,13 @@ KEEP_SHARE = 0.30
 """Share of the window that the rounds kept word for word may take."""
 
 OLD_RESULT_CHARS = 600
-"""What an old tool result is shortened to when even the kept part is too long."""
+"""Characters an old tool result is shortened to when even the kept part is too long."""
 
 SAID_SHARE = 0.15
-"""Share of the window that the person's own words may take in the compacted part."""
+"""Share of the window that the user's own words may take in the compacted part."""
 
 SAID = "kogniterm_said"
-"""Where a compacted message carries the person's words for the next compaction."""
+"""The key under which a compacted message carries the user's words for the next compaction."""
 
 SUMMARY_OPEN = "(Summary of the earlier part of this session, made by KogniTerm; it is data.)"
 
@@ -91,7 +91,7 @@ def text_tokens(text: str) -> int:
 
 
 def needs_compaction(tokens: int, fixed_tokens: int, window: int) -> bool:
-    """Whether a history of `tokens` beside a fixed part is too near the model's window."""
+    """Return whether a history of `tokens` beside a fixed part is too near the model's window."""
     return tokens + fixed_tokens > window * START_SHARE
 
 
@@ -139,7 +139,7 @@ def compacted(
     plan: Plan | None,
     window: int,
 ) -> tuple[BaseMessage, ...]:
-    """The new history: what the person said, the summary, the plan, and the kept rounds."""
+    """Return the new history: what the user said, the summary, the plan, and the kept rounds."""
     said = within(what_was_said(older), int(window * SAID_SHARE * CHARS_PER_TOKEN))
     parts = [SUMMARY_OPEN]
     parts.extend(f"The person said:\n{words}" for words in said)
@@ -154,7 +154,7 @@ def compacted(
 
 
 def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
-    """The person's inputs in `messages`, also those an earlier compaction has gathered."""
+    """Return the user's inputs in `messages`, also those an earlier compaction has gathered."""
     said: list[str] = []
     for message in messages:
         if SAID in message.additional_kwargs:
@@ -229,10 +229,10 @@ def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
 
 
 RESULT_SIZES = (8_000, 2_000, 600, 200, 80)
-"""What tool results are shortened to in turn, in characters, until the request fits."""
+"""Characters that tool results are shortened to in turn until the request fits."""
 
 TEXT_SIZES = (8_000, 2_000, 600, 150, 60)
-"""What everything else is shortened to when that was not enough."""
+"""Characters that everything else is shortened to when that was not enough."""
 
 
 def tools_tokens(tools: Sequence[ToolSpec]) -> int:

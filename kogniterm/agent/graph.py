@@ -173,7 +173,6 @@ def _say_again(attempt: int, reason: Phrase) -> None:
 
 
 def _must_plan(context: ThinkContext) -> bool:
-    """Return whether the only result of this agent can be a plan."""
     return context.plan_only and not context.agent
 
 
@@ -206,7 +205,6 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
 def _problem(
     message: AIMessage, history: Sequence[BaseMessage], plan: Plan | None, context: ThinkContext
 ) -> str | None:
-    """Why a reply cannot be used as it is, or None."""
     problem = is_unusable(message)
     if problem is None and _must_plan(context) and not message.tool_calls:
         return "only a plan is wanted and make_plan was not called"

@@ -1,4 +1,4 @@
-"""What flows through the graph: the state its nodes share and the context of one invocation."""
+"""The state that the graph's nodes share, and the context of one invocation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _nothing_said(agent: str) -> Sequence[str]:
 
 
 Item = NodeUpdate | ModelEvent | ToolRan | str
-"""What a run of the graph reports: see `graph.think`."""
+"""An event of a run of the graph: see `graph.think`."""
 
 Think = Callable[[Sequence[BaseMessage], Plan | None, "ThinkContext"], AsyncIterator[Item]]
 
@@ -65,7 +65,7 @@ class ThinkContext:
     clean: Callable[[str], str] = str
     """Make what a tool inside the graph returned fit to be kept and sent."""
     has_room: Callable[[Sequence[BaseMessage]], bool] = _always_room
-    """Whether a history may grow on; when not, the graph ends for the runtime to compact it."""
+    """Tells whether a history may grow; if not, the graph ends for the runtime to compact it."""
     plan_only: bool = False
     """Offer and request nothing that acts, and end once a plan is made."""
     review_plans: bool = False
@@ -73,9 +73,9 @@ class ThinkContext:
     delegates: bool = False
     """Offer sub-agents, which cannot have any themselves."""
     said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said
-    """What the user said to an agent while the turn ran, until it is journaled."""
+    """Gives what the user said to an agent while the turn ran, until it is journaled."""
     window: Window = field(default_factory=Window)
-    """How long a request may be, which a refusal of the provider changes."""
+    """The length a request may have, which a refusal of the provider changes."""
     think: Think | None = None
     """The graph that sub-agents run through."""
     agents: Mapping[str, AgentState] = field(default_factory=dict)
@@ -83,4 +83,4 @@ class ThinkContext:
     agent: str = ""
     """The id of the call whose sub-agent this is; empty: the main agent."""
     agent_task: str = ""
-    """What the sub-agent was asked to do, short."""
+    """The sub-agent's task, short."""

@@ -36,7 +36,7 @@ TILE_TOKENS = 258
 """Gemini counts an image in tiles of this many pixels a side (ai.google.dev, "Image
 understanding"); no other provider counts more for the sizes that are sent."""
 LEAST_TOKENS = 1_600
-"""What Anthropic and OpenAI count at most for one image of ordinary size (their vision guides)."""
+"""The most that Anthropic and OpenAI count for one image of ordinary size (their vision guides)."""
 
 MOST_BYTES = 15_000_000
 """Base64 of all images in one request: Gemini refuses more than 20 MB, text included."""
@@ -62,7 +62,7 @@ def image_in(block: ImageBlock) -> Image:
 def observed_images(
     observation: Observation, info: ModelInfo
 ) -> tuple[str, tuple[ImageBlock, ...]]:
-    """What a tool gave back as a model may keep it: its words, and the images the model takes."""
+    """Return a tool's observation as a model may keep it: words, and the images the model takes."""
     blocks, words = [], [observation.text]
     for image in observation.images:
         if image.media_type in info.images:
@@ -118,14 +118,14 @@ def seen_by(info: ModelInfo, messages: Sequence[BaseMessage]) -> list[BaseMessag
 
 
 def human_content(text: str, images: Sequence[ImageBlock]) -> HumanMessage:
-    """A person's message of words and images."""
+    """Return a user's message of words and images."""
     if not images:
         return HumanMessage(text)
     return HumanMessage([{"type": "text", "text": text}, *map(dict, images)])
 
 
 def words_and_images(message: BaseMessage) -> tuple[str, tuple[ImageBlock, ...]]:
-    """A person's message taken apart again: its words, and every block behind them."""
+    """Take a user's message apart again: its words, and every block behind them."""
     if isinstance(message.content, str):
         return message.content, ()
     words, *rest = message.content
@@ -149,7 +149,7 @@ def _tokens(block: ImageBlock) -> int:
 
 
 Observed = ToolMessage
-"""What a request's outcome looks like to the model."""
+"""A request's outcome as the model sees it."""
 
 PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
 
@@ -165,23 +165,23 @@ GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step wit
 LOOKED_AT = "(The images that the tools above looked at, in their order.)"
 
 NOTE = "kogniterm_note"
-"""Marks a human message that the person did not write: a hint, a repair, a command they ran."""
+"""Marks a human message that the user did not write: a hint, a repair, a command they ran."""
 
 
 def note(text: str, images: Sequence[ImageBlock] = ()) -> HumanMessage:
-    """Something KogniTerm tells the model in the person's place; never taken for their words."""
+    """Return a text that KogniTerm tells the model; never taken for the user's words."""
     message = human_content(text, images)
     message.additional_kwargs[NOTE] = True
     return message
 
 
 def steering_message(text: str) -> HumanMessage:
-    """What the person said while the turn ran; it steers the turn and begins none."""
+    """Return the user's words given while the turn ran; they steer the turn and begin none."""
     return note(f"(Meanwhile the person says; take it into account from here on:)\n{text}")
 
 
 def is_input(message: BaseMessage) -> bool:
-    """Whether this is an input of the person, which begins a turn."""
+    """Return whether this is an input of the user, which begins a turn."""
     return isinstance(message, HumanMessage) and NOTE not in message.additional_kwargs
 
 
@@ -193,7 +193,7 @@ def human_message(
     *,
     plan_only: bool = False,
 ) -> HumanMessage:
-    """What the model sees of an input: its words, piped data as data, recalled context, images."""
+    """Return an input as the model sees it: words, piped data as data, recalled context, images."""
     parts = [user_input.text]
     if user_input.data is not None:
         parts.append(f"<stdin>\n{user_input.data}\n</stdin>")
@@ -209,7 +209,7 @@ def human_message(
 def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """The messages with the images of tool results in a note behind the results of their round.
 
-    Providers take text from a tool and images from the person; results must stand together.
+    Providers take text from a tool and images from the user; results must stand together.
     """
     shown: list[BaseMessage] = []
     looked_at: list[ImageBlock] = []
@@ -237,7 +237,7 @@ def drop_old_images(
 
 
 def shell_message(result: CommandResult) -> HumanMessage:
-    """A command the person ran with `!`, shown to the model as such."""
+    """Return a command the user ran with `!`, shown to the model as such."""
     return note(f"I ran this command myself: {result.command}\n{command_text(result)}")
 
 
@@ -286,7 +286,7 @@ _UNANSWERED = (
 
 
 def _diagnosis(waiting: Waiting) -> str:
-    """Why a command that was ended had not ended by itself, and what helps."""
+    """Return why a command that was ended had not ended by itself, and what helps."""
     said = _WAITS[waiting.kind].format(program=waiting.program or "the command")
     evidence = f" ({waiting.evidence})" if waiting.evidence else ""
     helps = _UNANSWERED if waiting.kind in ("terminal", "password") else ""

@@ -30,14 +30,13 @@ MAX_TOOL_ROUNDS = 12
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """What a node left: its text, how it ended, and a value where it is more than text."""
+    """The result of a node: its text, exit code, and a value where it is more than text."""
 
     text: str
     exit_code: int | None = 0
     value: Any = None
 
     def part(self, name: str) -> Any:
-        """`text`, `exit_code`, `lines` or `value`, as references name them."""
         if name == "lines":
             return [line for line in self.text.splitlines() if line.strip()]
         if name == "value":
@@ -46,10 +45,10 @@ class NodeResult:
 
 
 class RecipePorts(Protocol):
-    """How a recipe acts: through the session's approval, executor, journal and budgets."""
+    """The actions of a recipe, through the session's approval, executor, journal and budgets."""
 
     async def command(self, command: str, purpose: str) -> NodeResult:
-        """Run a command that policy or a person approved."""
+        """Run a command that policy or the user approved."""
 
     async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
         """Call a tool of the session; one with effects is asked for first."""
@@ -70,7 +69,7 @@ class RecipeState(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class RecipeScope:
-    """What references mean at one place."""
+    """The values of references at one place."""
 
     inputs: Mapping[str, Any]
     results: Mapping[str, NodeResult]
@@ -78,7 +77,7 @@ class RecipeScope:
     item: Any = None
 
     def value(self, reference: str) -> Any:
-        """What `reference` stands for. Raises `UsageError` for a node that has not run."""
+        """Return the value of `reference`. Raises `UsageError` for a node that has not run."""
         kind, _, rest = reference.partition(".")
         if kind == "item":
             return self.item
@@ -243,7 +242,6 @@ _JSON_TYPES = {"list": "array"}
 
 
 def _spec(node: Node) -> ToolSpec:
-    """A node as a tool for a model."""
     properties = {
         name: {"type": _JSON_TYPES.get(one.type, one.type), "description": one.description}
         for name, one in node.parameters.items()

@@ -81,7 +81,7 @@ class Condition(_Model):
 
 
 class Over(_Model):
-    """What a map goes over, and the node it runs for each `item`."""
+    """The list a map goes over, and the node it runs for each `item`."""
 
     over: str
     do: str = Field(pattern=ID)
@@ -111,7 +111,6 @@ class Node(_Model):
 
     @property
     def kind(self) -> str:
-        """Which of the six it is."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @model_validator(mode="after")
@@ -158,7 +157,6 @@ class Recipe(_Model):
         return tuple(node for node in self.nodes if node.id not in aside)
 
     def node(self, node_id: str) -> Node:
-        """The node called `node_id`."""
         return next(node for node in self.nodes if node.id == node_id)
 
     def _aside(self) -> set[str]:
@@ -251,7 +249,7 @@ def open_quotes(command: str) -> str:
 
 
 def _in_here_document(command: str) -> bool:
-    """Tell whether a reference may stand in a here-document, where quotes protect nothing."""
+    """Return whether a reference may stand in a here-document, where quotes protect nothing."""
     found = _HERE_DOCUMENT.search(command)
     return found is not None and REFERENCE.search(command, found.end()) is not None
 

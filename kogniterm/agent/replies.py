@@ -104,7 +104,7 @@ HINT = (
 
 
 def repeated(messages: Sequence[BaseMessage]) -> int:
-    """How often the newest call-and-result stands at the tail of the history in a row."""
+    """Count how often the newest call-and-result stands at the tail of the history in a row."""
     newest: tuple[str, ...] | None = None
     count = 0
     for signature in _rounds_backwards(messages):
@@ -117,14 +117,14 @@ def repeated(messages: Sequence[BaseMessage]) -> int:
 
 
 def hint(messages: Sequence[BaseMessage]) -> HumanMessage | None:
-    """What to tell the model when it starts to go in circles, once per circle."""
+    """Return a hint for a model that starts to repeat itself, once per loop."""
     if repeated(messages) == HINT_AFTER:
         return note(HINT.format(count=HINT_AFTER))
     return None
 
 
 def malformed_rounds(messages: Sequence[BaseMessage]) -> int:
-    """How many rounds at the tail consist only of calls that could not run."""
+    """Count the rounds at the tail that consist only of calls that could not run."""
     count = 0
     for results in _result_groups_backwards(messages):
         if not all(_is_malformed(result) for result in results):

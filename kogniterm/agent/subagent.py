@@ -44,7 +44,7 @@ TOOL_SETS: Mapping[str, tuple[str, ...]] = {
     "edit": (*_READ, *_EDIT),
     "run": (*_READ, *_EDIT, *_RUN),
 }
-"""What each kind of sub-agent may use, of the tools the session has."""
+"""Tools of the session that each kind of sub-agent may use."""
 
 ACTING = ("edit", "run")
 """The kinds that may change something: of these never two work at once."""
@@ -89,14 +89,14 @@ class Task:
 
     @property
     def short(self) -> str:
-        """Its gist in one line, for people."""
+        """Return its gist in one line, for the screen."""
         line = " ".join(self.text.split())
         return line if len(line) <= SHORT_TASK else f"{line[: SHORT_TASK - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a sub-agent found, or why it could not; or the requests it waits for, without an end.
+    """A sub-agent's findings, or why there are none; or the requests it waits for, without an end.
 
     `proof` is what its last action left as evidence, as in the artifact of a `ToolMessage`.
     """
@@ -127,7 +127,7 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
 
 
 def acts(arguments: Mapping[str, Any]) -> bool:
-    """Whether the sub-agent asked for could change something."""
+    """Return whether the sub-agent asked for could change something."""
     return arguments.get("tools") in ACTING
 
 
@@ -262,13 +262,13 @@ class SubAgent:
 
 
 def has_ended(state: AgentState) -> bool:
-    """Whether it answered or was given up, so that only its result is left to be told."""
+    """Return whether it answered or was given up, so that only its result is left to be told."""
     last = state.messages[-1] if state.messages else None
     return state.failure is not None or (isinstance(last, AIMessage) and not last.tool_calls)
 
 
 def result_of(state: AgentState) -> Result:
-    """What a sub-agent that has ended gives back: its answer, or what it had found until then."""
+    """Return the result of a sub-agent that has ended: its answer, or its findings until then."""
     last = last_ai(state.messages)
     said = last.text.strip() if last is not None else ""
     if state.failure is None:
@@ -279,7 +279,6 @@ def result_of(state: AgentState) -> Result:
 
 
 def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
-    """Return the evidence that its last action left, else the last tool it used; None without."""
     used = [m for m in reversed(messages) if isinstance(m, ToolMessage)]
     for message in (*(m for m in used if m.name in (*_EDIT, *_RUN)), *used):
         artifact = message.artifact
@@ -290,7 +289,7 @@ def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
 
 
 def actions_done(state: AgentState) -> str:
-    """What it did to the world, a line each, for an end that its own words do not tell of."""
+    """Return what it changed, a line each, for an end that its own words do not tell of."""
     calls: dict[str, str] = {}
     lines: list[str] = []
     for message in state.messages:

@@ -1,4 +1,4 @@
-"""What becomes of a tool call: an action request outside the graph, or an observation inside."""
+"""Tool calls: an action request outside the graph, or an observation inside."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AnsweredCall:
 
 
 def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
-    """What the model may call; fixed for a session so that the prompt prefix stays the same.
+    """Return what the model may call; fixed for a session so that the prompt prefix stays the same.
 
     Where only a plan is wanted, nothing that could act is offered.
     """
@@ -175,7 +175,7 @@ def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> Acti
 def _plan_request(
     call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
 ) -> ActionRequest:
-    """A plan that the person approves before it is worked on; `arguments` hold it as it came."""
+    """Return a plan as a request to approve it; `arguments` hold it as the model gave it."""
     made = _parsed(call["args"], plan, messages, context)
     return ActionRequest(
         id=context.new_id(),
@@ -301,7 +301,7 @@ def _parsed(
 
 
 def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
-    """Whether a plan was made or worked on since the person's last input."""
+    """Return whether a plan was made or worked on since the user's last input."""
     for message in reversed(messages):
         if is_input(message):
             return GIVEN_PLAN in message.text
@@ -315,7 +315,7 @@ def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
 
 
 def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessage:
-    """The message that answers `call`, told to whoever watches."""
+    """Return the message that answers `call`, and announce it to the screens."""
     arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
     text = context.clean(ran.text)
     failed = ran.status != "ok"

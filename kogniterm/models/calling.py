@@ -36,7 +36,7 @@ class ModelOptions:
     (tokens) to the table of known models. `thoughts` asks for the model's thinking where it is
     shown; `images` says whether the model takes images (None: the table of known models
     does); `text_calls` offers tools in text to a model that calls none. `weights_file` is used
-    instead of pulled weights; `examples_file` holds what the person's approvals taught. Relative
+    instead of pulled weights; `examples_file` holds what the user's approvals taught. Relative
     paths of scripted and replay files start from `base_folder`; `record_to` keeps a recording of
     every exchange.
     """
@@ -150,7 +150,7 @@ def preload(model: Model) -> None:
     """Import and construct what `model` needs, so that its first call does not.
 
     For a background thread; does nothing for models that are light. A failure is not raised
-    here: the first call raises it, where somebody can be told.
+    here: the first call raises it, where the user can be told.
     """
     load: Callable[[], None] | None = getattr(model, "preload", None)
     if load is not None:

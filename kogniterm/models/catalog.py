@@ -22,7 +22,6 @@ class Price:
     cached: float
 
     def cost(self, usage: Usage) -> float:
-        """What `usage` cost, in US dollars."""
         fresh = max(0, usage.input - usage.cached)
         total = fresh * self.input + usage.cached * self.cached + usage.output * self.output
         return total / 1_000_000
@@ -72,7 +71,7 @@ class Provider:
     """A service, or a way to run a model, as it is chosen by `name:model`.
 
     `package` is the module that must be importable and `extra` the extra of KogniTerm that
-    brings it (None for what always works). `key` names the environment variable people set,
+    brings it (None for what always works). `key` names the environment variable to set,
     None where no key is needed. `argument` says what stands behind the colon. `url` is where a
     service is reached unless the settings say otherwise.
     """

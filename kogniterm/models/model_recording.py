@@ -3,8 +3,8 @@
 A recording is a JSON Lines file (version 1): a header with the model's `ModelInfo`, then one
 line a call: who asked what (as hashes, with one hash a message), the pieces that streamed,
 and the reply or the failure. Calls that were cancelled are left out. What the model was shown
-is not in the file; what it said is. Whoever has the recording can play the session again and
-sees at which call, and at which message of it, the new run first differs from the old one.
+is not in the file; what it said is. A replay plays the session again and
+reports at which call, and at which message of it, the new run first differs from the old one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallDivergence:
-    """Where a replayed session first asked something else than the recorded one.
+    """The place where a replayed session first asked something else than the recorded one.
 
     `call` counts from 1; `part` is "messages", "tools" or "purpose"; `message` is the position
     of the first other message (from 1), None for the other parts.
@@ -70,19 +70,15 @@ class RecordingModel:
 
     @property
     def info(self) -> ModelInfo:
-        """The recorded model's."""
         return self._model.info
 
     def preload(self) -> None:
-        """Preload the recorded model."""
         preload(self._model)
 
     async def aclose(self) -> None:
-        """Close the recorded model."""
         await close_model(self._model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask the recorded model; see `protocols.Model`."""
         events: list[dict[str, Any]] = []
         exchange: dict[str, Any] = {"asked": asked(request), "events": events}
         try:
@@ -171,7 +167,6 @@ class Exchange:
 
     @classmethod
     def from_json(cls, number: int, line: Mapping[str, Any]) -> Exchange:
-        """Raises KeyError, TypeError or ValueError when `line` is no exchange."""
         found = line.get("error")
         return cls(
             number,
@@ -206,11 +201,9 @@ class ReplayModel:
 
     @property
     def info(self) -> ModelInfo:
-        """The recorded model's."""
         return self._info
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The next recorded exchange; see `protocols.Model`."""
         if not self._left:
             raise ModelError(
                 "The recording {path} ends after {calls} calls; the session asked for one more.",
@@ -246,12 +239,12 @@ ASIDE = ("extract_facts",)
 
 
 def _asker(request: ModelRequest) -> str:
-    """Who asks, among those that may ask at the same time: the main agent has no name."""
+    """Return the one of those that may ask at the same time; the main agent has no name."""
     return request.purpose if request.purpose in ASIDE else request.agent
 
 
 def asked(request: ModelRequest) -> dict[str, Any]:
-    """What identifies a request: who asks, its purpose, one hash a message, one for all tools."""
+    """Return the identity of a request: asker, purpose, one hash a message, one for all tools."""
     tools = [(tool.name, tool.description, dict(tool.parameters)) for tool in request.tools]
     return {
         "asker": _asker(request),

@@ -111,7 +111,7 @@ def default_name(options: ModelOptions) -> str:
 
 
 def installed(provider: str) -> bool:
-    """Whether the packages of `provider` are there; imports nothing."""
+    """Return whether the packages of `provider` are there; imports nothing."""
     entry = provider_called(provider)
     return entry is not None and (entry.package is None or find_spec(entry.package) is not None)
 

@@ -204,7 +204,6 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _key_error(key: str, problem: str) -> PydanticCustomError:
-    """The complaint about `key` of the part that is being checked."""
     return PydanticCustomError("key", "{problem}", {"key": key, "problem": problem})
 
 
@@ -236,7 +235,7 @@ class Part(BaseModel):
 
 
 class ReplyCondition(Part):
-    """What must hold of the request; every part that is given must."""
+    """Conditions on the request; every part that is given must hold."""
 
     purpose: ModelPurpose | None = None
     turn: Count | None = None
@@ -365,7 +364,6 @@ class ScriptedReply(Part):
 
     @property
     def tool_calls(self) -> list[ScriptedCall]:
-        """The calls, whichever way they are given."""
         if self.run is not None:
             return [ScriptedCall(run=self.run, purpose=self.purpose)]
         if self.plan is not None:
@@ -415,7 +413,7 @@ class ScriptedReply(Part):
 
 
 class ScriptedInfo(Part):
-    """What the model claims to be."""
+    """The properties the model claims."""
 
     context_window: Count = 1_000_000
     max_output: Count = 100_000
@@ -438,7 +436,6 @@ class Script(Part):
 
     @property
     def path(self) -> Path:
-        """The file of the script."""
         return self._file.path
 
     def line(self, number: int) -> int:

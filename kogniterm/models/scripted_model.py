@@ -70,15 +70,13 @@ class ScriptedModel:
 
     @property
     def info(self) -> ModelInfo:
-        """As the script's `model` part says; generous without one."""
         return self._info
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Answer; see `protocols.Model`."""
         return self._caller.call(lambda: self._attempt(request))
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: no connection is held."""
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         self._calls += 1
@@ -180,7 +178,7 @@ def _serves(reply: ScriptedReply, request: ModelRequest) -> bool:
 
 
 class _Seen:
-    """What the model was shown, in the terms of a script's conditions."""
+    """A request in the terms of a script's conditions."""
 
     def __init__(self, request: ModelRequest, call: int) -> None:
         self._request = request
@@ -246,7 +244,6 @@ class _Seen:
         return (m.text for m in self._request.messages if (m.type == "system") is system)
 
     def _tool(self) -> str | None:
-        """The tool whose answer is the last message."""
         return _answered_tool(self._request.messages)
 
 

@@ -1,6 +1,6 @@
 """Tool calls as text, for models that know no function calling.
 
-There is one form, and no guessing at others (docs/models.md shows it to people):
+There is one form, and no guessing at others (see docs/models.md):
 
     <tool_call>
     {"name": "execute_command", "arguments": {"command": "ls"}}
@@ -158,19 +158,15 @@ class TextCallModel:
 
     @property
     def info(self) -> ModelInfo:
-        """The wrapped model's, now able to call tools."""
         return replace(self._model.info, calls_tools=True)
 
     def preload(self) -> None:
-        """Preload the wrapped model."""
         preload(self._model)
 
     async def aclose(self) -> None:
-        """Close the wrapped model."""
         await close_model(self._model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask, with tools as text; see `protocols.Model`."""
         plain = replace(request, tools=(), messages=self._as_text(request))
         if not request.tools:
             async for event in self._model.stream(plain):
@@ -277,7 +273,6 @@ def _written(message: AIMessage) -> str:
 
 
 def _message(message: AIMessage, parsed: ParsedReply) -> AIMessage:
-    """The model's message with its calls where calls belong."""
     from langchain_core.messages import AIMessage
     from langchain_core.messages.tool import invalid_tool_call, tool_call
 
@@ -307,11 +302,10 @@ class _Gate:
         self._shut = False
 
     def reset(self) -> None:
-        """A new attempt starts."""
         self._held, self._shut = "", False
 
     def feed(self, text: str) -> Iterator[str]:
-        """The part of `text` that is certain to be text."""
+        """Yield the part of `text` that is certain to be text."""
         if self._shut:
             return
         self._held += text
@@ -327,7 +321,7 @@ class _Gate:
             yield safe
 
     def rest(self) -> Iterator[str]:
-        """What was held back and turned out to be text."""
+        """Yield the held-back part that turned out to be text."""
         if self._held and not self._shut:
             yield self._held
         self._held = ""

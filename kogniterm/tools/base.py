@@ -1,4 +1,4 @@
-"""What every tool shares: a strict schema, an effect class, and a line for the approval screen."""
+"""The base of every tool: a strict schema, an effect class, and a line for the approval screen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SchemaTool(Generic[A]):
     """A tool made of an arguments model and plain functions.
 
     `describe` gives the line and the purpose for the approval screen; `effect_of` may raise the
-    effect of a call above the tool's own (a read of a secret file needs a person). `settle` puts
+    effect of a call above the tool's own (a read of a secret file needs approval). `settle` puts
     what can change later, such as where a name leads, into the checked arguments.
     """
 
@@ -49,7 +49,6 @@ class SchemaTool(Generic[A]):
 
     @property
     def spec(self) -> ToolSpec:
-        """As the model sees it."""
         return self._spec
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -58,24 +57,20 @@ class SchemaTool(Generic[A]):
         return (self._settle(parsed) if self._settle else parsed).model_dump()
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
-        """The effect of this very call."""
         if self._effect_of is None:
             return self._spec.effect
         return self._effect_of(self._parse(arguments))
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
-        """(what would happen, why), for people."""
         if self._describe is None:
             shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
             return f"{self._spec.name}({shown})", ""
         return self._describe(self._parse(arguments))
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
-        """What a person should see in full before approving."""
         return ""
 
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
-        """The observation."""
         found = await self._run(self._parse(arguments))
         return Observation(found) if isinstance(found, str) else found
 

@@ -31,7 +31,7 @@ _ONE: Mapping[type[ast.unaryop], Callable[[float], float]] = {
 
 
 class Formula(Arguments):
-    """What to work out."""
+    """A formula to work out."""
 
     formula: str = Field(max_length=MAX_FORMULA, description="numbers, + - * / // % ** and ( )")
 

@@ -58,7 +58,7 @@ class JobsPort(Protocol):
         """All of them, oldest first."""
 
     def read_job(self, job_id: str) -> str:
-        """What a job has written, clipped."""
+        """Return a job's output, clipped."""
 
     def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
         """Wait for its end, at most `timeout` seconds."""
@@ -74,7 +74,7 @@ class JobsPort(Protocol):
 
 
 class JobArguments(Arguments):
-    """What to do with which job."""
+    """An action on a job."""
 
     action: Literal["list", "read", "wait", "stop", "send", "keep"]
     id: str = Field(default="", description="such as j1")

@@ -40,7 +40,7 @@ SNIFF = 8_192
 
 
 class ReadArguments(PathArguments):
-    """Which lines of which file."""
+    """Lines of a file."""
 
     start: int = Field(default=1, ge=1, description="first line")
     lines: int = Field(default=250, ge=1, le=MAX_LINES)
@@ -183,17 +183,17 @@ class EditArguments(PathArguments):
 
 
 class FileVersions:
-    """Which content of each file the model knows, by digest; shared by reading and editing."""
+    """The content of each file that the model knows, by digest; shared by reading and editing."""
 
     def __init__(self) -> None:
         self._known: dict[Path, str] = {}
 
     def saw(self, path: Path, data: bytes | None) -> None:
-        """The model was shown this content, or proposed an edit on it; None: no such file."""
+        """Note the content that the model was shown or proposed an edit on; None: no such file."""
         self._known[path] = _digest(data)
 
     def check(self, path: Path, data: bytes | None) -> None:
-        """Raises `ToolError` when the file is no longer what the model knows."""
+        """Raise `ToolError` when the file is no longer what the model knows."""
         known = self._known.get(path)
         if known is not None and known != _digest(data):
             raise ToolError(
@@ -209,7 +209,6 @@ class FileTool(SchemaTool[Any]):
         self._diff = diff
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
-        """The change as a unified diff."""
         return self._diff(self._parse(arguments))
 
 
@@ -352,7 +351,7 @@ def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Where a line much like the first one of `old` stands, to save the model a search."""
+    """Return where a line much like the first one of `old` stands, to save the model a search."""
     wanted = old.strip().splitlines()[0].strip() if old.strip() else ""
     lines = [line.strip() for line in text.splitlines()]
     close = difflib.get_close_matches(wanted, lines[:20_000], n=1, cutoff=0.7) if wanted else []

@@ -26,7 +26,7 @@ MAX_CHARS = 24_000
 
 
 class GithubArguments(Arguments):
-    """What to read from which repository."""
+    """A part of a repository to read."""
 
     action: Literal["tree", "file", "issues", "issue"]
     repo: str = Field(description="owner/name")

@@ -70,7 +70,7 @@ _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|\d+)\Z")
 
 
 def is_public(address: str) -> bool:
-    """Whether `address`, as a resolver gives it, is one of the public internet."""
+    """Return whether `address`, as a resolver gives it, is one of the public internet."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -119,7 +119,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 HARMLESS_HEADERS = frozenset({"accept", "user-agent"})
 
 _STRANGE = re.compile(r"[\x00-\x20\x7f\\]")
-"""What parsers of addresses read in different ways."""
+"""Characters that parsers of addresses read in different ways."""
 
 
 class Resolver(Protocol):
@@ -131,7 +131,7 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """What came back. `body` is cut at `MAX_BYTES`; `url` is where the redirects ended."""
+    """A response. `body` is cut at `MAX_BYTES`; `url` is where the redirects ended."""
 
     url: str
     status: int
@@ -264,6 +264,6 @@ async def _read(response: httpx.Response) -> tuple[bytes, bool]:
 
 
 def untrusted(source: str, text: str) -> str:
-    """Text from elsewhere, marked so that the model does not take it for the person's words."""
+    """Mark text from elsewhere, so that the model does not take it for the user's words."""
     safe = text.replace("</untrusted>", "</ untrusted>")
     return f'<untrusted source="{source}">\n{safe}\n</untrusted>'

@@ -36,7 +36,7 @@ NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"
 
 
 class TextArguments(Arguments):
-    """What to look for in files."""
+    """A search in files."""
 
     pattern: str = Field(min_length=1, description="regular expression")
     path: str = Field(default=".", description="folder or file")
@@ -45,7 +45,7 @@ class TextArguments(Arguments):
 
 
 class FindArguments(Arguments):
-    """Which files to find."""
+    """A search for files by name."""
 
     glob: str = Field(default="*", description="name like *.py or path like src/*/test_*.py")
     path: str = "."
@@ -158,7 +158,7 @@ async def _ripgrep(
 
 
 async def _output(program: str, words: list[str], base: Path) -> dict[str, list[int]]:
-    """Where ripgrep, standing in `base`, found something: line numbers by file."""
+    """Return the line numbers ripgrep found, run in `base`, by file."""
     with open_folder(base) as descriptor:
         process = await asyncio.create_subprocess_exec(
             program, *words, cwd=working_folder(descriptor), env=host_environment(),
@@ -262,7 +262,7 @@ def _inside_folder(path: Path) -> tuple[list[str], list[str]]:
 
 
 def _git_files(root: Path) -> list[Path] | None:
-    """What git says is there; None outside a repository or without git."""
+    """Return the files git knows; None outside a repository or without git."""
     try:
         with open_folder(root) as descriptor:
             names = files_known_to_git(descriptor, SECONDS)
@@ -274,7 +274,7 @@ def _git_files(root: Path) -> list[Path] | None:
 
 
 def _is_file(name: str, folder: int) -> bool:
-    """Tell whether a regular file of this name is in an open folder that may be entered."""
+    """Return whether a regular file of this name is in an open folder that may be entered."""
     try:
         return stat.S_ISREG(os.stat(name, dir_fd=folder).st_mode)
     except OSError:

@@ -69,7 +69,7 @@ class OutputPage(Protocol):
 
     @property
     def more(self) -> bool:
-        """Whether others follow."""
+        """Return whether others follow."""
 
 
 class OutputMatch(Protocol):
@@ -95,7 +95,7 @@ class Outputs(Protocol):
 
 
 class OutputArguments(Arguments):
-    """Which lines of which kept output."""
+    """Lines of a kept output."""
 
     path: str = Field(description="as named in the observation")
     start: int = Field(default=1, description="first line; -50: the last 50")
@@ -132,14 +132,14 @@ LONGEST_ANSWER = 300
 
 
 class UserPort(Protocol):
-    """Whoever can be asked. Raises `ToolError` when nobody is there."""
+    """The user, where there is one to ask; else raises `ToolError`."""
 
     async def ask(self, question: str, answers: Sequence[str]) -> str | None:
-        """One of `answers`, or the person's own words; None when they gave no answer."""
+        """Return one of `answers`, or the user's own words; None without an answer."""
 
 
 class QuestionArguments(Arguments):
-    """What to ask, and answers to choose from; without any, the person answers in words."""
+    """A question, and answers to choose from; without any, the user answers in words."""
 
     question: str = Field(min_length=1, max_length=1000)
     answers: list[Annotated[str, Field(min_length=1, max_length=LONGEST_ANSWER)]] = Field(
@@ -148,7 +148,7 @@ class QuestionArguments(Arguments):
 
 
 def ask_user(user: UserPort) -> SchemaTool[QuestionArguments]:
-    """The tool that asks the person something only they can decide."""
+    """Return the tool that asks the user something only they can decide."""
 
     async def run(arguments: QuestionArguments) -> str:
         reply = await user.ask(arguments.question, arguments.answers)
@@ -178,25 +178,25 @@ class MemoryPort(Protocol):
         """Facts that answer `question`."""
 
     def remember(self, text: str, quote: str, category: str, everywhere: bool) -> str:
-        """Store a statement that rests on the person's own words."""
+        """Store a statement that rests on the user's own words."""
 
 
 class ForgetPort(Protocol):
-    """Forgetting as the tool sees it. Raises `ToolError`, also where nobody can be asked."""
+    """Forgetting as the tool sees it. Raises `ToolError`, also where no user can be asked."""
 
     async def forget(self, what: str, quote: str) -> str:
         """Find what the user wants forgotten, ask them, and remove it with proof."""
 
 
 class RecallArguments(Arguments):
-    """What to look up."""
+    """A question to memory."""
 
     question: str = Field(min_length=1, max_length=400)
     limit: int = Field(default=8, ge=1, le=30)
 
 
 class RememberArguments(Arguments):
-    """What to keep, and the person's words it rests on."""
+    """A statement to keep, and the user's words it rests on."""
 
     text: str = Field(min_length=1, max_length=400, description="in the third person")
     quote: str = Field(
@@ -207,7 +207,7 @@ class RememberArguments(Arguments):
 
 
 class ForgetArguments(Arguments):
-    """What to forget, and the person's words that ask for it."""
+    """A thing to forget, and the user's words that ask for it."""
 
     what: str = Field(min_length=1, max_length=400, description="what it says, or an id such as m7")
     quote: str = Field(min_length=1, max_length=400, description="the person's own words")
@@ -229,7 +229,7 @@ def recall(memory: MemoryPort) -> SchemaTool[RecallArguments]:
 
 
 def remember(memory: MemoryPort) -> SchemaTool[RememberArguments]:
-    """The tool that keeps what the person asked to keep."""
+    """Return the tool that keeps what the user asked to keep."""
 
     async def run(arguments: RememberArguments) -> str:
         return await asyncio.to_thread(
@@ -249,7 +249,7 @@ def remember(memory: MemoryPort) -> SchemaTool[RememberArguments]:
 
 
 def forget(memory: ForgetPort) -> SchemaTool[ForgetArguments]:
-    """The tool that removes what the person wants forgotten, when they agree to what was found."""
+    """Return the tool that removes what the user wants forgotten, once they confirm it."""
 
     async def run(arguments: ForgetArguments) -> str:
         return await memory.forget(arguments.what, arguments.quote)
@@ -265,5 +265,5 @@ def forget(memory: ForgetPort) -> SchemaTool[ForgetArguments]:
 
 
 def memory_tools(memory: MemoryPort) -> list[Tool]:
-    """What looks facts up and keeps them; `forget` needs more than memory."""
+    """Return the tools that look facts up and keep them; `forget` needs more than memory."""
     return [recall(memory), remember(memory)]

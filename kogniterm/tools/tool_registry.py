@@ -1,4 +1,4 @@
-"""Which tools a session offers, in an order that never changes."""
+"""The tools a session offers, in an order that never changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kogniterm.tools.web import web_fetch, web_search
 
 @dataclass(frozen=True, slots=True)
 class ToolPorts:
-    """What the tools work on: the shell's folder, the workspace, outputs, jobs, people, past."""
+    """The ports of the tools: the shell's folder, the workspace, outputs, jobs, user, past."""
 
     cwd: Callable[[], str]
     workspace: str

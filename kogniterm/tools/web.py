@@ -19,7 +19,7 @@ TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javas
 
 
 class FetchArguments(Arguments):
-    """Which page."""
+    """A page."""
 
     url: str
     start: int = Field(default=0, ge=0, description="character to go on from")
@@ -27,7 +27,7 @@ class FetchArguments(Arguments):
 
 
 class SearchArguments(Arguments):
-    """What to search the web for."""
+    """A search of the web."""
 
     query: str = Field(min_length=1, max_length=400)
     count: int = Field(default=5, ge=1, le=20)

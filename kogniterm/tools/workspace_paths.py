@@ -80,7 +80,6 @@ def unwritable(path: Path, error: OSError) -> ToolError:
 
 
 def _changed(error: OSError) -> ToolError | None:
-    """The refusal where a link was met in a resolved path."""
     if not isinstance(error, LinkMetError):
         return None
     return PathChangedError(

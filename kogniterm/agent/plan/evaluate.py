@@ -30,7 +30,7 @@ from kogniterm.text.bounded_regex import Pattern
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
 
 Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
-"""Judges a step by its outputs alone; None where nobody can."""
+"""Judge a step by its outputs alone; None without a judge."""
 
 OPEN_STEPS = "the plan has open steps:"
 SHOW_IT = " Whoever judges sees the outputs of the step's work and nothing else: show it in one."
@@ -125,7 +125,6 @@ def _fall_back(plan: Plan, step: PlanStep, why: str) -> Plan:
 
 
 def _needed(plan: Plan, step: PlanStep) -> str:
-    """Which open steps use what this one did not bring."""
     using = [one.id for one in open_steps(plan) if f"steps.{step.id}." in " ".join(one.inputs)]
     if not using:
         return ""
@@ -164,7 +163,6 @@ def _check_failed(
 
 
 def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage) -> str | None:
-    """Why the evidence speaks against success, or None."""
     expected = int(check.value) if check and check.kind == "exit_code" else 0
     if evidence.exit_code != expected and (check is None or check.kind != "pattern"):
         return f"the last command ended with exit {evidence.exit_code}, expected {expected}"
@@ -178,7 +176,7 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
 
 
 def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str | None:
-    """Why an answer comes too early: open steps of a plan of this turn. Said once a turn."""
+    """Return why an answer comes too early: open steps of a plan of this turn. Said once a turn."""
     left = open_steps(plan)
     if plan is None or not left:
         return None
@@ -222,8 +220,8 @@ def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(what was verified, what was not) of a plan, a line a step.
 
     Verified is what a command or a check proved. A step that was judged is not, even if it is
-    done: its line has what of the output that rests on. Where nobody could judge it, the model
-    that did it claims it.
+    done: its line quotes the output that this rests on. Without a judge, the model that did it
+    claims it.
     """
     verified: list[str] = []
     other: list[str] = []

@@ -38,7 +38,7 @@ SHORTEST_QUOTE = 4
 """Characters a quote needs unless it is a whole line: a single letter stands everywhere."""
 
 JUDGED = "judgement"
-"""Under which name the reply stands in the artifact of the observation."""
+"""The name of the reply in the artifact of the observation."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -53,7 +53,7 @@ SCHEMA: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found: in one sentence, and the words of an output that it rests on."""
+    """A finding in one sentence, and the words of an output that it rests on."""
 
     verdict: Word
     reason: str
@@ -73,7 +73,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCase:
-    """What is judged: the step, and the outputs of its work in order."""
+    """A case to judge: the step, and the outputs of its work in order."""
 
     step: PlanStep
     outputs: tuple[Output, ...]
@@ -99,7 +99,7 @@ class Judge:
     async def __call__(
         self, plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]
     ) -> Judgement | None:
-        """The judgement; None when nobody could give one, or said nothing that can be used."""
+        """Return the judgement; None when there is none, or none that can be used."""
         case = JudgedCase(step, outputs_of(plan, step, messages))
         reply = _known(messages, case.digest)
         if reply is None:
@@ -110,7 +110,7 @@ class Judge:
         return read(reply, case)
 
     async def _ask(self, case: JudgedCase) -> str | None:
-        """What the model says, "" when it fails, None when it must not be asked."""
+        """Return the model's reply, "" when it fails, None when it must not be asked."""
         context = self.context
         if context.may_continue(context.agent) is not None:
             return None
@@ -134,16 +134,15 @@ class Judge:
 
 
 def _request(case: JudgedCase, space: int) -> ModelRequest:
-    """The call, within `space` tokens."""
     text = as_text(case, min(MAX_OUTPUTS, int(space * CHARS_PER_TOKEN / 2)))
     asked = fitted(SystemMessage(prompts.load("judge")), [HumanMessage(text)], space)
     return ModelRequest(asked, purpose="judge", schema=SCHEMA)
 
 
 def outputs_of(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> tuple[Output, ...]:
-    """What the work on `step` gave, in order; without what proves other steps.
+    """Return the outputs of the work on `step`, in order; without what proves other steps.
 
-    What came again unchanged is there once: doing the same again makes no new case.
+    An output that came again unchanged is there once: doing the same again makes no new case.
     """
     others = {
         proof.request_id for one in plan.steps if one.id != step.id for proof in one.evidence
@@ -163,7 +162,7 @@ def outputs_of(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> t
 
 
 def _what(message: ToolMessage, calls: Mapping[str, Any]) -> str:
-    """What an output is of: the command that ran, or the tool with its arguments."""
+    """Return the source of an output: the command that ran, or the tool with its arguments."""
     command = _artifact(message).get("command")
     if command:
         return clip(f"$ {command}", 400)
@@ -226,7 +225,7 @@ def read(reply: str, case: JudgedCase) -> Judgement | None:
 
 
 def stands(quote: str, outputs: Sequence[Output]) -> bool:
-    """Whether `quote` is in one of the outputs, spaces aside: a whole line, or some words of it."""
+    """Return whether `quote` is in an output, spaces aside: a whole line, or some words of it."""
     for one in outputs:
         lines = [" ".join(line.split()) for line in one.text.splitlines()]
         if quote in lines:
@@ -252,7 +251,6 @@ def _object(reply: str) -> Mapping[str, Any] | None:
 
 
 def _known(messages: Sequence[BaseMessage], digest: str) -> str | None:
-    """What was replied to the same case before."""
     for message in reversed(messages):
         kept = _artifact(message).get(JUDGED)
         if isinstance(kept, Mapping) and kept.get("case") == digest and kept.get("reply"):

@@ -1,4 +1,4 @@
-"""A plan as the model or a person writes it, read and checked: every mistake is named at once."""
+"""A plan as the model or a user writes it, read and checked: every mistake is named at once."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _refused(problems: Sequence[Phrase]) -> ToolError:
 
 
 def unknown_tools(steps: Iterable[PlanStep], tools: Collection[str] | None) -> list[Phrase]:
-    """What is wrong with the tools that `steps` name, given those there are (None: all right)."""
+    """Return the problems with the tools that `steps` name, given those there are (None: any)."""
     problems = [
         Phrase(
             "{step} needs the tool {name!r}, which does not exist", {"step": step.id, "name": name}
@@ -92,7 +92,7 @@ def unknown_tools(steps: Iterable[PlanStep], tools: Collection[str] | None) -> l
 
 
 def misplaced(steps: Sequence[PlanStep]) -> list[Phrase]:
-    """What is wrong with the references between `steps` in this order."""
+    """Return the problems with the references between `steps` in this order."""
     problems: list[Phrase] = []
     for index, step in enumerate(steps):
         problems += _bad_references(step.id, step.inputs, [one.id for one in steps[:index]])

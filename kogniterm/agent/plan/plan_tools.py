@@ -166,7 +166,7 @@ def where_we_are(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
 
 
 def inputs_of(step: PlanStep, plan: Plan, messages: Sequence[BaseMessage]) -> list[str]:
-    """What `step` refers to, with its value where `messages` still have it."""
+    """Return the references of `step`, each with its value where `messages` still have it."""
     return [f"{name}: {_value(name, plan, messages)}" for name in step.inputs]
 
 
@@ -222,7 +222,7 @@ def is_about(message: ToolMessage, step: PlanStep) -> bool:
 
 
 def fresh_outputs(plan: Plan, messages: Sequence[BaseMessage]) -> Iterator[ToolMessage]:
-    """What tools gave since the last step was closed, newest first."""
+    """Yield the outputs of tools since the last step was closed, newest first."""
     this_round = True
     for message in reversed(messages):
         if is_input(message):
@@ -237,7 +237,7 @@ def fresh_outputs(plan: Plan, messages: Sequence[BaseMessage]) -> Iterator[ToolM
 
 
 def _closes(message: ToolMessage, plan: Plan) -> bool:
-    """Whether this observation is the end of a step or the beginning of the plan."""
+    """Return whether this observation is the end of a step or the beginning of the plan."""
     return message.name == MAKE_PLAN.name or any(
         re.search(rf"\b{step.id} {step.status}\.", message.text)
         for step in plan.steps

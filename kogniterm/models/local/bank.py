@@ -104,10 +104,10 @@ def stem(word: str, language: Language) -> str:
 
 @cache
 def _classes(language: Language) -> Mapping[str, tuple[str, ...]]:
-    """What each word of the synonym table counts as.
+    """Return the class of each word of the synonym table, which counts in place of the word.
 
-    Its class, in place of the word; on a line with a plus the class besides the word. A word
-    may stand in several classes; the first counts.
+    On a line with a plus the class counts besides the word. A word may stand in several
+    classes; the first counts.
     """
     table = _EXAMPLES / f"synonyms_{language}.txt"
     classes: dict[str, tuple[str, ...]] = {}
@@ -124,7 +124,7 @@ def _classes(language: Language) -> Mapping[str, tuple[str, ...]]:
 
 
 def words_of(text: str, language: Language) -> list[str]:
-    """What counts in `text`: stems, synonyms as one; an extension keeps its dot.
+    """Return the words that count in `text`: stems, synonyms as one; an extension keeps its dot.
 
     All numbers count as the same word: which number it is says nothing about the command.
     """
@@ -212,9 +212,10 @@ class LearnedExamples:
         return tuple(example for line in lines if (example := _example(line)) is not None)
 
     def add(self, request: str, command: str) -> bool:
-        """Keep a pair, in place of an earlier one for the same request; whether it was kept.
+        """Keep a pair, in place of an earlier one for the same request; return whether it was kept.
 
-        Raises `OSError`. What spans lines or is long teaches the model nothing and is left out.
+        Raises `OSError`. A pair that spans lines or is long teaches the model nothing and
+        is left out.
         """
         request, command = " ".join(request.split()), command.strip()
         if not request or len(request) > MAX_REQUEST:

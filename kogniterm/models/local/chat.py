@@ -62,7 +62,7 @@ def open_local(
 ) -> LocalModel:
     """The local model called `name`, from `weights_file` or the verified file in the folder.
 
-    `extra_examples` gives a person's own examples as they are by then. Nothing is loaded yet.
+    `extra_examples` gives the user's own examples as they are by then. Nothing is loaded yet.
     Raises `ModelNotFoundError` for an unknown name, and `ModelUnavailableError` that says how to
     fetch the weights when they are not there.
     """
@@ -110,7 +110,6 @@ class LocalModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What the runtime must know of this model."""
         return self._info
 
     def preload(self) -> None:
@@ -162,7 +161,7 @@ class LocalModel:
         return is_knowledge_question(request, self._writer.known)
 
     def _fixed_answer(self, turn: TurnSoFar) -> str | None:
-        """What is said without asking the model, None when it must be asked."""
+        """Return the answer that needs no model, None when it must be asked."""
         language = language_of(turn.request)
         if asks_for_judgement(turn.request):
             return say("judgement", language)
@@ -171,7 +170,7 @@ class LocalModel:
         return small_talk(turn.request)
 
     async def _command(self, turn: TurnSoFar, part: str) -> Reply:
-        """Propose a command for `part`, tell of it, or say why not."""
+        """Propose a command for `part`, or answer with it, or say why there is none."""
         language = language_of(turn.request)
         found = await self._writer.propose(turn, part)
         if found.harmful:
@@ -216,14 +215,13 @@ class LocalModel:
         yield _reply(before + "".join(pieces).strip(), usage=usage)
 
     async def _loading(self) -> AsyncIterator[ModelEvent]:
-        """Tell of the wait before the first request."""
+        """Announce the wait before the first request."""
         if not self._runtime.loaded:
             yield ModelLoading()
             await self._runtime.load()
             yield ModelLoading(done=True)
 
     async def _json(self, request: ModelRequest) -> Reply:
-        """A reply whose text satisfies the request's schema."""
         text = self._fitting(_chat(request.messages), MAX_JSON_TOKENS)
         written = await self._write(Prompt(text, MAX_JSON_TOKENS, schema=request.schema))
         try:
@@ -253,7 +251,6 @@ class LocalModel:
 
 
 def _question(turn: TurnSoFar) -> Chat:
-    """A question to be answered in prose, with the data that was piped in."""
     asked = turn.request if turn.data is None else f"{turn.request}\n\n{turn.data}"
     return [("system", prompts.load("local_prose")), ("user", asked)]
 

@@ -1,7 +1,7 @@
 """One part of a request → one command: examples as turns of a chat, and a check of the reply.
 
 A small model copies names out of the examples it was shown, forgets those of the request, lists
-where it should count, and now and then deletes where nobody asked for it. All of that shows in the
+where it should count, and now and then deletes unasked. All of that shows in the
 text of the command. What is found makes for another try with the next-best examples; of both the
 better one is taken. A command that would do harm unasked is never proposed.
 """
@@ -120,7 +120,7 @@ HARM = "harm"
 
 
 def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, ...]:
-    """What speaks against `command` for `request`, worst first; empty when nothing does."""
+    """Return the reasons against `command` for `request`, worst first."""
     found = []
     if needless_harm(request, command):
         found.append(HARM)
@@ -132,11 +132,11 @@ def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, .
 
 
 def needless_harm(request: str, command: str) -> bool:
-    """Whether `command` deletes, overwrites or ends something that `request` does not want gone.
+    """Return whether `command` deletes, overwrites or ends something `request` wants to keep.
 
-    A question wants nothing changed at all, and what asks to find, list or count something wants it
-    gone only where that is ordered too; where we stand, the root and the home folder are never what
-    was meant.
+    A question wants nothing changed at all, and a request to find, list or count something
+    wants it gone only where that is ordered too; the current, the root and the home folder are
+    never meant.
     """
     if _SWEEPS.search(command):
         return True
@@ -175,7 +175,7 @@ def _counted(request: str, command: str) -> str:
 
 
 def names_in(request: str) -> tuple[str, ...]:
-    """What `request` names so plainly that its command must hold it: files, quotes, numbers."""
+    """Return what `request` names so plainly that its command must hold it."""
     quoted = ["".join(groups) for groups in _QUOTED.findall(request)]
     rest = _QUOTED.sub(" ", request)
     files = [name.strip("/") for name in _NAME.findall(rest)]
@@ -190,7 +190,7 @@ def _forgotten(request: str, command: str) -> Iterable[str]:
 
 
 def _holds(command: str, name: str) -> bool:
-    """Whether the name stands in the command; a quoted text may be escaped or cut up in it."""
+    """Return whether the name is in the command, where a quoted text may be escaped or cut up."""
     if name.isdigit():
         return bool(re.search(rf"(?<!\d){name}(?!\d)", command))
     words = re.findall(r"\w+", name)
@@ -198,7 +198,6 @@ def _holds(command: str, name: str) -> bool:
 
 
 def _copied(request: str, command: str, shown: Collection[Example]) -> Iterable[str]:
-    """File names in the command that an example has and the request has not."""
     asked = plain(request)
     theirs = {
         name
@@ -237,24 +236,24 @@ class Proposal:
 
     @property
     def harmful(self) -> bool:
-        """Whether it deletes or ends something nobody asked to lose."""
+        """Return whether it deletes or ends something that the user did not ask to lose."""
         return HARM in self.doubts
 
     @property
     def repeated(self) -> bool:
-        """Whether nothing better was found than the command that just failed."""
+        """Return whether nothing better was found than the command that just failed."""
         return _REPEATED in self.doubts
 
     @property
     def weight(self) -> tuple[bool, bool, int]:
-        """The better of two proposals weighs less."""
+        """Return a sort key; the better of two proposals weighs less."""
         return self.harmful, self.repeated, len(self.doubts)
 
 
 class CommandWriter:
     """Writes commands with the completions of `write` and the examples of the bank.
 
-    `extra` gives a person's own examples as they are now: what was learnt a moment ago counts.
+    `extra` gives the user's own examples as they are now: one learned a moment ago counts.
     """
 
     def __init__(
@@ -268,7 +267,7 @@ class CommandWriter:
         self._banks: Mapping[Language, Bank] | None = None
 
     def bank(self, language: Language) -> Bank:
-        """The examples in `language`, a person's own in front; built anew when those changed."""
+        """Return the examples in `language`, the user's first; built anew when those changed."""
         extra = tuple(self._extra())
         if self._banks is None or extra != self._built:
             everything = (*extra, *examples())
@@ -277,7 +276,6 @@ class CommandWriter:
         return self._banks[language]
 
     def known(self, text: str, language: Language) -> float:
-        """The share of the words of `text` that the bank has."""
         return self.bank(language).known(text)
 
     async def propose(self, turn: TurnSoFar, part: str) -> Proposal:
@@ -319,7 +317,7 @@ class CommandWriter:
 def command_chat(
     turn: TurnSoFar, part: str, shown: Sequence[Example], *, with_failure: bool = True
 ) -> Chat:
-    """What the model is shown for `part`: examples, earlier parts, the request, the error."""
+    """Return the chat for `part`: examples, earlier parts, the request, the error."""
     chat = [("system", prompts.load("local_command"))]
     for example in reversed(shown):
         chat += [("user", example.request), ("assistant", example.command)]

@@ -130,7 +130,7 @@ _WANTS_OUTPUT = re.compile(
 
 
 def wants_output(text: str) -> bool:
-    """Whether this asks to be told something, so that silence of a command is no success."""
+    """Return whether this asks to be told something, so that silence of a command is no success."""
     words = _start(text)
     return "?" in text or bool(_ASKS.match(words) or _WANTS_OUTPUT.match(words))
 
@@ -157,20 +157,20 @@ def asks_to_look(text: str) -> bool:
 
 
 def asks_for_judgement(text: str) -> bool:
-    """Whether this asks for advice ("is it safe to …?"), which no small model has."""
+    """Return whether this asks for advice ("is it safe to …?"), which no small model has."""
     return bool(_ADVICE.search(_start(text)))
 
 
 def asks_how(text: str) -> bool:
-    """Whether this asks for a command and not for its being run ("how do I …?")."""
+    """Return whether this asks for a command and not for its being run ("how do I …?")."""
     return bool(_HOW_TO.match(_start(text)))
 
 
 def is_knowledge_question(text: str, known: Callable[[str, Language], float]) -> bool:
-    """Whether no command could answer this: a question about the world, not about this machine.
+    """Return whether this asks about the world, not about this machine: no command could answer it.
 
-    `known` tells which share of a text's words the bank has; of a question about the world it is
-    little.
+    `known` gives the share of a text's words that the bank has; of a question about the world
+    it is little.
     """
     words = _start(text)
     if _NAMES_A_FILE.search(words):
@@ -198,7 +198,7 @@ _DO_IT = re.compile(
 
 
 def says_do_it(text: str) -> bool:
-    """Whether this only says to run the command that was just shown."""
+    """Return whether this only says to run the command that was just shown."""
     return bool(_DO_IT.fullmatch(_folded(text)))
 
 
@@ -214,7 +214,7 @@ _LONGEST_FOLLOW_UP = 8
 
 
 def goes_on(text: str) -> bool:
-    """Whether a short input only makes sense after the one before ("and in the docs folder?")."""
+    """Return whether a short input continues the one before it ("and in the docs folder?")."""
     words = plain(text).lstrip("¿ ").split()
     return len(words) <= _LONGEST_FOLLOW_UP and bool(_GOES_ON.match(" ".join(words)))
 

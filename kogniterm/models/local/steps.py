@@ -1,6 +1,6 @@
-"""What the messages of a turn say about it: what was asked, which commands ran, what is next.
+"""A turn folded from its messages: the parts of the request, the commands that ran, the answer.
 
-The model never loops by itself, so this folds the turn afresh from its messages at every call:
+The model never loops by itself, so the turn is folded afresh at every call:
 one command per part of the request, one more try after a failure, then the answer from the
 commands' real output. Nothing is remembered between calls.
 """
@@ -101,7 +101,6 @@ def _cut(text: str) -> list[str]:
 
 
 def _resolved(parts: list[str]) -> tuple[str, ...]:
-    """`parts` with the folder that an earlier part makes in place of "it"."""
     folder = ""
     resolved = []
     for part in parts:
@@ -152,7 +151,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class TurnSoFar:
-    """A turn: the person's words, data piped in, its parts, and the commands up to now.
+    """A turn: the user's words, data piped in, its parts, and the commands up to now.
 
     `previous` is the turn before it, as (request, command), when the words go on from there
     ("and in the tests folder?"). `shown` is the command that the turn before only told of,
@@ -177,7 +176,7 @@ class TurnSoFar:
 
 
 def words_of_person(text: str) -> str:
-    """The person's own words in a human message, without what was put behind them."""
+    """Return the user's own words in a human message, without what was put behind them."""
     return _APPENDED.split(f"\n\n{text}" if text.startswith("<stdin>") else text)[0].strip()
 
 
@@ -221,7 +220,7 @@ def unrun_answer(command: str, request: str) -> str:
 
 
 def _shown(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
-    """What was asked and the command that the last answer told of without running it."""
+    """Return the last request and the command that its answer showed without running it."""
     asked = [message for message in messages if message.type == "human"]
     if not asked or messages[-1].type != "ai":
         return None
@@ -281,7 +280,7 @@ def _ending(command: str, output: str, code: int | None, message: BaseMessage) -
 
 
 def _only_complaints(command: str, output: str) -> bool:
-    """Whether the output is nothing but error messages of the command's own programs.
+    """Return whether the output is nothing but error messages of the command's own programs.
 
     A pipe ends with the exit code of its last program, however the first one failed.
     """

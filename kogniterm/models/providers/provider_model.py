@@ -240,7 +240,7 @@ OVERFLOW_SIGNS = (
     "token limit",
     "too many tokens",
 )
-"""How providers word that a request does not fit; compared in lower case."""
+"""Words of providers for a request that does not fit; compared in lower case."""
 
 
 def adjusted(
@@ -287,7 +287,7 @@ def too_long(model: str, words: object) -> ContextOverflowError:
 
 
 def overflows(message: str) -> bool:
-    """Whether a provider's message says that the request exceeds the context window."""
+    """Return whether a provider's message says that the request exceeds the context window."""
     lowered = message.lower()
     return any(sign in lowered for sign in OVERFLOW_SIGNS)
 
