@@ -20,7 +20,6 @@ from kogniterm.models.catalog import (
     PROVIDERS,
     Provider,
     images_of,
-    provider_called,
     window_of,
 )
 from kogniterm.protocols import Model
@@ -51,7 +50,7 @@ def open_model(name: str, options: ModelOptions) -> Model:
 def parse_name(name: str) -> tuple[Provider, str]:
     """Provider and argument of a model's name. Raises `UsageError` with a suggestion."""
     start, colon, argument = name.strip().partition(":")
-    provider = provider_called(start)
+    provider = BY_NAME.get(start)
     if provider is None:
         raise _unknown(name, start, bool(colon))
     if not argument and provider.name != "local":
@@ -112,7 +111,7 @@ def default_name(options: ModelOptions) -> str:
 
 def installed(provider: str) -> bool:
     """Return whether the packages of `provider` are there; imports nothing."""
-    entry = provider_called(provider)
+    entry = BY_NAME.get(provider)
     return entry is not None and (entry.package is None or find_spec(entry.package) is not None)
 
 

