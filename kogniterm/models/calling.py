@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
 from kogniterm.protocols import Model
-from kogniterm.types import ModelEvent, ModelRetried, Reply
+from kogniterm.types import ModelEvent, ModelInfo, ModelRetried, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +189,20 @@ async def close_model(model: Model) -> None:
     close = getattr(model, "close", None)
     if close is not None:
         close()
+
+
+class WrappedModel:
+    """A model that has its calls answered by `model`."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._model.info
+
+    def preload(self) -> None:
+        preload(self._model)
+
+    async def aclose(self) -> None:
+        await close_model(self._model)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm import errors
 from kogniterm.errors import ModelError, UsageError
-from kogniterm.models.calling import close_model, preload
+from kogniterm.models.calling import WrappedModel
 from kogniterm.protocols import Model
 from kogniterm.types import (
     AnswerDelta,
@@ -56,27 +56,17 @@ class CallDivergence:
     message: int | None = None
 
 
-class RecordingModel:
+class RecordingModel(WrappedModel):
     """Passes every call on to `model` and appends the exchange to the file at `path`.
 
     A recording that cannot be written is given up with a warning: the session matters more.
     """
 
     def __init__(self, model: Model, path: Path) -> None:
-        self._model = model
+        super().__init__(model)
         self._path = path
         self._broken = False
         self._append({"version": VERSION, "model": asdict(model.info)}, first=True)
-
-    @property
-    def info(self) -> ModelInfo:
-        return self._model.info
-
-    def preload(self) -> None:
-        preload(self._model)
-
-    async def aclose(self) -> None:
-        await close_model(self._model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         events: list[dict[str, Any]] = []
@@ -98,14 +88,10 @@ class RecordingModel:
             return
         data = json.dumps(line, ensure_ascii=False, default=str).encode() + b"\n"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            handle = os.open(self._path, flags, 0o600)
-            try:
-                if first and os.fstat(handle).st_size:
-                    return
-                os.write(handle, data)
-            finally:
-                os.close(handle)
+            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(handle, "ab", buffering=0) as file:
+                if not (first and os.fstat(handle).st_size):
+                    file.write(data)
         except OSError as error:
             self._broken = True
             log.warning("recording to %s stopped: %s", self._path, error)
@@ -127,17 +113,14 @@ def open_replay(path: Path, *, strict: bool = False) -> ReplayModel:
             known=VERSION,
         )
     try:
-        info = ModelInfo(**{**parsed[0]["model"], "images": _images(parsed[0]["model"])})
+        model = parsed[0]["model"]
+        info = ModelInfo(**{**model, "images": tuple(model.get("images", ()))})
         exchanges = [Exchange.from_json(number, line) for number, line in enumerate(parsed[1:], 1)]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UsageError(
             "{path} is not a whole recording ({detail}).", path=path, detail=error
         ) from error
     return ReplayModel(info, exchanges, str(path), strict=strict)
-
-
-def _images(model: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(model.get("images", ()))
 
 
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -185,12 +168,7 @@ class ReplayModel:
     """
 
     def __init__(
-        self,
-        info: ModelInfo,
-        exchanges: Sequence[Exchange],
-        path: str,
-        *,
-        strict: bool = False,
+        self, info: ModelInfo, exchanges: Sequence[Exchange], path: str, *, strict: bool
     ) -> None:
         self._info = info
         self._left = list(exchanges)

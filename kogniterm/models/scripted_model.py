@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import ModelError
 from kogniterm.models.calling import Caller, ModelOptions
@@ -94,17 +94,17 @@ class ScriptedModel:
         yield Reply(self._message(reply, usage, _call_ids(request.messages)), usage)
 
     def _next(self, request: ModelRequest) -> ScriptedReply:
-        seen = _Seen(request, self._calls)
         for number, reply in enumerate(self._script.replies):
-            if self._left[number] == 0 or not _serves(reply, request):
+            side_call = request.purpose not in MAIN_PURPOSES
+            if self._left[number] == 0 or (side_call and reply.when.purpose != request.purpose):
                 continue
-            if not seen.fulfils(reply.when):
+            if _unmet(reply.when, request, self._calls) is not None:
                 continue
             left = self._left[number]
             if left is not None:
                 self._left[number] = left - 1
-            unmet = seen.unmet(reply.expect)
-            if unmet:
+            unmet = _unmet(reply.expect, request, self._calls)
+            if unmet is not None:
                 raise ModelError(
                     "{path}:{line}: the script expects {key} {wanted}, "
                     "but the model was shown {shown}.",
@@ -130,7 +130,7 @@ class ScriptedModel:
             path=self._script.path,
             call=self._calls,
             purpose=request.purpose,
-            shown=_short(_Seen(request, self._calls).last),
+            shown=_short(_last_text(request)),
         )
 
     def _message(self, reply: ScriptedReply, usage: Usage, taken: set[str]) -> AIMessage:
@@ -173,78 +173,51 @@ async def _no_wait(_: float) -> None:
     await asyncio.sleep(0)
 
 
-def _serves(reply: ScriptedReply, request: ModelRequest) -> bool:
-    return request.purpose in MAIN_PURPOSES or reply.when.purpose == request.purpose
+def _last_text(request: ModelRequest) -> str:
+    return request.messages[-1].text if request.messages else ""
 
 
-class _Seen:
-    """A request in the terms of a script's conditions."""
+def _unmet(condition: ReplyCondition, request: ModelRequest, call: int) -> dict[str, str] | None:
+    """The first part that does not hold: its key, the wanted value, the value there is."""
+    messages, last = request.messages, _last_text(request)
+    offered = [tool.name for tool in request.tools]
+    checks: Mapping[str, Callable[[Any], tuple[bool, object]]] = {
+        "purpose": lambda wanted: (request.purpose == wanted, request.purpose),
+        "turn": lambda wanted: ((turn := _count_turns(messages)) == wanted, turn),
+        "call": lambda wanted: (call == wanted, call),
+        "tool": lambda wanted: ((tool := _answered_tool(messages)) == wanted, tool),
+        "images": lambda wanted: ((images := _count_images(messages)) == wanted, images),
+        "offers": lambda wanted: (wanted in offered, offered),
+        "last_contains": lambda wanted: (wanted in last, last),
+        "last_matches": lambda wanted: (bool(wanted.search(last)), last),
+        "any_contains": lambda wanted: (
+            any(wanted in m.text for m in messages if m.type != "system"),
+            "no such message",
+        ),
+        "system_contains": lambda wanted: (
+            any(wanted in m.text for m in messages if m.type == "system"),
+            "no such system message",
+        ),
+    }
+    for key, check in checks.items():
+        wanted = getattr(condition, key)
+        if wanted is None:
+            continue
+        holds, shown = check(wanted)
+        if not holds:
+            expected = repr(getattr(wanted, "pattern", wanted))
+            return {"key": key, "wanted": expected, "shown": _short(str(shown))}
+    return None
 
-    def __init__(self, request: ModelRequest, call: int) -> None:
-        self._request = request
-        self._call = call
 
-    @property
-    def last(self) -> str:
-        messages = self._request.messages
-        return messages[-1].text if messages else ""
+def _count_turns(messages: Sequence[BaseMessage]) -> int:
+    return sum(message.type == "human" for message in messages)
 
-    def fulfils(self, condition: ReplyCondition) -> bool:
-        return self.unmet(condition) is None
 
-    def unmet(self, condition: ReplyCondition) -> dict[str, str] | None:
-        """The first part that does not hold: its key, what is wanted, what there is."""
-        for key, holds, shown in self._parts(condition):
-            wanted = getattr(condition, key)
-            if wanted is not None and not holds():
-                expected = getattr(wanted, "pattern", wanted)
-                return {"key": key, "wanted": repr(expected), "shown": _short(str(shown()))}
-        return None
-
-    def _parts(
-        self, wanted: ReplyCondition
-    ) -> Iterator[tuple[str, Callable[[], bool], Callable[[], object]]]:
-        """Key, whether it holds, and what to show when it does not; looked at when asked for."""
-        request = self._request
-        yield "purpose", lambda: request.purpose == wanted.purpose, lambda: request.purpose
-        yield "turn", lambda: self._turn() == wanted.turn, self._turn
-        yield "call", lambda: self._call == wanted.call, lambda: self._call
-        yield "tool", lambda: self._tool() == wanted.tool, self._tool
-        yield "images", lambda: self._images() == wanted.images, self._images
-        yield "offers", lambda: wanted.offers in self._offered(), self._offered
-        yield "last_contains", lambda: str(wanted.last_contains) in self.last, lambda: self.last
-        yield (
-            "last_matches",
-            lambda: wanted.last_matches is not None and bool(wanted.last_matches.search(self.last)),
-            lambda: self.last,
-        )
-        yield (
-            "any_contains",
-            lambda: any(str(wanted.any_contains) in text for text in self._texts(system=False)),
-            lambda: "no such message",
-        )
-        yield (
-            "system_contains",
-            lambda: any(str(wanted.system_contains) in text for text in self._texts(system=True)),
-            lambda: "no such system message",
-        )
-
-    def _turn(self) -> int:
-        return sum(message.type == "human" for message in self._request.messages)
-
-    def _images(self) -> int:
-        contents = [m.content for m in self._request.messages if not isinstance(m.content, str)]
-        blocks = [block for content in contents for block in content if isinstance(block, dict)]
-        return sum(block.get("type") == "image" for block in blocks)
-
-    def _offered(self) -> list[str]:
-        return [tool.name for tool in self._request.tools]
-
-    def _texts(self, *, system: bool) -> Iterator[str]:
-        return (m.text for m in self._request.messages if (m.type == "system") is system)
-
-    def _tool(self) -> str | None:
-        return _answered_tool(self._request.messages)
+def _count_images(messages: Sequence[BaseMessage]) -> int:
+    contents = [m.content for m in messages if not isinstance(m.content, str)]
+    blocks = [block for content in contents for block in content if isinstance(block, dict)]
+    return sum(block.get("type") == "image" for block in blocks)
 
 
 def _call_ids(messages: Sequence[BaseMessage]) -> set[str]:

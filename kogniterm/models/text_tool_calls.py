@@ -16,13 +16,12 @@ invalid tool call, for the agent to answer. Nothing that is not whole is ever a 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from kogniterm.models.calling import close_model, preload
-from kogniterm.protocols import Model
+from kogniterm.models.calling import WrappedModel
 from kogniterm.types import (
     AnswerDelta,
     ModelEvent,
@@ -149,22 +148,12 @@ def _no_constant(name: str) -> object:
     raise _FormError(f"{name} is not JSON")
 
 
-class TextCallModel:
+class TextCallModel(WrappedModel):
     """Offers tools to `model` in its system text and reads calls from its replies."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._instructions: tuple[tuple[ToolSpec, ...], str] = ((), "")
 
     @property
     def info(self) -> ModelInfo:
         return replace(self._model.info, calls_tools=True)
-
-    def preload(self) -> None:
-        preload(self._model)
-
-    async def aclose(self) -> None:
-        await close_model(self._model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         plain = replace(request, tools=(), messages=self._as_text(request))
@@ -176,7 +165,7 @@ class TextCallModel:
         reply: Reply | None = None
         async for event in self._model.stream(plain):
             if isinstance(event, AnswerDelta):
-                for piece in gate.feed(event.text):
+                if piece := gate.feed(event.text):
                     yield AnswerDelta(piece)
             elif isinstance(event, Reply):
                 reply = event
@@ -185,7 +174,7 @@ class TextCallModel:
                     gate.reset()
                 yield event
         assert reply is not None
-        for piece in gate.rest():
+        if piece := gate.rest():
             yield AnswerDelta(piece)
         parsed = parse(reply.message.text)
         if parsed.problem is not None:
@@ -212,12 +201,10 @@ class TextCallModel:
         assert second is not None
         better = parse(second.message.text)
         usage = first.usage + second.usage
-        if better.problem is None and better.calls:
+        if better.calls or better.problem is not None:
             better = replace(better, text=parsed.text)
-        elif better.problem is None:
-            yield AnswerDelta(better.text)
         else:
-            better = replace(better, text=parsed.text)
+            yield AnswerDelta(better.text)
         yield Reply(_message(second.message, better), usage)
 
     def _as_text(self, request: ModelRequest) -> tuple[BaseMessage, ...]:
@@ -244,18 +231,17 @@ class TextCallModel:
         if not request.tools:
             return tuple(rendered)
         if rendered and isinstance(rendered[0], SystemMessage):
-            system = f"{rendered[0].text}\n\n{self._described(request.tools)}"
+            system = f"{rendered[0].text}\n\n{_described(request.tools)}"
             return (SystemMessage(system), *rendered[1:])
-        return (SystemMessage(self._described(request.tools)), *rendered)
+        return (SystemMessage(_described(request.tools)), *rendered)
 
-    def _described(self, tools: tuple[ToolSpec, ...]) -> str:
-        if self._instructions[0] != tools:
-            lines = [INSTRUCTIONS]
-            for tool in tools:
-                schema = json.dumps(dict(tool.parameters), ensure_ascii=False)
-                lines.append(f"## {tool.name}\n{tool.description}\nArguments: {schema}\n")
-            self._instructions = tools, "\n".join(lines)
-        return self._instructions[1]
+
+def _described(tools: Sequence[ToolSpec]) -> str:
+    lines = [INSTRUCTIONS]
+    for tool in tools:
+        schema = json.dumps(dict(tool.parameters), ensure_ascii=False)
+        lines.append(f"## {tool.name}\n{tool.description}\nArguments: {schema}\n")
+    return "\n".join(lines)
 
 
 def _written(message: AIMessage) -> str:
@@ -304,32 +290,29 @@ class _Gate:
     def reset(self) -> None:
         self._held, self._shut = "", False
 
-    def feed(self, text: str) -> Iterator[str]:
-        """Yield the part of `text` that is certain to be text."""
+    def feed(self, text: str) -> str:
+        """Return the part of `text` that is certain to be text."""
         if self._shut:
-            return
+            return ""
         self._held += text
         starts = [at for at in (self._held.find(OPEN), self._held.find(CLOSE)) if at >= 0]
         if starts:
             self._shut = True
             safe, self._held = self._held[: min(starts)].rstrip(), ""
         else:
-            keep = _possible_mark(self._held)
-            cut = len(self._held) - keep
+            cut = len(self._held) - _possible_mark(self._held)
             safe, self._held = self._held[:cut], self._held[cut:]
-        if safe:
-            yield safe
+        return safe
 
-    def rest(self) -> Iterator[str]:
-        """Yield the held-back part that turned out to be text."""
-        if self._held and not self._shut:
-            yield self._held
-        self._held = ""
+    def rest(self) -> str:
+        """Return the held-back part, which turned out to be text."""
+        rest, self._held = self._held, ""
+        return rest
 
 
-def _possible_mark(text: str, marks: Sequence[str] = (OPEN, CLOSE)) -> int:
+def _possible_mark(text: str) -> int:
     """Length of the longest end of `text` that is the beginning of a mark."""
-    for length in range(min(len(text), max(map(len, marks)) - 1), 0, -1):
-        if any(mark.startswith(text[-length:]) for mark in marks):
+    for length in range(min(len(text), len(CLOSE) - 1), 0, -1):
+        if OPEN.startswith(text[-length:]) or CLOSE.startswith(text[-length:]):
             return length
     return 0
