@@ -8,17 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
-from kogniterm.execution.process import processes
-from kogniterm.execution.process.background_jobs import BackgroundCommand, JobTable, fate_of
+from kogniterm.execution.process.background_jobs import BackgroundCommand, JobTable
 from kogniterm.execution.process.command_input import KeySequence, as_keystrokes
 from kogniterm.execution.process.descriptors import Descriptors
 from kogniterm.execution.process.launcher import Launched, Launcher, Order, not_started, refusal
-from kogniterm.execution.process.processes import end_tree
+from kogniterm.execution.process.processes import NOTHING, end_tree
 from kogniterm.execution.process.pty import CANNOT_START
 from kogniterm.execution.process.running_command import (
     Ending,
@@ -121,7 +119,7 @@ class CommandExecutor:
         )
         self._outputs = (outputs or self._private.path / "outputs") / _stamp()
         self._number = 1
-        self._jobs = JobTable()
+        self._jobs = JobTable(outlives, self._private.statuses)
         self._turn = threading.Lock()
         self._guard = threading.Lock()
         self._current: RunningCommand | None = None
@@ -215,9 +213,8 @@ class CommandExecutor:
             duration = time.monotonic() - running.started
             jobs = any(job.state == "running" for job in self.jobs())
             if ending.left_running:
-                fate = fate_of(self._outlives, self._private.path, wrapped=start.wrapped)
                 detached = ending.ended == "detached"
-                self._jobs.adopt(command, running, path, fate, detached=detached)
+                self._jobs.adopt(command, running, path, wrapped=start.wrapped, detached=detached)
                 self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
             else:
                 running.close()
@@ -292,7 +289,7 @@ class CommandExecutor:
                 "temporary files is. Work in another folder, or set TMPDIR to one outside of it.",
                 path=str(self._private.path.parent),
             )
-        return SealedFiles(capture.SANDBOXED)
+        return SealedFiles(capture.capture_file(None))
 
     def _order(
         self,
@@ -357,28 +354,21 @@ class CommandExecutor:
         """
         dump = files.left()
         before = self._lineages.state(wrapped=start.wrapped)
-        state = None if dump is None else capture.read_dump(dump, before, overlay)
-        if state is None:
+        left = None if dump is None else capture.read_dump(dump, before, overlay)
+        complete = left is not None
+        if left is None:
             status = 0 if ending.status is None else exit_code(ending.status)
             left = before.without_dump(status, start.inside or start.folder)
             if ending.ended == "exited":
                 notes.append(
                     _NOT_LEFT if dump is None else _TOO_LARGE if start.wrapped else _LEFT_IN_PART
                 )
-        else:
-            left = state
         missing = self._take_over(left, notes, wrapped=start.wrapped)
         if not ending.left_running:
             files.tidy()
-        return state is not None, missing
+        return complete, missing
 
-    def _take_over(
-        self,
-        left: ShellState,
-        notes: list[str],
-        *,
-        wrapped: bool,
-    ) -> tuple[str, ...]:
+    def _take_over(self, left: ShellState, notes: list[str], *, wrapped: bool) -> tuple[str, ...]:
         """Let the next commands go on from `left`; returns what this one lacked of the sandbox."""
         for name in left.overridden:
             self._overlays[True].pop(decode(name), None)
@@ -460,7 +450,7 @@ class CommandExecutor:
 
         Raises ExecutionError for one that cannot.
         """
-        if self._outlives == processes.NOTHING:
+        if self._outlives == NOTHING:
             raise ExecutionError("Everything ends with KogniTerm, as --end-jobs says.")
         self._launcher.keep(self._jobs.find(job_id).keep())
 
@@ -484,12 +474,7 @@ class CommandExecutor:
     def __enter__(self) -> CommandExecutor:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

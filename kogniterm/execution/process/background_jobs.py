@@ -7,15 +7,14 @@ import itertools
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
-from kogniterm.execution.process import processes
-from kogniterm.execution.process.processes import ProcessState, descendants, end_tree
-from kogniterm.execution.process.pty import STATUSES
+from kogniterm.execution.process.processes import descendants, end_tree, outliving
 from kogniterm.execution.process.running_command import RunningCommand, exit_code
 from kogniterm.types import Job, JobFate, LeftRunning
 
@@ -25,56 +24,46 @@ _REPORTED = 30.0
 """Seconds until a leader with nothing left to lead has said so: at once, where it gets its turn."""
 
 
-Fate = Callable[[list[ProcessState], int, bool], JobFate]
-
-
-def fate_of(outlives: str, private: Path, *, wrapped: bool) -> Fate:
-    """What becomes of a job of an executor that `outlives` is set for, in or outside a sandbox."""
-
-    def fate(states: list[ProcessState], leader: int, kept: bool) -> JobFate:
-        if wrapped:
-            return "sandbox"
-        if kept:
-            return "kept"
-        stays = processes.outliving(states, leader, outlives, str(private / STATUSES))
-        return "detached" if stays else "ends"
-
-    return fate
-
-
+@dataclass(eq=False, slots=True)
 class BackgroundCommand:
     """A job: the supervisor drains its terminal into its file; here it is asked and told.
 
-    `fate` tells what becomes of the processes below its leader when the executor ends.
+    `wrapped` is whether it runs in a sandbox, `detached` whether its shell runs on. `outlives` is
+    what its executor lets outlive it, `statuses` the folder of exit codes.
     """
 
-    def __init__(
-        self,
-        name: str,
-        command: str,
-        running: RunningCommand,
-        path: Path,
-        fate: Fate,
-        *,
-        detached: bool,
-    ) -> None:
-        self.id = name
-        self.command = command
-        self.path = path
-        self.running = running
-        self.started = time.time() - (time.monotonic() - running.started)
-        self.kept = False
-        self._find_fate = fate
-        self._detached = detached
+    id: str
+    command: str
+    running: RunningCommand
+    path: Path
+    wrapped: bool
+    detached: bool
+    outlives: str
+    statuses: str
+    kept: bool = False
+    started: float = field(init=False)
+    _pids: tuple[int, ...] = field(init=False)
+    _fate: JobFate = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = time.time() - (time.monotonic() - self.running.started)
         self._look()
 
     def _look(self) -> None:
-        states = descendants(self.running.leader)
+        """Note what runs below its leader, and what becomes of that when the executor ends."""
+        leader = self.running.leader
+        states = descendants(leader)
         self._pids = tuple(state.pid for state in states)
-        self._fate = self._find_fate(states, self.running.leader, self.kept)
+        if self.wrapped:
+            self._fate = "sandbox"
+        elif self.kept:
+            self._fate = "kept"
+        else:
+            stays = outliving(states, leader, self.outlives, self.statuses)
+            self._fate = "detached" if stays else "ends"
 
     def job(self) -> Job:
-        """What is known of it now."""
+        """Return what is known of it now."""
         self.running.reports.read()
         ended = self.running.reports.gone
         if ended:
@@ -93,9 +82,9 @@ class BackgroundCommand:
         )
 
     def _exit_code(self) -> int | None:
-        """The detached shell's code, or that of the process that ended last."""
+        """Return the detached shell's code, or that of the process that ended last."""
         reports = self.running.reports
-        status = reports.status if self._detached else reports.last_child
+        status = reports.status if self.detached else reports.last_child
         return None if status is None else exit_code(status)
 
     def wait(self, timeout: float | None) -> None:
@@ -107,11 +96,6 @@ class BackgroundCommand:
                 return
             self.running.reports.wait(left)
 
-    @property
-    def over(self) -> bool:
-        """Whether it was known to have ended; its leader's number may be another's by now."""
-        return self.running.reports.gone
-
     def stop(self) -> None:
         """End its tree: TERM, KILL 200 ms later; returns when that has been reported."""
         self.running.reports.read()
@@ -122,7 +106,7 @@ class BackgroundCommand:
             self.wait(_REPORTED)
 
     def output(self, limits: OutputLimits, size: tuple[int, int]) -> str:
-        """Its output as a screen would show it, clipped."""
+        """Return its output as a screen would show it, clipped."""
         keeper = OutputKeeper(None, limits, size)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             while data := file.read(1 << 20):
@@ -150,17 +134,19 @@ class BackgroundCommand:
 class JobTable:
     """The jobs of one executor, by id. Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, outlives: str, statuses: Path) -> None:
+        self._outlives, self._statuses = outlives, str(statuses)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._jobs: dict[str, BackgroundCommand] = {}
 
     def adopt(
-        self, command: str, running: RunningCommand, path: Path, fate: Fate, *, detached: bool
+        self, command: str, running: RunningCommand, path: Path, *, wrapped: bool, detached: bool
     ) -> None:
         """Take in what `command` left running, or the command itself when it was detached."""
         name = f"j{next(self._numbers)}"
-        job = BackgroundCommand(name, command, running, path, fate, detached=detached)
+        rules = (wrapped, detached, self._outlives, self._statuses)
+        job = BackgroundCommand(name, command, running, path, *rules)
         with self._lock:
             self._jobs[name] = job
             ended = [key for key, old in self._jobs.items() if old.running.reports.gone]
@@ -168,20 +154,21 @@ class JobTable:
                 del self._jobs[key]
 
     def all(self) -> tuple[Job, ...]:
-        """Every job, oldest first."""
+        """Return every job, oldest first."""
         with self._lock:
             return tuple(job.job() for job in self._jobs.values())
 
     def by_leader(self) -> dict[int, BackgroundCommand]:
-        """The jobs that have not ended, by their leaders' pids."""
+        """Return the jobs that have not ended, by their leaders' pids."""
         with self._lock:
-            return {job.running.leader: job for job in self._jobs.values() if not job.over}
+            jobs = [job for job in self._jobs.values() if not job.running.reports.gone]
+            return {job.running.leader: job for job in jobs}
 
     @staticmethod
     def left(
         told: list[dict[str, Any]], jobs: Mapping[int, BackgroundCommand]
     ) -> tuple[LeftRunning, ...]:
-        """What the supervisor `told` at the end of processes of `jobs`, as they were before it."""
+        """Return what the supervisor `told` of processes of `jobs`, as they were."""
         found = {}
         for item in told:
             job = jobs.get(item["leader"])
@@ -205,7 +192,7 @@ class JobTable:
                 job.running.close()
 
     def find(self, job_id: str) -> BackgroundCommand:
-        """The job of this id. Raises ExecutionError when there is none."""
+        """Return the job of this id. Raises ExecutionError when there is none."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is None:

@@ -32,8 +32,7 @@ import termios
 
 from ptyprocess import PtyProcess, PtyProcessError
 
-from kogniterm.execution.process import processes
-from kogniterm.execution.process.processes import end_tree
+from kogniterm.execution.process.processes import NOTHING, end_tree, once_begun, outliving
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
@@ -233,7 +232,7 @@ def spawn(
     they are listed by. Exit codes of orphans are noted nowhere: their numbers mean other processes
     inside. Raises OSError or SpawnError when `argv` cannot be executed or the folder entered.
     """
-    leading = Leading(os.getpid(), "", processes.NOTHING)
+    leading = Leading(os.getpid(), "", NOTHING)
     return open_terminal(
         lambda: _split(cwd, newlines, report, descriptors, leading),
         (report, *descriptors.values()),
@@ -382,23 +381,12 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _die_with(leader: int) -> None:
-    """End when the process `leader`, this one's parent, does."""
-    _end_with(leader, signal.SIGKILL)
-
-
 def _end_with(parent: int, number: int) -> None:
     """Have the kernel send this process signal `number` when `parent` ends; end if it has."""
     with contextlib.suppress(OSError):
         prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _live_on() -> None:
-    """Take `_die_with` back: a shell may outlive its leader as in any terminal."""
-    with contextlib.suppress(OSError):
-        prctl(_PR_SET_PDEATHSIG, 0)
 
 
 def _lead(shell: int, report: int, leading: Leading) -> NoReturn:
@@ -451,10 +439,10 @@ def _let_go(*_: object) -> NoReturn:
 def _end_all(leading: Leading) -> NoReturn:
     """In the leader: end what is below it but what outlives the supervisor, then this process."""
     leader = os.getpid()
-    processes.once_begun(leader)
+    once_begun(leader)
     end_tree(
         leader,
-        spare=lambda now: processes.outliving(now, leader, leading.outlives, leading.statuses),
+        spare=lambda now: outliving(now, leader, leading.outlives, leading.statuses),
     )
     _let_go()
 
@@ -494,9 +482,6 @@ def _close_all_but(*kept: int) -> None:
         low = fd + 1
 
 
-# Set here and not imported: the supervisor starts in half the time without `typing`.
-
-
 def _stand_by(channel: socket.socket, report: int, leading: Leading) -> NoReturn:
     """In the session leader: fork the shell-to-be, then lead. Never returns."""
     try:
@@ -506,7 +491,7 @@ def _stand_by(channel: socket.socket, report: int, leading: Leading) -> NoReturn
         shell = os.fork()
         if shell:
             _lead(shell, report, leading)
-        _die_with(leader)
+        _end_with(leader, signal.SIGKILL)
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
         _default_signals()
@@ -535,7 +520,8 @@ def _execute_when_ordered(channel: socket.socket) -> None:
         os.chdir(what["cwd"])
         if what["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
             raise OSError(errno.ESTALE, "the folder is another one now", what["cwd"])
-        _live_on()
+        with contextlib.suppress(OSError):
+            prctl(_PR_SET_PDEATHSIG, 0)  # a shell may outlive its leader, as in any terminal
         os.execve(what["argv"][0], what["argv"], what["env"])
     except (OSError, ValueError) as error:
         channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])

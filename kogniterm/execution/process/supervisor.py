@@ -31,12 +31,19 @@ import signal
 import socket
 import sys
 
-from kogniterm.execution.process import processes, pty
+from kogniterm.execution.process import pty
 from kogniterm.execution.process.processes import (
+    NOTHING,
     ProcessState,
     descendants,
     end_tree,
+    once_begun,
+    outliving,
     process_state,
+    programs,
+    signal_processes,
+    terminal_number,
+    write_to,
 )
 from kogniterm.execution.process.pty import STATUSES, Standby
 
@@ -112,6 +119,7 @@ class Supervisor:
         self._channel = channel
         self._host = host
         self._private = private
+        self._statuses = f"{private}/{STATUSES}"
         self._outlives = outlives
         self._alone = False
         self._left: list[dict[str, Any]] = []
@@ -216,7 +224,7 @@ class Supervisor:
     def _prepare(self) -> None:
         """Have a leader ready for the next command, and hand it to the executor."""
         try:
-            standby = Standby(f"{self._private}/{STATUSES}", self._outlives)
+            standby = Standby(self._statuses, self._outlives)
         except (OSError, pty.SpawnError) as error:
             self._answer({"op": "failed", "error": str(error)})
             return
@@ -300,13 +308,13 @@ class Supervisor:
         staying = [command for command in list(self._commands.values()) if self._end_tree(command)]
         self._end_orphans()
         for command in staying:
-            terminal = processes.terminal_number(command.master)
+            terminal = terminal_number(command.master)
             for item in self._left:
                 if item["leader"] == command.leader:
-                    item["writes"] = processes.write_to(terminal, item["pids"])
+                    item["writes"] = write_to(terminal, item["pids"])
             pids = [state.pid for state in descendants(command.leader)]
-            if not processes.write_to(terminal, pids):
-                let_go(command.leader)
+            if not write_to(terminal, pids):
+                signal_processes([command.leader], pty.LET_GO)
                 continue
             command.stays = True
             if command.master not in self._draining:
@@ -314,7 +322,7 @@ class Supervisor:
 
     def _end_tree(self, command: _Command) -> bool:
         """End of a command what does not stay; returns whether anything does."""
-        states = processes.once_begun(command.leader)
+        states = once_begun(command.leader)
         stays, everything = self._spared(command, states), {state.pid for state in states}
         why = "kept" if command.kept else "detached"
         self._tell_of(command, states, stays, why)
@@ -322,22 +330,22 @@ class Supervisor:
         end_tree(command.leader, spare=lambda now: self._spared(command, now))
         if stays and descendants(command.leader):
             return True
-        signal_leader(command.leader)
+        # Nothing is left to lead: it goes even if a child cannot be killed.
+        signal_processes([command.leader], signal.SIGKILL)
         return False
 
     def _spared(self, command: _Command, states: list[ProcessState]) -> set[int]:
         """What of a command outlives the executor; inside a sandbox nothing can."""
-        if self._outlives == processes.NOTHING or command.wrapped:
+        if self._outlives == NOTHING or command.wrapped:
             return set()
         if command.kept:
             return {state.pid for state in states}
-        statuses = f"{self._private}/{STATUSES}"
-        return processes.outliving(states, command.leader, self._outlives, statuses)
+        return outliving(states, command.leader, self._outlives, self._statuses)
 
     def _why_ended(self, command: _Command) -> str:
         if command.wrapped:
             return "sandbox"
-        return "asked" if self._outlives == processes.NOTHING else "background"
+        return "asked" if self._outlives == NOTHING else "background"
 
     def _tell_of(
         self, command: _Command, states: list[ProcessState], pids: set[int], why: str
@@ -345,7 +353,7 @@ class Supervisor:
         """Note for the executor what becomes of `pids`."""
         self._left += (
             {"leader": command.leader, "pids": group, "words": words, "why": why, "writes": False}
-            for group, words in processes.programs(states, pids)
+            for group, words in programs(states, pids)
         )
 
     def host_left(self) -> None:
@@ -364,23 +372,11 @@ class Supervisor:
         self.end()
         for command in self._commands.values():
             if command.stays:
-                let_go(command.leader)
+                signal_processes([command.leader], pty.LET_GO)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(command.leader, 0)  # or the kernel kills it first
         if self._alone and os.path.lexists(self._private):
             remove_folder(self._private)
-
-
-def let_go(leader: int) -> None:
-    """Let a leader end without ending what is below it."""
-    with contextlib.suppress(OSError):
-        os.kill(leader, pty.LET_GO)
-
-
-def signal_leader(leader: int) -> None:
-    """A leader has nothing left to lead: make sure it goes even if a child cannot be killed."""
-    with contextlib.suppress(OSError):
-        os.kill(leader, signal.SIGKILL)
 
 
 def main(channel_fd: int, host: int, private: str, outlives: str) -> None:

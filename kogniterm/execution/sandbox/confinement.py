@@ -20,22 +20,12 @@ from pathlib import Path
 from typing import Literal
 
 from kogniterm.execution.sandbox import attempts, kernel_rules, planted
-from kogniterm.execution.sandbox.reach import (
-    SECRET_FILES,
-    SECRET_FOLDERS,
-    folders_between,
-    names,
-    real,
-    within,
-    writable_parts,
-)
+from kogniterm.execution.sandbox.reach import folders_between, real, within, writable_parts
 from kogniterm.host.programs import find_program
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import Phrase
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
-_HIDDEN_FOLDERS = names(SECRET_FOLDERS)
-_HIDDEN_FILES = names(SECRET_FILES)
 _KERNEL_FILES = (
     "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi",
     "/proc/scsi", "/proc/asound",
@@ -170,8 +160,8 @@ class Sandbox:
     def concealed(self) -> list[str]:
         """Return the folders and files that are hidden and exist, without links, folders first."""
         home = real(self.home)
-        folders = [f"{home}/{name}" for name in _HIDDEN_FOLDERS]
-        files = [f"{home}/{name}" for name in _HIDDEN_FILES]
+        folders = [f"{home}/{name}" for name in planted.protected("secret_folders")]
+        files = [f"{home}/{name}" for name in planted.protected("secret_files")]
         there = _tops(real(name) for name in (*folders, *self.hidden) if Path(name).is_dir())
         there = [folder for folder in there if not within(home, folder)]
         single = {real(name) for name in files if Path(name).is_file()}

@@ -11,20 +11,17 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
-from kogniterm.execution.sandbox.reach import (
-    GIT_GUARDED,
-    GUARDED,
-    NOT_SEARCHED,
-    folders_between,
-    names,
-    within,
-)
+from kogniterm.execution.sandbox.reach import folders_between, within
 
+_NAMES = Path(__file__).with_name("protected_names.toml")
 MOST_ENTRIES = 20_000
 """Entries of the workspace that are looked at."""
 DEEPEST = 8
@@ -32,7 +29,8 @@ MOST_BELOW = 300
 """Entries of one guarded folder that are looked at."""
 MOST_MOUNTS = 120
 """Mounts that keep what was found unchanged; each costs a fraction of a millisecond."""
-_GUARDED = frozenset(names(GUARDED))
+GIT_GUARDED = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "gitdir")
+"""What steers git in a repository's own folder; index, objects and refs stay writable."""
 _REPOSITORY = {"HEAD", "objects", "refs"}
 _LONGEST_CONFIG = 64 << 10
 _NAMED_IN_CONFIG = re.compile(rb"^[ \t]*(path|hookspath)[ \t]*=[ \t]*\"?([^\"\n;#]+)", re.I | re.M)
@@ -62,6 +60,13 @@ class Planted:
 
     path: str
     how: How
+
+
+@cache
+def protected(table: str) -> frozenset[str]:
+    """Return the names in a table of protected_names.toml."""
+    groups = tomllib.loads(_NAMES.read_text(encoding="utf-8"))[table].values()
+    return frozenset(name for names in groups for name in names)
 
 
 def search(workspace: str, *, hidden: bool = True) -> Found:
@@ -105,6 +110,7 @@ def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Pl
 
 def _look(root: int, workspace: str, folder: str, found: Found, below: list[str]) -> int:
     """Look at one folder; returns how many entries it has. `below` gets the folders in it."""
+    guarded, skipped = protected("guarded"), protected("not_searched")
     with _opened(root, folder) as place:
         entries = [] if place is None else _listed(place, MOST_ENTRIES)
         if place is not None and len(entries) >= MOST_ENTRIES:
@@ -117,9 +123,9 @@ def _look(root: int, workspace: str, folder: str, found: Found, below: list[str]
             path = f"{folder}/{name}" if folder else name
             if name == ".git" and is_folder:
                 _repository(root, workspace, path, found)
-            elif name == ".git" or name in _GUARDED:
+            elif name == ".git" or name in guarded:
                 _guard(root, workspace, path, found)
-            elif is_folder and name not in NOT_SEARCHED:
+            elif is_folder and name not in skipped:
                 below.append(path)
         return len(entries)
 
@@ -262,7 +268,7 @@ def _opened(root: int, path: str) -> Iterator[int | None]:
 def _asked_for(place: int) -> list[tuple[str, bool]]:
     """Return the entries of an open folder that are guarded, without listing it."""
     found: list[tuple[str, bool]] = []
-    for name in (".git", *_GUARDED):
+    for name in (".git", *protected("guarded")):
         with suppress(OSError):
             seen = os.stat(name, dir_fd=place, follow_symlinks=False)
             found.append((name, stat.S_ISDIR(seen.st_mode)))

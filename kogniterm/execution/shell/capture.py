@@ -8,111 +8,37 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from kogniterm.execution.shell import emulation
+from kogniterm.execution.shell.emulation import script
 from kogniterm.execution.shell.shell_state import FILLED_AT_START, Fresh, ShellState, decode, quoted
 
-_STATE = rb"""__kt_flags=$-
-\builtin set +euxf
-\builtin mapfile -d '' -t __kt_limits </proc/self/limits
-if [[ ! -d $PWD ]]; then __kt_cwd=$(\builtin pwd -P || :); fi
-\builtin printf '\0begin\0%s\0%s\0%s\0%s\0%s\0%s\0' "$__kt_status" "$__kt_pipe" \
-  "$__kt_flags" "$__kt_last" "${__kt_cwd:-$PWD}" "$SECONDS"
-\builtin umask; \builtin printf '\0'
-\builtin declare -f; \builtin printf '\0'
-\builtin declare -F; \builtin printf '\0'
-\builtin declare -p; \builtin printf '\0'
-\builtin alias -p; \builtin printf '\0'
-\builtin trap -p; \builtin printf '\0'
-\builtin enable -n; \builtin printf '\0'
-if [[ ${#FUNCNAME[@]} -gt 1 ]]; then
-  \builtin printf 'inside\0'; \builtin local -p
-else
-  if [[ $# -gt 0 ]]; then \builtin printf ' %q' "$@"; fi
-  \builtin printf '\0'
-fi
-\builtin printf '\0'
-\builtin dirs -l -p; \builtin printf '\0'
-if [[ -n ${__kt_fire+x} ]]; then
-  if [[ $__kt_fire == 1 || ( $__kt_fire == 0 && $__kt_exit != "$__kt_before" ) ||
-    ( -n $__kt_fire && $__kt_flags == *e* && $__kt_status -ne 0 ) ]]
-  then __kt_action=$__kt_exit __kt_exit=
-  else __kt_action=
-  fi
-fi
-\builtin printf '%s\0' "${__kt_exit-}"
-"""
-
-_PROCESSES = rb"""\builtin jobs -p; \builtin printf '\0%s\0' "$!"
-if [[ -n $! ]]; then
-  for __kt_n in 1 2 3 4 5 6 7 8 9 10; do
-    if [[ ! -d /proc/$! ]]; then \builtin break; fi; \builtin read -t 0.002 __kt_r <>NEVER
-  done
-fi
-if [[ -n $! && ! -d /proc/$! ]]; then \builtin wait "$!"; \builtin printf %s $?; __kt_n=; fi
-\builtin printf '\0'
-\builtin jobs -l; \builtin printf '\0\0\0end\0'
-__kt_fds=(/proc/$$/fd/*)
-if [[ ${#__kt_fds[@]} -ne 6 || ! -t 0 || ! -t 10 || ! -t 11 ]]; then
-  \builtin printf '%d\n' $$ 1<>ASK; \builtin read -r -t 5 __kt_fds <>ANSWER
-fi
-if [[ -n $! && -n $__kt_n && ! -d /proc/$! ]]; then
-  \builtin wait "$!"; \builtin printf '%d\n' $? >|STATUSES/$!
-fi
-"""
-"""What a shell outside adds: its background processes, and the request to take its descriptors."""
-
-_SANDBOXED = rb"""\builtin printf '\0%s\0\0\0' "$!"
-if [[ ! -d ${__kt_cwd:-$PWD} ]]; then \builtin printf gone; fi; \builtin printf '\0'
-__kt_fds=(/proc/$$/fd/*)
-for __kt_n in "${__kt_fds[@]}"; do
-  __kt_r=${__kt_n##*/}
-  case $__kt_r in
-    0|1|2|90|91|95|255) \builtin continue;;
-    1[0-9]|2[0-9]|3[01]|9[2-4]) if [[ -t $__kt_r ]]; then \builtin continue; fi;;
-  esac
-  if [[ -e $__kt_n ]]; then \builtin printf held; \builtin break; fi
-done
-if [[ ! -t 0 ]]; then \builtin printf held; fi
-\builtin printf '\0end\0'
-"""
-"""What a shell in a sandbox adds: that its folder is gone, and that it has descriptors of its
-own, which nobody takes over. Not counted is what `shell_files` gave it (90, 91, 95), the script
-(255), and where bash keeps its terminal while a redirection stands in for it (10 on, or 92 on).
-
-Process numbers in there mean other processes elsewhere, or none.
-"""
-
-_END = rb"""if [[ $__kt_flags == *u* ]]; then \builtin set -u; fi
-if [[ $__kt_flags == *e* ]]; then \builtin set -e; fi
-if [[ $__kt_flags == *f* ]]; then \builtin set -f; fi
-if [[ $__kt_flags == *x* ]]; then \builtin set -x; fi
-\builtin return "$__kt_status"
-"""
-
 # A process that ends at the same time as the shell could be reaped by it after the last look, and
-# its exit code would be lost: so one that is about to end gets 20 ms, and what ends after that is
-# noted as the leader would have noted it.
+# its exit code would be lost: so `outside` gives one that is about to end 20 ms, and notes the code
+# of what ends after that as the leader would have noted it.
 #
 # The shell has open what every one has: its terminal on 0, what its own trap stands in for (10 and
 # 11, the terminal too), the trap's 1 and 2, and the folder of descriptors itself. When there is
 # more, or one of them leads elsewhere, it asks for what it has to be taken over, and waits.
+#
+# In a sandbox nobody takes descriptors over; `sandboxed` notes that there are some. Not counted is
+# what `shell_files` gave it (90, 91, 95), the script (255), and where bash keeps its terminal while
+# a redirection stands in for it (10 on, or 92 on). Process numbers in there mean other processes
+# elsewhere, or none.
 
 
-def script(folder: bytes) -> bytes:
-    """The capture file for shells outside of sandboxes; `folder` is the executor's."""
-    names = (
-        (b"ASK", folder + b"/ask"),
-        (b"ANSWER", folder + b"/answer"),
-        (b"NEVER", folder + b"/statuses/never"),
-        (b"STATUSES", folder + b"/statuses"),
-    )
-    processes = _PROCESSES
-    for name, path in names:
-        processes = processes.replace(name, quoted(path))
-    return _STATE + processes + _END
+def capture_file(folder: bytes | None) -> bytes:
+    """Return the script that prints a shell's state; `folder` is the executor's, None in a sandbox.
 
-
-SANDBOXED = _STATE + _SANDBOXED + _END
-"""The capture file of a shell in a sandbox."""
+    A shell outside of sandboxes adds its background processes, and asks in `folder` for its
+    descriptors to be taken over. One in a sandbox adds whether its folder is gone, and whether it
+    has descriptors of its own.
+    """
+    if folder is None:
+        special = script("sandboxed")
+    else:
+        files = {"ASK": b"ask", "ANSWER": b"answer", "NEVER": b"statuses/never"}
+        paths = {word: quoted(folder + b"/" + name) for word, name in files.items()}
+        special = script("outside", STATUSES=quoted(folder + b"/statuses"), **paths)
+    return script("state") + special + script("end")
 
 
 _FIELDS = (

@@ -22,55 +22,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 from kogniterm.execution.process.processes import DISOWNED, process_state
-from kogniterm.execution.shell.shell_state import EarlierJob, decode, encode, quoted
+from kogniterm.execution.shell.shell_state import (
+    EarlierJob,
+    ShellState,
+    decode,
+    encode,
+    quoted,
+)
 
-TRAP_FUNCTION = rb"""trap () {
-  if [[ $# -eq 0 || $1 == -p ]]; then
-    \builtin local __kt_t __kt_q="'\\''"; __kt_t=$(\builtin trap -p "${@:2}")
-    if [[ $__kt_t == *$'left-'*"' EXIT"* ]]; then
-      __kt_t=${__kt_t#*"' EXIT"}; __kt_t=${__kt_t#$'\n'}
-      if [[ -n $__kt_exit ]]
-      then \builtin printf "trap -- '%s' EXIT\n" "${__kt_exit//"'"/"$__kt_q"}"; fi
-    fi
-    if [[ -n $__kt_t ]]; then \builtin printf '%s\n' "$__kt_t"; fi
-    return
-  fi
-  if [[ $BASH_SUBSHELL -ne 0 || $1 == -l ]]; then \builtin trap "$@"; return; fi
-  if [[ $1 == -- ]]; then \builtin shift; fi
-  if [[ $# -eq 1 ]]; then \builtin set -- - "$1"; fi
-  \builtin local __kt_a __kt_s; \builtin local -a __kt_r; __kt_a=$1 __kt_r=(); \builtin shift
-  for __kt_s; do
-    case ${__kt_s^^} in
-      EXIT|SIGEXIT|0) if [[ $__kt_a == - ]]; then __kt_exit=; else __kt_exit=$__kt_a; fi;;
-      *) __kt_r+=("$__kt_s");;
-    esac
-  done
-  if [[ ${#__kt_r[@]} -gt 0 ]]; then \builtin trap -- "$__kt_a" "${__kt_r[@]}"; fi
-}
-"""
-
-WAIT_FUNCTION = rb"""wait () {
-  \builtin local IFS=' ' __kt_all= __kt_p __kt_c=0 __kt_d=%(folder)s __kt_k=' %(pids)s '
-  if [[ $BASH_SUBSHELL -ne 0 || $1 == -* ]]; then \builtin wait "$@"; return; fi
-  if [[ $# -eq 0 ]]; then \builtin wait; \builtin set -- $__kt_k; __kt_all=1; fi
-  for __kt_p; do
-    if [[ $__kt_p == %%* ]] && \builtin declare -F __kt_job >/dev/null
-    then \builtin local __kt_j; __kt_job "$__kt_p"; __kt_p=${__kt_j[-1]}; fi
-    if [[ $__kt_k == *" $__kt_p "* ]]; then
-      while [[ ! -e $__kt_d/$__kt_p && -d /proc/$__kt_p ]]; do
-        \builtin read -t 0.05 <>"$__kt_d/never"
-      done
-      __kt_c=127; if [[ -e $__kt_d/$__kt_p ]]; then __kt_c=$(<"$__kt_d/$__kt_p"); fi
-    else
-      \builtin wait "$__kt_p"; __kt_c=$?
-    fi
-  done
-  return $((__kt_all ? 0 : __kt_c))
-}
-"""
-
+_SCRIPTS = Path(__file__).with_name("scripts")
+_PLACE = re.compile(rb"@([A-Z]+)@")
 _TRAP_WORD = re.compile(rb"\btrap\b", re.IGNORECASE)
 _EXIT_NAME = re.compile(rb"\b(?:SIG)?EXIT\b|\s0\b", re.IGNORECASE)
 _LISTS_TRAPS = re.compile(rb"\btrap(?:\s+-p\b|[ \t]*(?:[;|&\n)]|\Z))")
@@ -81,14 +46,36 @@ _LONE_TRAP = re.compile(
 _EXITS = re.compile(r"(?:^|[;&|\n({]|\b(?:then|do|else))\s*exit\b")
 
 
-def minds_exit_trap(command: str, functions: bytes) -> bool:
-    """Whether `command` or a carried function may set an EXIT trap or list the traps."""
-    data = encode(command)
-    return bool(
-        _LISTS_TRAPS.search(data)
+@cache
+def _text_of(name: str) -> bytes:
+    return (_SCRIPTS / f"{name}.bash").read_bytes()
+
+
+def script(name: str, **values: bytes) -> bytes:
+    """Return one of the bash scripts beside this module, each `@NAME@` in it filled in."""
+    return _PLACE.sub(lambda place: values[place[1].decode()], _text_of(name))
+
+
+def exit_trap(state: ShellState, command: str) -> bytes:
+    """Return a stand-in for `trap` where `command` or a carried function may need one, else b"".
+
+    `__kt_fire` tells the capture file when to run the action: 1 always, 0 only when it changed in
+    this command, empty never.
+    """
+    data, functions = encode(command), state.function_text
+    if not (
+        state.exit_action
+        or _LISTS_TRAPS.search(data)
         or _sets_exit_trap(data)
         or (b"trap" in functions and _sets_exit_trap(functions))
-    )
+    ):
+        return b""
+    fire = b"1" if _EXITS.search(command) else b"0"
+    if _LONE_TRAP.match(command):
+        fire = b""
+    action = quoted(actions_with_last_background(state.exit_action, state.background))
+    prelude = b"__kt_exit=%s __kt_before=%s __kt_fire=%s\n" % (action, action, fire)
+    return script("trap") + prelude
 
 
 def _sets_exit_trap(source: bytes) -> bool:
@@ -100,106 +87,6 @@ def _sets_exit_trap(source: bytes) -> bool:
     return False
 
 
-def exit_trap_prelude(command: str, carried: bytes) -> bytes:
-    """Definitions for a command in which an EXIT trap matters; `carried` is a pending action.
-
-    `__kt_fire` tells the capture file when to run the action: 1 always, 0 only when it changed in
-    this command, empty never.
-    """
-    fire = b"1" if _EXITS.search(command) else b"0"
-    if _LONE_TRAP.match(command):
-        fire = b""
-    action = quoted(carried)
-    return TRAP_FUNCTION + b"__kt_exit=%s __kt_before=%s __kt_fire=%s\n" % (action, action, fire)
-
-
-def wait_prelude(folder: bytes, pids: tuple[int, ...]) -> bytes:
-    """A `wait` that knows the background processes `pids` of earlier commands."""
-    listed = b" ".join(b"%d" % pid for pid in pids)
-    return WAIT_FUNCTION % {b"folder": quoted(folder), b"pids": listed}
-
-
-JOB_FUNCTIONS = rb"""__kt_job () {
-  case $1 in
-%(cases)s    %%[0-9]*) __kt_j=("%%$((${1#%%} - %(highest)d))");;
-    ''|%%|%%+|%%-|%%%%) __kt_j=(%%+)
-      if [[ -z $(\builtin jobs -p) ]]; then __kt_j=(%(last)s); fi;;
-    *) __kt_j=("$1");;
-  esac
-}
-jobs () {
-  \builtin local __kt_p __kt_n __kt_t
-  while \builtin read -r __kt_n __kt_p __kt_t; do
-    if [[ ! -d /proc/$__kt_p || -e %(folder)s/$__kt_p ]]; then continue; fi
-    case ${1-} in
-      -p) \builtin echo "$__kt_p";;
-      -l) \builtin printf '[%%d]  %%5d %%-24s%%s\n' "$__kt_n" "$__kt_p" Running "$__kt_t";;
-      *) \builtin printf '[%%d]   %%-24s%%s\n' "$__kt_n" Running "$__kt_t";;
-    esac
-  done <<< %(list)s
-  \builtin jobs "$@"
-}
-kill () {
-  \builtin local __kt_p __kt_j; \builtin local -a __kt_a; __kt_a=()
-  for __kt_p; do
-    __kt_j=("$__kt_p"); if [[ $__kt_p == %%* ]]; then __kt_job "$__kt_p"; fi
-    __kt_a+=("${__kt_j[@]}")
-  done
-  # Processes of a pipe end each other: one that is gone is an error only when all are.
-  if [[ ${#__kt_a[@]} -gt $# ]] && \builtin kill "${__kt_a[@]}" 2>/dev/null; then return; fi
-  \builtin kill "${__kt_a[@]}"
-}
-fg () {
-  \builtin local __kt_j; __kt_job "${1-}"
-  if [[ $__kt_j == %%* ]]; then \builtin fg "$__kt_j"; return; fi
-  \builtin kill -CONT "${__kt_j[@]}" 2>/dev/null; wait "${__kt_j[-1]}"
-}
-bg () {
-  \builtin local __kt_j; __kt_job "${1-}"
-  if [[ $__kt_j == %%* ]]; then \builtin bg "$__kt_j"; else \builtin kill -CONT "${__kt_j[@]}"; fi
-}
-"""
-DISOWN_FUNCTION = rb"""__kt_pids () {
-  \builtin local __kt_n __kt_p __kt_r
-  while \builtin read -r __kt_n __kt_p __kt_r; do
-    case $__kt_n in
-      [[]*) \builtin echo "$__kt_p";;
-      [0-9]*) \builtin echo "$__kt_n";;
-    esac
-  done <<< "$(\builtin jobs -l)"
-}
-disown () {
-  \builtin local IFS=$' \t\n' __kt_w __kt_all __kt_rest __kt_code=0
-  \builtin local -a __kt_j __kt_a __kt_o
-  __kt_a=() __kt_o=()
-  for __kt_w; do
-    case $__kt_w in
-      -*) __kt_o+=("$__kt_w"); \builtin continue;;
-    esac
-    __kt_j=("$__kt_w")
-    if \builtin declare -F __kt_job >/dev/null; then __kt_job "$__kt_w"; fi
-    if [[ $__kt_j != %%* ]]; then \builtin printf '%%s\n' "${__kt_j[@]}" >>%(disowned)s; fi
-    if [[ $__kt_w != %%* || $__kt_j == %%* ]]; then __kt_a+=("$__kt_j"); fi
-  done
-  if [[ $# -eq 0 ]] && \builtin declare -F __kt_job >/dev/null; then
-    __kt_job ''
-    if [[ $__kt_j != %%* ]]; then
-      \builtin printf '%%s\n' "${__kt_j[@]}" >>%(disowned)s; \builtin return
-    fi
-  fi
-  if [[ $# -gt 0 && ${#__kt_a[@]} -eq 0 && ${#__kt_o[@]} -eq 0 ]]; then \builtin return; fi
-  __kt_all=" $(__kt_pids) "
-  __kt_rest=" $(\builtin disown ${__kt_o[@]//h} "${__kt_a[@]}" 2>/dev/null; __kt_pids) "
-  for __kt_w in $__kt_all; do
-    case $'\n'${__kt_rest// /$'\n'}$'\n' in
-      *$'\n'"$__kt_w"$'\n'*) ;;
-      *) \builtin echo "$__kt_w" >>%(disowned)s;;
-    esac
-  done
-  \builtin disown "${__kt_o[@]}" "${__kt_a[@]}" || __kt_code=$?
-  \builtin return $__kt_code
-}
-"""
 _DISOWNS = re.compile(rb"\bdisown\b")
 _MOST_ENDED = 8
 _JOB_WORDS = re.compile(r"%|\b(?:jobs|[fb]g|disown)\b")
@@ -233,41 +120,42 @@ def _runs(pids: tuple[int, ...]) -> bool:
     return any(state is not None and state.state not in "ZX" for state in states)
 
 
-def mentions_jobs(command: str, functions: bytes) -> bool:
-    """Whether `command` may ask for a job by its number; inside functions, `%n` counts only."""
-    return bool(_JOB_WORDS.search(command)) or b"kill %" in functions or b"wait %" in functions
-
-
 def mentions_processes(command: str) -> bool:
     """Return whether `command` may ask for processes of earlier commands."""
     return bool(_PROCESS_WORDS.search(command))
 
 
-def mentions_disown(command: str, functions: bytes) -> bool:
-    """Return whether `command` or a carried function may disown a job."""
-    return "disown" in command or bool(_DISOWNS.search(functions))
+def stand_ins(state: ShellState, command: str, statuses: bytes) -> list[bytes]:
+    """Return functions for the builtins that `command` may ask for processes of earlier commands.
 
-
-def disown_prelude(folder: bytes) -> bytes:
-    """A `disown` that notes in `folder` which processes are to stay when the executor ends."""
-    return DISOWN_FUNCTION % {b"disowned": quoted(folder + b"/" + DISOWNED.encode())}
-
-
-def job_prelude(folder: bytes, jobs: tuple[EarlierJob, ...]) -> bytes:
-    """The functions that know `jobs`, of which there is at least one.
-
-    Which of them have ended stands in `folder` a moment before the kernel forgets them.
+    Exit codes of background processes stand in the folder `statuses` a moment before the kernel
+    forgets them. It is empty in a sandbox, where none are known.
     """
+    found, functions = [], state.function_text
+    if state.children:
+        pids = b" ".join(b"%d" % pid for pid in state.children)
+        found.append(script("wait", FOLDER=quoted(statuses), PIDS=pids))
+    # Inside functions only `%n` counts.
+    asks = _JOB_WORDS.search(command) or b"kill %" in functions or b"wait %" in functions
+    if state.jobs and asks:
+        found.append(_job_functions(state.jobs, statuses))
+    if statuses and ("disown" in command or _DISOWNS.search(functions)):
+        found.append(script("disown", DISOWNED=quoted(statuses + b"/" + DISOWNED.encode())))
+    return found
+
+
+def _job_functions(jobs: tuple[EarlierJob, ...], statuses: bytes) -> bytes:
     lists = {job.number: b" ".join(b"%d" % pid for pid in job.pids) for job in jobs}
     cases = [b"    %%%d) __kt_j=(%s);;\n" % item for item in lists.items()]
     rows = b"\n".join(b"%d %d %s" % (job.number, job.pids[0], job.text) for job in jobs)
-    return JOB_FUNCTIONS % {
-        b"folder": quoted(folder),
-        b"cases": b"".join(cases),
-        b"highest": max(lists),
-        b"last": lists[max((job.number for job in jobs if job.runs), default=max(lists))],
-        b"list": quoted(rows),
-    }
+    return script(
+        "jobs",
+        FOLDER=quoted(statuses),
+        CASES=b"".join(cases),
+        HIGHEST=b"%d" % max(lists),
+        LAST=lists[max((job.number for job in jobs if job.runs), default=max(lists))],
+        LIST=quoted(rows),
+    )
 
 
 _SEEDS = re.compile(r"(?:^|[\s;&|({])RANDOM=")

@@ -180,15 +180,10 @@ def enter_scripts(
     ]
     if state.clock is not None:
         restore.append(b"SECONDS=%d\n" % (time.monotonic() - state.clock))
-    restore += _processes(state, command, files)
-    trap = capture_trap(files)
-    if state.exit_action or emulation.minds_exit_trap(command, state.function_text):
-        restore.append(
-            emulation.exit_trap_prelude(
-                command,
-                emulation.actions_with_last_background(state.exit_action, state.background),
-            )
-        )
+    restore += emulation.stand_ins(state, command, files.statuses)
+    trap, prelude = capture_trap(files), emulation.exit_trap(state, command)
+    if prelude:
+        restore.append(prelude)
         action = b'\\builtin eval "${__kt_action-}"'
         # The branches keep `$?`, and `set -e` does not end the trap before the action.
         trap = b"if " + trap + b"; then " + action + b"; else " + action + b"; fi"
@@ -218,18 +213,6 @@ def _read_functions(state: ShellState, files: Files) -> bytes:
     if b"extglob" not in (state.shopts or ()) and _EXTENDED_PATTERN.search(state.function_text):
         return b"\\builtin shopt -s extglob\n" + read + b"\\builtin shopt -u extglob\n"
     return read
-
-
-def _processes(state: ShellState, command: str, files: Files) -> list[bytes]:
-    """Stand-ins for builtins that are asked for processes of earlier commands."""
-    preludes = []
-    if state.children:
-        preludes.append(emulation.wait_prelude(files.statuses, state.children))
-    if state.jobs and emulation.mentions_jobs(command, state.function_text):
-        preludes.append(emulation.job_prelude(files.statuses, state.jobs))
-    if files.statuses and emulation.mentions_disown(command, state.function_text):
-        preludes.append(emulation.disown_prelude(files.statuses))
-    return preludes
 
 
 def capture_trap(files: Files) -> bytes:

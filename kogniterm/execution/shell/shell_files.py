@@ -108,7 +108,7 @@ def _make(place: str) -> tuple[Path, int]:
         held = os.open(path / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(held, fcntl.LOCK_EX)
         (path / "new").rename(path / LOCK)
-        (path / "capture").write_bytes(capture.script(os.fsencode(path)))
+        (path / "capture").write_bytes(capture.capture_file(os.fsencode(path)))
         (path / STATUSES).mkdir()
         (path / "tmp").mkdir(mode=0o700)
         for name in (f"{STATUSES}/never", "ask", "answer"):
