@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from kogniterm.cli.open_prompt import question_hooks
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.text.visible import one_line
@@ -20,12 +19,11 @@ from kogniterm.types import Answer
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.typed_ahead import typed_before
-from kogniterm.ui.prompt.user_terminal import PersonTerminal, edited, run_program
-from kogniterm.ui.questions.approver import AskingApprover
+from kogniterm.ui.prompt.user_terminal import PersonTerminal, edited, run_program, typed_before
+from kogniterm.ui.questions.approval import AskingApprover
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.model_question import ask_user
-from kogniterm.ui.questions.recovery import ask_what_to_do
+from kogniterm.ui.questions.question import ask_what_to_do
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.surface import LineSurface, LiveSurface
 from kogniterm.ui.screen_preferences import from_quick
@@ -79,13 +77,7 @@ class UserScreen:
 
     def approver(self, session: LiveSession) -> Approver:
         """Return the approver that asks the user, a line at a time."""
-        hooks = question_hooks(session)
-        return AskingApprover(
-            self._questions,
-            folder=lambda request: self._sink.folders.get(request.id, session.folder),
-            hooks=lambda: hooks,
-            plan_shown=self._sink.plan_was_shown,
-        )
+        return AskingApprover(self._questions, session, self._display)
 
     async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
         """Ask what becomes of a command whose outcome is unknown; no answer leaves it be."""

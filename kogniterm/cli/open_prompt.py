@@ -15,13 +15,11 @@ from kogniterm import __version__
 from kogniterm.cli.options import flags_of, folder_of, session_wanted, settings_of
 from kogniterm.errors import UsageError
 from kogniterm.settings import QuickSettings, environment, quick
-from kogniterm.types import ActionRequest, Phrase, RiskReport
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
-    from kogniterm.runtime.session import LiveSession
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
-    from kogniterm.ui.questions.approval import AskHooks, Offer
     from kogniterm.ui.repl import Opened
 
 MOST_FILES = 5000
@@ -71,34 +69,6 @@ def workspace_files(folder: Path) -> Iterator[str]:
     return (str(path) for path in islice(files_below(resolved(folder)), MOST_FILES))
 
 
-def question_hooks(session: LiveSession) -> AskHooks:
-    """Return what the session adds to every question, at the prompt and in a one-shot run."""
-    from kogniterm.ui.questions.approval import AskHooks
-
-    return AskHooks(
-        preview=session.undo.preview,
-        diff=lambda request: request.detail or None,
-        offers=partial(lease_offers, session),
-    )
-
-
-def lease_offers(
-    session: LiveSession, request: ActionRequest, report: RiskReport
-) -> Sequence[Offer]:
-    """Return what may be granted together with the approval of a command."""
-    from kogniterm.approval.policy.leases import TERMS
-    from kogniterm.ui.questions.approval import Offer as QuestionOffer
-
-    if request.effect != "command":
-        return ()
-    found = []
-    for offer in session.policy.offers(report, session.executor.cwd):
-        term = TERMS[offer.kind]
-        grant = partial(session.grant, report, offer.kind, uses=term.uses, seconds=term.seconds)
-        found.append(QuestionOffer(offer.label, grant))
-    return found
-
-
 class Opener:
     """Opens sessions for the prompt. Imports and checks run on a thread, behind the first key."""
 
@@ -111,8 +81,6 @@ class Opener:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
         from kogniterm.runtime.use_cases.stored_data import last_turn
-        from kogniterm.text.redact import redact
-        from kogniterm.ui.commands.custom import session_commands
         from kogniterm.ui.repl import Opened
 
         settings = await asyncio.to_thread(settings_of, self._args)
@@ -121,15 +89,11 @@ class Opener:
         first_run, self._first_run = self._first_run, False
         warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
         warming.add_done_callback(lambda done: done.exception())
-        commands, refused = session_commands(session)
         return Opened(
             session,
             model_reason=model_reason(settings, session.model) if first_run else None,
             first_run=first_run,
-            notices=(*session.notices, *refused),
-            commands=commands,
-            hooks=question_hooks(session),
-            redact=redact,
+            notices=session.notices,
             last_turn=last_turn(session) if session_id is not None else ("", ""),
         )
 

@@ -51,8 +51,8 @@ def confirm(question: str, lines: Iterable[str], *, without_terminal: Phrase, no
     """
     import asyncio
 
-    from kogniterm.ui.prompt.typed_ahead import typed_before
-    from kogniterm.ui.questions.choice import Option, chosen
+    from kogniterm.ui.prompt.user_terminal import typed_before
+    from kogniterm.ui.questions.question import Option, chosen
 
     if not sys.stdin.isatty():
         raise UsageError(without_terminal.template)
@@ -85,7 +85,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def write_table(rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as what stands in them; the last one is not padded."""
-    from kogniterm.ui.prompt.toolbar import cells
+    from kogniterm.ui.screen.surface import cells
 
     shown = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(cells, column)) for column in zip(*shown, strict=True)]

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from kogniterm.errors import UsageError
 from kogniterm.types import UserInput
-from kogniterm.ui.prompt.sent_line import mentions
+from kogniterm.ui.prompt.attachments import mentions
 
 MAX_TASK = 100_000
 """Longest task in characters: what a user says, not what they attach."""

@@ -9,9 +9,8 @@ from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import render
 from kogniterm.types import Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.screen.status_line import again
+from kogniterm.ui.screen.status_line import again, end_reason, left_texts
 from kogniterm.ui.screen.tool_lines import tool_words
-from kogniterm.ui.screen.turn_summary import end_reason, left_texts
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 
-from kogniterm.ui.command_runner import CommandRunner
+from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.display import Display
 from kogniterm.ui.front import Front
@@ -55,8 +55,8 @@ def build_repl(
 ) -> Repl:
     """Return a REPL on a front, ready to run."""
     display = Display(preferences)
-    repl = Repl(open_session, display, folder, home, wiring)
-    controls = Controls(repl, CommandRunner(repl), version)
+    repl = Repl(open_session, display, COMMANDS, folder, home, wiring)
+    controls = Controls(repl, version)
     repl.submit = controls.submit
     repl.front = display.front = front(controls)
     return repl

@@ -6,9 +6,8 @@ import signal
 from collections.abc import Sequence
 
 from kogniterm.types import UserInput
-from kogniterm.ui.command_runner import CommandRunner
+from kogniterm.ui.commands.registry import is_slash_command, split_line
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.sent_line import is_slash_command
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.turns import Work
 
@@ -17,11 +16,10 @@ AGAIN_SECONDS = 2.0
 
 
 class Controls:
-    """The REPL as its front sees it; `commands` are its slash commands."""
+    """The REPL as its front sees it."""
 
-    def __init__(self, repl: Repl, commands: CommandRunner, version: str = "") -> None:
+    def __init__(self, repl: Repl, version: str = "") -> None:
         self.repl = repl
-        self.commands = commands
         self.display = repl.display
         self.version = version
         self._turns = repl.turns
@@ -36,7 +34,7 @@ class Controls:
         if not line:
             return
         if is_slash_command(line):
-            self.repl.spawn(self.commands.run(line))
+            self.repl.spawn(self.repl.run_command(line))
         elif line.startswith("!") and line[1:].strip():
             self._turns.add(Work(shell=line[1:].strip()))
         else:
@@ -51,6 +49,10 @@ class Controls:
         for words in [line] if line else self._turns.take_inputs():
             self.repl.front.echo(words)
             self.repl.steer(words)
+
+    def knows_command(self, line: str) -> bool:
+        """Return whether a line is a slash command whose name is written in full."""
+        return self.repl.registry.knows(split_line(line)[0])
 
     def queued(self) -> Sequence[str]:
         """Return what waits for its turn."""
@@ -108,14 +110,6 @@ class Controls:
     def stop_turn(self) -> None:
         """End the turn and give back what was typed."""
         self.repl.front.restore(self._turns.stop())
-
-    def edit_outside(self) -> None:
-        """Write the line in the editor."""
-        self.repl.spawn(self.repl.guarded(self.repl.front.edit_outside()))
-
-    def paste_image(self) -> None:
-        """Add the image on the clipboard to the line."""
-        self.repl.spawn(self.repl.guarded(self.repl.front.paste_image()))
 
     def _stop_command(self) -> None:
         """End the running command; the turn goes on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ from kogniterm.ui.theme import Background, Theme, background_from_colorfgbg, cho
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kogniterm.ui.screen.attention import Attention
     from kogniterm.ui.screen.paint import Painter
-    from kogniterm.ui.screen.renderer import ScreenSink
+    from kogniterm.ui.screen.renderer import Finished, ScreenSink
+    from kogniterm.ui.screen.surface import Attention
 
 
 class Display:
@@ -40,8 +40,8 @@ class Display:
 
     def open(self, surface: Surface, clock: Callable[[], float]) -> ScreenSink:
         """Load what draws, and return the sink that shows events on `surface`."""
-        from kogniterm.ui.screen.attention import Attention
         from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
+        from kogniterm.ui.screen.surface import Attention
 
         prefs = self.preferences
         self._attention = Attention(prefs, surface.control)
@@ -133,6 +133,11 @@ class Display:
             Phrase("The keyboard is with the command; Ctrl-] leaves it running as a job."),
             "warning",
         )
+
+    @property
+    def finished(self) -> Sequence[Finished]:
+        """The commands that ended on this screen, oldest first."""
+        return self.screen.finished if self.screen is not None else ()
 
     def command_running(self) -> bool:
         """Tell whether a command's frame is open."""

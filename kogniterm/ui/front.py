@@ -1,11 +1,13 @@
-"""The front of the REPL: a live prompt or plain lines, whichever fits the terminal."""
+"""The line a user types into, as the REPL sees it: a live prompt, or plain lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from kogniterm.ui.locale import _
 from kogniterm.ui.screen.surface import Surface
+from kogniterm.ui.theme import Theme
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Front(Protocol):
-    """What the REPL needs of the thing a user types into."""
+    """Where lines are typed, questions are asked, and the terminal is lent to programs."""
 
     @property
     def surface(self) -> Surface:
@@ -22,29 +24,38 @@ class Front(Protocol):
 
     @property
     def questions(self) -> Asker:
-        """Asks the user."""
+        """The driver that asks the user."""
 
     @property
     def question_open(self) -> bool:
         """Whether a question waits for its answer."""
 
     async def run(self) -> int:
-        """Read lines until `exit`; returns the exit status."""
+        """Read lines until `exit`; return the exit status."""
 
     def exit(self, status: int) -> None:
         """Leave."""
 
-    def echo(self, text: str) -> None:
-        """Write what the person sent into the scrollback."""
-
     def say_below(self, note: str) -> None:
-        """A short note that goes away by itself."""
+        """Show a short note."""
 
     def restore(self, text: str) -> None:
         """Give text back to the input line."""
 
+    def terminal(self) -> Terminal:
+        """Return the user's terminal, for a command that needs the keyboard."""
+
+    async def edit_text(self, text: str) -> str | None:
+        """Return `text` as it was saved in the user's editor; None when nothing was changed."""
+
+    async def show_file(self, path: str) -> None:
+        """Open a file in the pager."""
+
+    def echo(self, text: str) -> None:
+        """Write a sent line into the scrollback, unless the terminal has shown it."""
+
     def draft(self) -> str:
-        """What stands on the input line and was not sent."""
+        """Return what stands on the input line and was not sent."""
 
     def restyle(self, theme: Theme) -> None:
         """Use another theme."""
@@ -52,23 +63,60 @@ class Front(Protocol):
     def use_keys(self, keys: str) -> None:
         """Switch between emacs and vi keys."""
 
-    def history_redact(self, redact: Callable[[str], str] | None) -> None:
-        """How secrets are found, which the history must not keep."""
-
-    def terminal(self) -> Terminal | None:
-        """The person's terminal, to be lent to commands that need a keyboard."""
-
-    async def edit_text(self, text: str) -> str | None:
-        """`text` as it was saved in the person's editor; None when nothing was changed."""
-
-    async def edit_outside(self) -> None:
-        """Write the input line in the editor."""
-
-    async def paste_image(self) -> None:
-        """Add the image on the clipboard to the line."""
-
     def pasted_images(self, line: str) -> Sequence[str]:
-        """The files of the pasted images that a line mentions."""
+        """Return the files of the pasted images that a line mentions."""
 
-    async def show_file(self, path: str) -> None:
-        """Open a file in the pager."""
+
+_LETTERS = (
+    "█ █ ▄▀▄ ▄▀▀ █▄ █ █ ▀█▀ █▀▀ █▀▄ █▄ ▄█",
+    "██  █ █ █ █ █ ▀█ █  █  █▀  ██▀ █ ▀ █",
+    "▀ ▀  ▀   ▀▀ ▀  ▀ ▀  ▀  ▀▀▀ ▀ ▀ ▀   ▀",
+)
+_WIDE = 46
+
+
+def banner(
+    version: str,
+    columns: int,
+    theme: Theme,
+    *,
+    unicode: bool = True,
+    color: bool = True,
+    attributes: bool = True,
+) -> str:
+    """The banner for a screen of `columns`, with escape sequences as allowed."""
+    tail = _("/help lists what you can type.")
+    name = f"KogniTerm {version}"
+    if columns >= _WIDE and unicode and attributes:
+        gradient = color and theme.name != "plain"
+        letters = [_gradient(line, theme) if gradient else line for line in _LETTERS]
+        head = "\n".join(f" {line}" for line in letters)
+        return f"\n{head}  {version}\n\n {tail}\n\n"
+    bold = f"\x1b[1m{name}\x1b[0m" if attributes else name
+    separator = " · " if unicode else " - "
+    if len(name) + len(separator) + len(tail) <= columns:
+        return f"{bold}{separator}{tail}\n\n"
+    return f"{bold}\n{tail}\n\n"
+
+
+def _gradient(line: str, theme: Theme) -> str:
+    """`line` in colours that run from the theme's first to its second; 256-colour palette."""
+    start, end = theme.gradient
+    pieces, last = [], -1
+    for index, char in enumerate(line):
+        share = index / max(len(line) - 1, 1)
+        color = _palette(*(round(a + (b - a) * share) for a, b in zip(start, end, strict=True)))
+        if char != " " and color != last:
+            pieces.append(f"\x1b[38;5;{color}m")
+            last = color
+        pieces.append(char)
+    return "".join(pieces) + "\x1b[0m"
+
+
+def _palette(red: int, green: int, blue: int) -> int:
+    """The nearest colour of xterm's 6x6x6 cube, whose levels are 0, 95, 135, 175, 215, 255."""
+
+    def level(value: int) -> int:
+        return 0 if value < 48 else 1 if value < 115 else (value - 35) // 40
+
+    return 16 + 36 * level(red) + 6 * level(green) + level(blue)

@@ -13,55 +13,47 @@ import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
 from kogniterm.text.visible import one_line
-from kogniterm.types import Answer, ApprovalMode, Job, Phrase, UserInput
+from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
-from kogniterm.ui.commands.general import MODES
-from kogniterm.ui.commands.registry import Command
+from kogniterm.ui.commands.registry import Command, Registry, custom_commands, split_line
 from kogniterm.ui.display import Display
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.sent_line import job_outputs, mentions
-from kogniterm.ui.prompt.toolbar import Facts, short_folder
-from kogniterm.ui.questions.recovery import ask_what_to_do
+from kogniterm.ui.prompt.attachments import job_outputs, mentions
+from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_what_to_do
 from kogniterm.ui.turns import Drafts, Turns, Work
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.turn_ports import Question, RecoveryChoice
-    from kogniterm.sessions.records import Intent
-    from kogniterm.ui.questions.approval import AskHooks
 
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
 LAST_WORDS = 300
 LAST_LINES = 12
 """How much of the last turn a resumed session shows: characters said, lines answered."""
+APPROVAL_MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
 BROKEN = Phrase("Something went wrong inside KogniTerm; the log file has the details.")
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open session, and what the person should be told about it once.
+    """An open session, and what the user is told about it once.
 
-    `model_reason` says why this model; `hooks` add to questions; `redact` finds secrets that
-    the input history must not keep. `commands` are the person's and the project's own;
-    `last_turn` is what was said and answered last in a session that is resumed.
+    `model_reason` says why this model is used; `last_turn` is what was said and answered last in a
+    session that is resumed.
     """
 
     session: LiveSession
     model_reason: Phrase | None = None
     first_run: bool = False
     notices: tuple[Phrase, ...] = ()
-    hooks: AskHooks | None = None
-    redact: Callable[[str], str] | None = None
-    commands: tuple[Command, ...] = ()
     last_turn: tuple[str, str] = ("", "")
 
 
@@ -73,11 +65,10 @@ OpenSession = Callable[[str | None], Awaitable[Opened]]
 class Wiring:
     """What the REPL is given besides the session; everything is optional.
 
-    `commands` are added to the basic ones, `model_names` completes /model, `files` lists the
-    workspace for @ completion, `save_preference` keeps what /theme, /keys and /lang change.
+    `model_names` completes /model, `files` lists the workspace for @ completion,
+    `save_preference` keeps what /theme, /keys and /lang change.
     """
 
-    commands: Sequence[Command] = ()
     model_names: Callable[[], Sequence[str]] | None = None
     files: Callable[[], Iterable[str]] | None = None
     save_preference: Callable[[str, object], None] | None = None
@@ -87,7 +78,8 @@ class Wiring:
 
 
 class Repl:
-    """One user, one terminal, one session at a time: opens sessions and runs their turns.
+    """One user, one terminal, one session at a time: opens sessions, runs their turns and the slash
+    commands, which get it as their first argument.
 
     `front` and `submit`, which takes a line, are set by who puts the REPL together.
     """
@@ -99,21 +91,22 @@ class Repl:
         self,
         open_session: OpenSession,
         display: Display,
+        commands: Sequence[Command],
         folder: str,
         home: str = "",
         wiring: Wiring | None = None,
     ) -> None:
         self.display = display
         self.wiring = wiring or Wiring()
-        self.own_commands: Sequence[Command] = ()
+        self.registry = Registry(commands)
         self.turns = Turns(self._work, self._refresh)
-        self._folder = folder
-        self._home = home
+        self.folder = folder
+        self.home = home
+        self._commands = commands
         self._session: LiveSession | None = None
         self._is_open = asyncio.Event()
         self._open_session = open_session
         self._approver: Approver | None = None
-        self._hooks: AskHooks | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._leaving = False
         self._drafts = Drafts(lambda: self._session, self._draft)
@@ -148,7 +141,6 @@ class Repl:
         try:
             await asyncio.to_thread(_import_drawing)
             self.display.open(self.front.surface, self.wiring.clock)
-            self._approver = self._new_approver()
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
             await self.reopen(self.wiring.session_id)
@@ -161,18 +153,6 @@ class Repl:
             self.display.say(of_system(error) or BROKEN, "error")
             self.front.exit(EXIT_NOT_DONE)
 
-    def _new_approver(self) -> Approver:
-        from kogniterm.runtime.session_plans import plannable_tools
-        from kogniterm.ui.questions.approver import AskingApprover
-
-        return AskingApprover(
-            self.front.questions,
-            folder=lambda request: self.display.folder_of(request) or self._folder,
-            hooks=lambda: self._hooks,
-            tools=lambda: plannable_tools(self._session.context) if self._session else None,
-            plan_shown=self.display.plan_shown,
-        )
-
     async def reopen(self, session_id: str | None) -> None:
         """Close the session, if one is open, and open another one."""
         self.turns.pause()
@@ -184,13 +164,14 @@ class Repl:
         await self._close_session()
         self._is_open.clear()
         opened = await self._open_session(session_id)
-        self._session = opened.session
-        self.own_commands = opened.commands
+        from kogniterm.ui.questions.approval import AskingApprover
+
+        self._session = session = opened.session
+        self._approver = AskingApprover(self.front.questions, session, self.display)
+        _new, refused = self._read_custom_commands()
         self._is_open.set()
-        self.front.history_redact(opened.redact)
-        self._hooks = opened.hooks
-        greet(self.display, opened)
-        state = opened.session.state
+        greet(self.display, replace(opened, notices=(*opened.notices, *refused)))
+        state = session.state
         if state.draft and not self.front.draft():
             self.front.restore(state.draft)
         self._drafts.found(state.draft)
@@ -217,14 +198,6 @@ class Repl:
         """Whether a session is open."""
         return self._session is not None
 
-    async def wait_until_open(self) -> None:
-        """Wait for the session that is being opened."""
-        await self._is_open.wait()
-
-    def jobs(self) -> Sequence[Job]:
-        """Return what commands left running; nothing while the session is being opened."""
-        return self._session.executor.jobs() if self._session is not None else ()
-
     def ask_model(self, user_input: UserInput) -> None:
         """Queue an input for the model."""
         self.turns.add(Work(input=user_input))
@@ -242,7 +215,7 @@ class Repl:
         """Return the files and job outputs that `line` names."""
         session = self._session
         if session is None:
-            return mentions(line, self._folder)
+            return mentions(line, self.folder)
         names = mentions(line, session.folder)
         named = self.front.pasted_images(line)
         return (*names, *named, *job_outputs(line, session.executor.jobs()))
@@ -250,38 +223,14 @@ class Repl:
     def switch_mode(self) -> None:
         """Use the other approval mode."""
         if self._session is not None:
-            other = MODES[(MODES.index(self._session.modes.approval) + 1) % len(MODES)]
-            self._session.use_mode(other)
+            at = APPROVAL_MODES.index(self._session.modes.approval) + 1
+            self._session.use_mode(APPROVAL_MODES[at % len(APPROVAL_MODES)])
             self.front.surface.refresh()
 
     def stop_command(self) -> None:
         """Stop the running command."""
         if self._session is not None:
             self._session.runner.stopping.wish()
-
-    def facts(self) -> Facts:
-        """Return what the toolbar tells."""
-        session = self._session
-        if session is None:
-            return Facts(folder=short_folder(self._folder, self._home))
-        usage = session.state.usage
-        return Facts(
-            model=session.model.name,
-            mode=session.modes.approval,
-            plan_mode=session.modes.planning,
-            session=session.id[:8],
-            folder=short_folder(one_line(session.executor.cwd), self._home),
-            tokens=usage.input + usage.output,
-            context=min(100 * session.context.used_tokens // session.model.context_window, 100),
-            dollars=session.budget.price(usage),
-            jobs=sum(job.state == "running" for job in session.executor.jobs()),
-        )
-
-    async def ask_person(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
-        """Ask for the model: an answer of its list, own words, or None for none."""
-        from kogniterm.ui.questions.model_question import ask_user
-
-        return await ask_user(self.front.questions, question, answers)
 
     async def _work(self, work: Work) -> None:
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""
@@ -295,6 +244,8 @@ class Repl:
         self.front.say_below("")
 
     async def _run(self, work: Work) -> None:
+        from kogniterm.ui.questions.model_question import ask_user
+
         session, screen, approver = self.session, self.display.screen, self._approver
         assert screen is not None
         assert approver is not None
@@ -307,8 +258,8 @@ class Repl:
             approver=approver,
             sink=screen,
             terminal=terminal,
-            recover=self._recover,
-            ask=self.ask_person,
+            recover=partial(ask_what_to_do, self.front.questions),
+            ask=partial(ask_user, self.front.questions),
         )
         self._take_unheard(answer)
         self.display.title(session.state.title)
@@ -322,10 +273,6 @@ class Repl:
             inputs = [UserInput(text, attachments=self.attachments(text)) for text in unheard]
             self.turns.queue[:0] = [Work(input=given) for given in inputs]
 
-    async def _recover(self, intent: Intent, output: str) -> RecoveryChoice:
-        """Ask what to do about a command whose outcome is unknown."""
-        return await ask_what_to_do(self.front.questions, intent, output)
-
     async def guarded(self, work: Awaitable[None]) -> None:
         """Await `work`; an error is told to the user, a surprise to the log as well."""
         try:
@@ -335,6 +282,56 @@ class Repl:
         except Exception as error:
             log.exception("a turn or a command failed")
             self.display.say(of_system(error) or BROKEN, "error")
+
+    # --- slash commands -------------------------------------------------------------------------
+
+    async def run_command(self, line: str) -> None:
+        """Run a line that is a slash command; errors are shown."""
+        self.front.echo(line)
+        await self.guarded(self._run_command(line))
+        self.front.surface.refresh()
+
+    async def _run_command(self, line: str) -> None:
+        name, argument = split_line(line)
+        if not self.registry.has(name):
+            # It may be one of the user's own commands, which come with the session.
+            await self._is_open.wait()
+        command = self.registry.find(name)
+        if command.needs_session:
+            await self._is_open.wait()
+        if self.turns.running and not command.while_running:
+            raise UsageError("/{name} has to wait until the turn is over.", name=command.name)
+        done = command.run(self, argument)
+        if done is not None:
+            await done
+
+    def prefer(self, **changes: object) -> None:
+        """Change preferences, for now and, where the caller keeps them, for good."""
+        self.display.change(**changes)
+        save = self.wiring.save_preference
+        if save is not None:
+            for name, value in changes.items():
+                save(name, value)
+
+    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
+        """Ask a question with fixed answers; return the value of the one that was chosen."""
+        return await self.front.questions.ask(ChoiceQuestion(title, body, options))
+
+    def read_custom_commands(self) -> tuple[str, ...]:
+        """Offer the custom commands as they are now; return the names of those that are new."""
+        new, refused = self._read_custom_commands()
+        for text in refused:
+            self.display.say(text, "warning")
+        return new
+
+    def _read_custom_commands(self) -> tuple[tuple[str, ...], tuple[Phrase, ...]]:
+        """Put the custom commands into the registry; return the new names, and the refusals."""
+        commands, refused = custom_commands(self.session, self._commands)
+        *most, last = self._commands
+        before, self.registry = self.registry, Registry((*most, *commands, last))
+        return tuple(one.name for one in commands if not before.knows(one.name)), refused
+
+    # --- leaving --------------------------------------------------------------------------------
 
     def leave(self, status: int = 0) -> None:
         """Stop what runs and leave."""
@@ -383,7 +380,7 @@ class Repl:
     async def _end_jobs(self) -> None:
         """End what commands left running and is not to stay; say what became of it."""
         if self._session is not None:
-            from kogniterm.ui.screen.turn_summary import left_texts
+            from kogniterm.ui.screen.status_line import left_texts
 
             left = await asyncio.to_thread(self._session.end_jobs)
             for text in left_texts(left):
@@ -411,7 +408,7 @@ def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
 
 def _import_drawing() -> None:
     """Load what draws, on a thread."""
-    import kogniterm.ui.questions.approver
+    import kogniterm.ui.questions.approval
     import kogniterm.ui.screen.renderer  # noqa: F401  # the import is the work
 
 

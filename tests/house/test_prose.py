@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.ui.locale.po import read_po
+from kogniterm.ui.locale import read_po
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = Path(__file__).with_name("words.txt")

@@ -47,7 +47,7 @@ PRELOADED = (
     "kogniterm.ui.prompt.terminal_front",
     "kogniterm.ui.prompt.plain_front",
     "kogniterm.ui.screen.renderer",
-    "kogniterm.ui.questions.approver",
+    "kogniterm.ui.questions.approval",
     "kogniterm.logs",
     "kogniterm.models.providers.provider_model",
     "langchain_core.messages",

@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import Phrase, UserInput
-from kogniterm.ui.commands.command_table import basic_registry
-from kogniterm.ui.commands.custom import session_commands
-from kogniterm.ui.commands.registry import Registry, split_line
+from kogniterm.ui.commands.command_table import COMMANDS
+from kogniterm.ui.commands.registry import Registry, custom_commands, split_line
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import translate
-from kogniterm.ui.questions.choice import Option
-from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.questions.question import Option
+from kogniterm.ui.repl import Wiring
 from kogniterm.ui.screen_preferences import Preferences
 
 
-@dataclass
-class Commanded:
-    """Runs slash commands on `session`; `answers` are the values chosen, in order."""
+class Told(Display):
+    """A display that keeps what is written, one text each."""
 
-    session: LiveSession
-    answers: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    asked: list[tuple[str, list[str]]] = field(default_factory=list)
-    inputs: list[UserInput] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    reopened: list[str | None] = field(default_factory=list)
-    registry: Registry = field(default_factory=basic_registry)
-    preferences: Preferences = field(
-        default_factory=lambda: Preferences(screen_reader=True, color=False)
-    )
-    finished: Sequence[Any] = ()
-    own: tuple[str, ...] = ()
-    model_names: Callable[[], Sequence[str]] | None = None
-
-    @property
-    def painter(self) -> Painter:
-        return Display(self.preferences).painter
-
-    async def type(self, line: str) -> str:
-        """Run a command; what it said, one sentence a line."""
-        name, argument = split_line(line)
-        before = len(self.said)
-        done = self.registry.find(name).run(self, argument)  # type: ignore[arg-type]  # its face
-        if inspect.isawaitable(done):
-            await done
-        return "\n".join(self.said[before:])
+    def __init__(self) -> None:
+        super().__init__(Preferences(screen_reader=True, color=False))
+        self.said: list[str] = []
 
     def write(self, renderable: Any) -> None:
         self.said.append(self.painter.paint(renderable, 200).rstrip())
@@ -57,11 +31,49 @@ class Commanded:
     def say(self, text: Phrase, level: str = "info") -> None:
         self.said.append(translate(text))
 
+
+@dataclass
+class Commanded:
+    """Runs slash commands on `session`; `answers` are the values chosen, in order.
+
+    It is its own front: `saves` are the texts saved in the editor, in order.
+    """
+
+    session: LiveSession
+    answers: list[str] = field(default_factory=list)
+    saves: list[str | None] = field(default_factory=list)
+    asked: list[tuple[str, list[str]]] = field(default_factory=list)
+    inputs: list[UserInput] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    edited: list[str] = field(default_factory=list)
+    reopened: list[str | None] = field(default_factory=list)
+    registry: Registry = field(default_factory=lambda: Registry(COMMANDS))
+    display: Told = field(default_factory=Told)
+    own: tuple[str, ...] = ()
+    wiring: Wiring = field(default_factory=Wiring)
+
+    @property
+    def front(self) -> Commanded:
+        return self
+
+    @property
+    def said(self) -> list[str]:
+        return self.display.said
+
+    async def type(self, line: str) -> str:
+        """Run a command; what it said, one sentence a line."""
+        name, argument = split_line(line)
+        before = len(self.said)
+        done = self.registry.find(name).run(self, argument)
+        if inspect.isawaitable(done):
+            await done
+        return "\n".join(self.said[before:])
+
     def ask_model(self, user_input: UserInput) -> None:
         self.inputs.append(user_input)
 
-    def read_own_commands(self) -> tuple[str, ...]:
-        commands, _refused = session_commands(self.session)
+    def read_custom_commands(self) -> tuple[str, ...]:
+        commands, _refused = custom_commands(self.session, COMMANDS)
         before, self.own = self.own, tuple(command.name for command in commands)
         return tuple(name for name in self.own if name not in before)
 
@@ -73,6 +85,10 @@ class Commanded:
         answer = self.answers.pop(0)
         assert answer in {option.value for option in options}
         return answer
+
+    async def edit_text(self, text: str) -> str | None:
+        self.edited.append(text)
+        return self.saves.pop(0)
 
     async def show_file(self, path: str) -> None:
         self.files.append(path)

@@ -6,10 +6,12 @@ For tests of the screen alone, where the timing of events matters; flows use the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from kogniterm.approval.policy.leases import Offer
 from kogniterm.runtime.turn_journal import Steering
 from kogniterm.types import (
     ActionRequest,
@@ -96,6 +98,39 @@ class PlayedBudget:
 
 
 @dataclass
+class PlayedUndo:
+    """Knows nothing of the disk."""
+
+    def preview(self, request: ActionRequest, report: RiskReport) -> Sequence[Phrase] | None:
+        return None
+
+
+@dataclass
+class PlayedPolicy:
+    offered: tuple[Offer, ...] = ()
+
+    def offers(self, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
+        return self.offered
+
+
+@dataclass
+class PlayedPaths:
+    config: Path = Path("/nowhere")
+
+
+@dataclass
+class PlayedArchive:
+    """No stored files; the names and texts of a trusted project's commands."""
+
+    paths: PlayedPaths = field(default_factory=PlayedPaths)
+    commands: tuple[tuple[str, str], ...] = ()
+    store: Any = None
+
+    def project_commands(self) -> tuple[tuple[str, str], ...]:
+        return self.commands
+
+
+@dataclass
 class PlayedSession:
     """`play` is called for each turn with (session, input, approver, sink)."""
 
@@ -112,8 +147,10 @@ class PlayedSession:
     decisions: list[Decision] = field(default_factory=list)
     stopped: int = 0
     closed: bool = False
-    undo: Any = None
-    archive: Any = None
+    undo: Any = field(default_factory=PlayedUndo)
+    policy: PlayedPolicy = field(default_factory=PlayedPolicy)
+    archive: PlayedArchive = field(default_factory=PlayedArchive)
+    granted: list[str] = field(default_factory=list)
     modes: PlayedModes = field(default_factory=PlayedModes)
     runner: PlayedRunner = field(default_factory=PlayedRunner)
     journal: PlayedJournal = field(default_factory=PlayedJournal)
@@ -159,6 +196,9 @@ class PlayedSession:
 
     def use_plan_mode(self, mode: str) -> None:
         self.modes.planning = mode
+
+    def grant(self, report: RiskReport, kind: str, **_terms: Any) -> None:
+        self.granted.append(kind)
 
     async def finish(self) -> None:
         pass

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
 from kogniterm.errors import UsageError
@@ -32,28 +29,10 @@ WORK = """
 """
 
 
-class Editing(Commanded):
-    """A REPL whose person has an editor: each text is what they save next."""
-
-    def __init__(self, session: Any, *saves: str | None) -> None:
-        super().__init__(session)
-        self.saves = list(saves)
-        self.opened: list[str] = []
-        self.mistakes: list[str] = []
-
-    async def edit_text(self, text: str) -> str | None:
-        self.opened.append(text)
-        return self.saves.pop(0)
-
-    async def choose(self, title: str, body: Sequence[str], options: Any) -> str:
-        self.mistakes += body
-        return "e"
-
-
 async def test_a_plan_is_shown_with_all_it_says(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     await flow.run()
-    shown = await Editing(flow.session).type("/plan")
+    shown = await Commanded(flow.session).type("/plan")
     for words in ("Make it", "> o 1. Create", "why: somebody must", "uses: steps.s1.output",
                   "check: the file made is there", "Plans: auto.", "A plan waits"):  # fmt: skip
         assert words in shown
@@ -62,7 +41,7 @@ async def test_a_plan_is_shown_with_all_it_says(make_flow: MakeFlow) -> None:
 async def test_steps_are_dropped_moved_and_added(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     await flow.run()
-    repl = Editing(flow.session)
+    repl = Commanded(flow.session)
     assert "Plan, revision 2" in await repl.type("/plan drop s3")
     await repl.type("/plan add Say so")
     await repl.type("/plan move s3 1")
@@ -81,11 +60,11 @@ async def test_a_plan_is_edited_until_it_can_be_used(make_flow: MakeFlow) -> Non
     flow = make_flow(PLAN)
     await flow.run()
     bad = "{goal: g, steps: [{id: s1, what: a, tools: [hammer]}]}"
-    repl = Editing(flow.session, bad, bad.replace("hammer", "read_file"))
+    repl = Commanded(flow.session, ["e"], [bad, bad.replace("hammer", "read_file")])
     await repl.type("/plan edit")
-    assert "what: Create" in repl.opened[0]
-    assert repl.opened[1].startswith("# KogniTerm:\n#   s1 needs the tool 'hammer'")
-    assert "s1 needs the tool 'hammer', which does not exist" in repl.mistakes
+    assert "what: Create" in repl.edited[0]
+    assert repl.edited[1].startswith("# KogniTerm:\n#   s1 needs the tool 'hammer'")
+    assert "s1 needs the tool 'hammer', which does not exist" in repl.asked[0][1]
     assert flow.session is not None
     assert flow.session.state.plan is not None
     assert flow.session.state.plan.steps[0].tools == ("read_file",)
@@ -94,11 +73,11 @@ async def test_a_plan_is_edited_until_it_can_be_used(make_flow: MakeFlow) -> Non
 async def test_a_person_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{WORK}")
     written = "goal: Mine\nsteps: [{id: s1, what: Create, check: {kind: file, value: made}}]\n"
-    repl = Editing(flow.open(), written)
+    repl = Commanded(flow.open(), saves=[written])
     with pytest.raises(UsageError, match="no plan"):
         await repl.type("/plan approve")
     await repl.type("/plan edit")
-    assert repl.opened == [EMPTY]
+    assert repl.edited == [EMPTY]
     await repl.type("/plan approve")
     (work,) = repl.inputs
     answer = await flow.run(work)
@@ -110,7 +89,7 @@ async def test_a_person_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> No
 
 async def test_when_plans_are_made_and_asked_about_is_set(make_flow: MakeFlow) -> None:
     flow = make_flow()
-    repl = Editing(flow.open())
+    repl = Commanded(flow.open())
     assert "Plans: never." in await repl.type("/plan never")
     assert "without asking" in await repl.type("/plan approve never")
     assert flow.session is not None
@@ -122,6 +101,6 @@ async def test_when_plans_are_made_and_asked_about_is_set(make_flow: MakeFlow) -
 async def test_ids_are_completed(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     await flow.run()
-    repl = Editing(flow.session)
-    choices = list(repl.registry.find("plan").completions(repl))  # type: ignore[arg-type]
+    repl = Commanded(flow.session)
+    choices = list(repl.registry.find("plan").completions(repl))
     assert {"edit", "approve never", "always", "drop s2", "move s3"} <= set(choices)

@@ -16,7 +16,8 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_transfer import read_report
 from kogniterm.sessions.store import SessionInfo
 from kogniterm.types import Decision
-from kogniterm.ui.commands.custom import session_commands
+from kogniterm.ui.commands.command_table import COMMANDS
+from kogniterm.ui.commands.registry import custom_commands
 from kogniterm.ui.commands.sessions import resume_choices
 from tests.flows.conftest import MakeFlow, make_flow, yes
 from tests.ui.commanded import Commanded
@@ -281,17 +282,17 @@ async def test_own_commands_come_from_the_person_and_from_a_trusted_project(
     theirs.mkdir(parents=True)
     (theirs / "deploy.md").write_text("Deploy")
     session = flow.open()
-    made, told = session_commands(session)
+    made, told = custom_commands(session, COMMANDS)
     assert [one.name for one in made] == ["review"]
     assert [str(one) for one in told] == [
         "An own command cannot be called /help: the name is taken."
     ]
     store = TrustStore(session.archive.paths.trust_file)
     store.trust(flow.folder, discover(flow.folder))
-    made, _told = session_commands(session)
+    made, _told = custom_commands(session, COMMANDS)
     assert [one.name for one in made] == ["review", "deploy"]
     repl = Commanded(session)
-    made[0].run(repl, "the diff")  # type: ignore[arg-type]  # the REPL's face
+    made[0].run(repl, "the diff")
     assert [one.text for one in repl.inputs] == ["Review the diff"]
 
 
@@ -299,28 +300,27 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from kogniterm.runtime.use_cases.project_files import CustomCommand
-    from kogniterm.ui.commands.custom import slash_command
     from kogniterm.ui.prompt.line_completion import LineCompleter
     from kogniterm.ui.repl import Opened
+    from tests.ui.face import PlayedSession
     from tests.ui.screen import keyboard, live_repl
 
     async def play(*_given: object) -> None:
         return None
 
-    own = slash_command(CustomCommand("review", "Review $1.", "Review a branch", "BRANCH"))
+    text = "---\ndescription: Review a branch\narguments: BRANCH\n---\nReview $1."
+
+    def opened(played: PlayedSession) -> Opened:
+        played.archive.commands = (("review.md", text),)
+        return Opened(played)  # type: ignore[arg-type]  # its face
+
     with keyboard() as keys:
-        live, session = live_repl(
-            keys,
-            play,
-            rows=60,
-            opened=lambda played: Opened(played, commands=(own,)),  # type: ignore[arg-type]  # face
-        )
+        live, session = live_repl(keys, play, rows=60, opened=opened)
         await live.until("· manual ·")
         live.press("/help\r")
         await live.until("/review BRANCH")
         await live.until("Review a branch")
-        completer = LineCompleter(live.prompt.controls.commands)
+        completer = LineCompleter(live.repl)
         offered = completer.get_completions(Document("/rev"), CompleteEvent())
         assert [one.text for one in offered] == ["/review"]
         live.press("/review main\r")

@@ -16,7 +16,8 @@ from prompt_toolkit.document import Document
 from kogniterm.types import Job
 from kogniterm.types import events as ev
 from kogniterm.ui.app import build_repl
-from kogniterm.ui.commands.command_table import basic_registry
+from kogniterm.ui.commands.command_table import COMMANDS
+from kogniterm.ui.commands.registry import Registry
 from kogniterm.ui.prompt.line_completion import FileIndex, LineCompleter, fuzzy
 from kogniterm.ui.prompt.plain_front import PlainFront
 from kogniterm.ui.prompt.user_terminal import Lending
@@ -155,15 +156,23 @@ def test_files_are_found_by_their_letters_best_first() -> None:
     assert fuzzy("zz", "Makefile") is None
 
 
-def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
-    class Context:
-        registry = basic_registry()
+async def nothing(*_given: object) -> None:
+    """Play no turn."""
 
-        def jobs(self) -> tuple[Job, ...]:
-            return (Job("7", "make all", "running", (1,), 0.0, output_path="/tmp/out"),)
+
+def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
+    class Enough:
+        """The part of a REPL that completion uses."""
+
+        registry = Registry(COMMANDS)
+        opened = True
+        session = PlayedSession(nothing)
+
+    job = Job("7", "make all", "running", (1,), 0.0, output_path="/tmp/out")
+    Enough.session.executor.running = (job,)
 
     files = ["my file.txt", "other.txt"]
-    completer = LineCompleter(Context(), lambda: files)  # type: ignore[arg-type]  # enough of it
+    completer = LineCompleter(Enough(), lambda: files)  # type: ignore[arg-type]  # enough of it
 
     def complete(text: str) -> list[str]:
         found = completer.get_completions(Document(text), CompleteEvent())

@@ -12,7 +12,7 @@ from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import UsageError
 from kogniterm.types import events as ev
-from kogniterm.ui.prompt.paste import ClipboardImages, image_mentions
+from kogniterm.ui.prompt.attachments import ClipboardImages, image_mentions
 from tests.support.images import png
 from tests.ui.face import PlayedSession
 from tests.ui.screen import Live, keyboard, live_repl

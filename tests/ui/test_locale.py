@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import _, catalogue, language, plural, translate, use_language
-from kogniterm.ui.locale.po import read_po
+from kogniterm.ui.locale import _, catalogue, language, plural, read_po, translate, use_language
 from tests.ui.messages import PACKAGE, TEMPLATES, Message, dynamic, messages
 
 

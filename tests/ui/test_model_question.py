@@ -9,7 +9,7 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.ui.questions.lines import LineQuestions
-from kogniterm.ui.questions.model_question import ModelQuestion
+from kogniterm.ui.questions.model_question import ModelQuestion, ask_user
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.theme import choose
 from tests.ui.face import PlayedSession
@@ -34,7 +34,7 @@ class Asking:
         self.replies: list[str | None] = []
 
         async def play(_session: PlayedSession, _given: Any, _approver: Any, _sink: Any) -> None:
-            self.replies.append(await self.live.repl.ask_person(question, answers))
+            self.replies.append(await ask_user(self.live.repl.front.questions, question, answers))
 
         self.live: Live
         self.live, self.session = live_repl(keys, play, rows=rows)

@@ -15,12 +15,13 @@ from kogniterm.errors import TurnInterruptedError
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.types import Answer, Evidence, Plan, PlanReview, PlanStep
 from kogniterm.types import events as ev
+from kogniterm.ui.display import Display
 from kogniterm.ui.locale import use_language
-from kogniterm.ui.questions.approver import AskingApprover
+from kogniterm.ui.questions.approval import AskingApprover
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.screen import plan_panel
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen.turn_summary import findings
+from kogniterm.ui.screen.status_line import findings
 from kogniterm.ui.screen_preferences import Preferences
 from kogniterm.ui.theme import choose
 from tests.ui.face import PlayedSession
@@ -220,6 +221,10 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
 # --- plain lines -----------------------------------------------------------------------------
 
 
+async def nothing(*_given: object) -> None:
+    """Play no turn."""
+
+
 class Person:
     """Answers the prompts of `LineQuestions` from a list."""
 
@@ -249,12 +254,11 @@ class Person:
         return self.saved
 
     async def review(self) -> PlanReview:
-        asker = AskingApprover(
-            LineQuestions(self, edit_text=self.edit),
-            folder=lambda _request: "/w",
-            tools=lambda: ["read_file"],
-            plan_shown=self.left.append,
-        )
+        display = Display(Preferences())
+        display.plan_shown = self.left.append  # type: ignore[assignment,method-assign]  # keeps it
+        session = PlayedSession(nothing)
+        lines = LineQuestions(self, edit_text=self.edit)
+        asker = AskingApprover(lines, session, display)  # type: ignore[arg-type]  # its face
         return await asker.review_plan(PLAN, None)
 
 

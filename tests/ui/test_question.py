@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from prompt_toolkit.input.base import PipeInput
 
+from kogniterm.approval.policy.leases import Offer
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, RuleTrace, Verdict
-from kogniterm.ui.locale import use_language
-from kogniterm.ui.questions.approval import ApprovalQuestion, AskHooks, Offer, Subject
-from kogniterm.ui.questions.approver import AskingApprover
+from kogniterm.ui.display import Display
+from kogniterm.ui.locale import language, use_language
+from kogniterm.ui.questions.approval import ApprovalQuestion, AskingApprover, Subject
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, Document
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen_preferences import Preferences
 from kogniterm.ui.theme import choose
-from tests.ui.face import ASK, PlayedSession, ask, report, request
+from tests.ui.face import ASK, PlayedSession, PlayedUndo, ask, report, request
 from tests.ui.screen import AT_ONCE, Live, keyboard, live_repl
 
 PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
@@ -97,11 +99,10 @@ def test_what_the_model_says_cannot_draw_another_question() -> None:
 
 def test_previews_rules_and_changes_are_told() -> None:
     trace = (RuleTrace("built-in", "ask", True, Phrase("deletes files")),)
-    hooks = AskHooks(preview=lambda _r, _p: [Phrase("{n} files, not tracked by git", {"n": 12})])
     asked = question(
         "rm -r b",
         verdict=Verdict("ask", (), trace),
-        hooks=hooks,
+        preview=[Phrase("{n} files, not tracked by git", {"n": 12})],
         original="rm -r a",
         explained=True,
     )
@@ -113,16 +114,30 @@ def test_previews_rules_and_changes_are_told() -> None:
     assert "  rm -r build" in text
 
 
-def test_the_disk_is_looked_at_once_however_often_the_question_is_drawn() -> None:
-    looks = []
-    hooks = AskHooks(
-        preview=lambda _r, _p: [Phrase("look {n}", {"n": looks.append(1) or len(looks)})],
-        diff=lambda _r: looks.append(2),
-    )
-    asked = question("rm -r build", hooks=hooks)
-    first = drawn(asked, 80)
-    assert drawn(asked, 80) == first
-    assert sorted(looks) == [1, 2]
+async def test_the_disk_is_looked_at_once_however_often_the_question_is_drawn(
+    keys: PipeInput,
+) -> None:
+    looks: list[str] = []
+
+    class Looking(PlayedUndo):
+        def preview(self, request: ActionRequest, report: RiskReport) -> Sequence[Phrase]:
+            looks.append(request.command)
+            return [Phrase("look {n}", {"n": len(looks)})]
+
+    def opened(session: PlayedSession) -> Opened:
+        session.undo = Looking()
+        return Opened(session)  # type: ignore[arg-type]  # its face
+
+    live, session = asking(keys, "rm -r build", opened=opened)
+    await live.until("[y] approve")
+    assert "look 1" in live.terminal.text
+    live.press("x")
+    await live.until("What the rules said")
+    await live.ready()
+    live.press("y")
+    await live.until(lambda: bool(session.decisions))
+    assert looks == ["rm -r build"]
+    await live.leave()
 
 
 def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
@@ -170,6 +185,10 @@ def test_what_is_dangerous_takes_the_whole_word_alone(words: str) -> None:
 # --- plain lines -----------------------------------------------------------------------------
 
 
+async def nothing(*_given: object) -> None:
+    """Play no turn."""
+
+
 class Person:
     """Answers the prompts of `LineQuestions` from a list."""
 
@@ -180,7 +199,7 @@ class Person:
         self.shown = ""
         self.pauses = 0
         self.rows = 24
-        self.offered: tuple[Offer, ...] = ()
+        self.session = PlayedSession(nothing, folder="/w")
 
     def size(self) -> tuple[int, int]:
         return self.rows, 60
@@ -199,11 +218,9 @@ class Person:
 
     async def decide(self, command: str, label: str = "needs_approval", rows: int = 24) -> Decision:
         self.rows = rows
-        asker = AskingApprover(
-            LineQuestions(self),
-            folder=lambda _request: "/w",
-            hooks=lambda: AskHooks(offers=lambda _q, _r: self.offered),
-        )
+        session = self.session
+        display = Display(Preferences(language=language()))
+        asker = AskingApprover(LineQuestions(self), session, display)  # type: ignore[arg-type]  # its face
         return await asker.decide(request(command), report(command, label), ASK)
 
 
@@ -274,12 +291,11 @@ async def test_lines_an_edit_starts_from_what_is_shown_and_is_proposed() -> None
 
 
 async def test_lines_a_lease_is_granted_with_the_approval() -> None:
-    granted: list[str] = []
     person = Person("l", "9", "l", "1")
-    person.offered = (Offer(Phrase("this command, today"), lambda: granted.append("x")),)
+    person.session.policy.offered = (Offer("exact", Phrase("this command")),)
     assert (await person.decide("make")).kind == "approve"
-    assert granted == ["x"]
-    assert "1. this command, today" in person.shown
+    assert person.session.granted == ["exact"]
+    assert "1. this command, in this session" in person.shown
 
 
 # --- the panel -------------------------------------------------------------------------------
@@ -363,30 +379,29 @@ async def test_nothing_is_approved_before_its_end_was_shown(keys: PipeInput) -> 
 
 
 async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput) -> None:
-    granted: list[int] = []
-    offer = Offer(Phrase("for this session"), lambda: granted.append(1))
+    offer = Offer("effect", Phrase("what it changes"))
 
     def opened(session: PlayedSession) -> Opened:
-        hooks = AskHooks(offers=lambda _q, _r: (offer,))
-        return Opened(session, hooks=hooks)  # type: ignore[arg-type]  # its face
+        session.policy.offered = (offer,)
+        return Opened(session)  # type: ignore[arg-type]  # its face
 
     command = "\n".join(f"echo {n}" for n in range(60))
     live, session = asking(keys, command, rows=20, opened=opened)
     await live.until("more lines before you can approve")
     await live.ready()
     live.press("l")
-    await live.until("[1] for this session")
+    await live.until("[1] what it changes, for 15 minutes")
     live.press("1")
     await live.until("Not yet: read the command")
-    assert granted == []
+    assert session.granted == []
     await live.ready()
     live.press("    ")
     await live.until(on_screen(live, "[l] lease"))
     live.press("l")
-    await live.until(on_screen(live, "[1] for this session"))
+    await live.until(on_screen(live, "[1] what it changes, for 15 minutes"))
     live.press("1")
     await live.until(lambda: bool(session.decisions))
-    assert granted == [1]
+    assert session.granted == ["effect"]
     await live.leave()
 
 

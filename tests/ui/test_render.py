@@ -23,10 +23,9 @@ from kogniterm.types import (
     Verdict,
 )
 from kogniterm.types import events as ev
-from kogniterm.ui.screen.attention import Attention
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
-from kogniterm.ui.screen.surface import LineSurface, LiveSurface
+from kogniterm.ui.screen.surface import Attention, LineSurface, LiveSurface
 from kogniterm.ui.screen_preferences import Preferences
 from kogniterm.ui.theme import choose
 from tests.ui.face import ASK, report, request, show_command

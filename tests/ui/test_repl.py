@@ -306,14 +306,10 @@ async def test_nothing_typed_reaches_the_history_file_that_should_not(
 ) -> None:
     file = tmp_path / "state" / "history"
 
-    def opened(session: PlayedSession) -> Opened:
-        redact = lambda text: text.replace("hunter2", "***")  # noqa: E731  # one line is enough
-        return Opened(session, redact=redact)  # type: ignore[arg-type]  # its face
-
     preferences = Preferences(history=file, notify="off")
-    live, session = live_repl(keys, say_hello, preferences=preferences, opened=opened)
+    live, session = live_repl(keys, say_hello, preferences=preferences)
     await live.until("· manual ·")
-    for number, line in enumerate(["keep me", " not me", "password hunter2", "and me"], start=1):
+    for number, line in enumerate(["keep me", " not me", "password=Hunter2Xy9", "and me"], start=1):
         live.press(f"{line}\r")
         await live.until(lambda number=number: len(session.inputs) == number)
     await live.leave()
@@ -408,7 +404,7 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
         SessionInfo("99aa0000-bbbbbb", "/work/other", "the other one", "m", 0.0, 5.0, 3),
     ]
     live, session = live_repl(keys, say_hello)
-    session.archive = SimpleNamespace(store=SimpleNamespace(sessions=lambda: infos))
+    session.archive.store = SimpleNamespace(sessions=lambda: infos)
     await live.until("· manual ·")
     asked: list[str | None] = []
     opening = live.repl._open_session

@@ -12,17 +12,16 @@ from prompt_toolkit.utils import get_cwidth
 
 from kogniterm.settings import quick
 from kogniterm.text.visible import clean, one_line, without_style
-from kogniterm.ui.commands.columns import Explained
-from kogniterm.ui.locale import use_language
+from kogniterm.ui.commands.registry import Explained
+from kogniterm.ui.front import banner
+from kogniterm.ui.locale import duration, size, tokens, use_language
+from kogniterm.ui.prompt.attachments import Pastes
 from kogniterm.ui.prompt.input_line import KEPT, PrivateHistory
-from kogniterm.ui.prompt.paste import Pastes
-from kogniterm.ui.prompt.toolbar import Facts, short_folder, toolbar
-from kogniterm.ui.questions.choice import ChoiceQuestion, Option
+from kogniterm.ui.prompt.layout import Facts, short_folder, toolbar
 from kogniterm.ui.questions.panel import Line, QuestionPanel, key_row
-from kogniterm.ui.screen.attention import Attention
-from kogniterm.ui.screen.banner import banner
-from kogniterm.ui.screen.number_format import duration, size, tokens
+from kogniterm.ui.questions.question import ChoiceQuestion, Option
 from kogniterm.ui.screen.paint import CHARACTERS, LINES, Painter, sent
+from kogniterm.ui.screen.surface import Attention
 from kogniterm.ui.screen_preferences import Preferences, from_quick
 from kogniterm.ui.theme import (
     ROLES,

@@ -8,11 +8,11 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Job, Phrase
-from kogniterm.ui.commands import Command, Registry, split_line
-from kogniterm.ui.commands.command_table import basic_registry
+from kogniterm.ui.commands.command_table import COMMANDS
+from kogniterm.ui.commands.registry import Command, Registry, is_slash_command, split_line
+from kogniterm.ui.prompt.attachments import job_outputs, mentions
 from kogniterm.ui.prompt.bindings import prompt_actions
 from kogniterm.ui.prompt.key_table import BUILT_IN, KEYS
-from kogniterm.ui.prompt.sent_line import is_slash_command, job_outputs, mentions
 from tests.support.ordinary import ordinary
 
 
@@ -31,13 +31,13 @@ def test_keys_and_chords_are_named_once_in_each_place() -> None:
 
 
 def test_commands_have_help_and_arguments_that_can_be_completed() -> None:
-    for command in basic_registry().commands:
+    for command in COMMANDS:
         assert str(command.help)
         assert not command.choices or command.arguments
 
 
 def test_commands_are_found_by_name_alias_and_beginning() -> None:
-    registry = basic_registry()
+    registry = Registry(COMMANDS)
     assert registry.find("exit").name == "quit"
     assert registry.find("he").name == "help"
     with pytest.raises(UsageError, match="/mode, /model"):

@@ -15,7 +15,7 @@ from kogniterm.cli.report import Report, confirm, iso, visible, write_report
 from kogniterm.cli.verb_table import JSON, YES, Action, Subparsers, add_actions
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.columns import local_time
+from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.approval_words import (
     decider_text,

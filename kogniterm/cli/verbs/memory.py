@@ -118,7 +118,7 @@ def _search(args: argparse.Namespace) -> Report:
 
 
 def _show(args: argparse.Namespace) -> Report:
-    from kogniterm.ui.commands.fact_text import details
+    from kogniterm.ui.commands.memory import details
 
     with _open(args) as memory:
         fact, now = memory.get(args.fact), memory.clock.now()
@@ -336,7 +336,7 @@ def as_json(fact: Fact, now: float) -> dict[str, object]:
 
 def _table(facts: Sequence[Fact], now: float) -> list[tuple[str, ...]]:
     """One row a fact: id, category, state, confidence, age, text."""
-    from kogniterm.ui.commands.fact_text import certainty, state
+    from kogniterm.ui.commands.memory import certainty, state
 
     return [
         (fact.label, fact.category, state(fact, now), *certainty(fact, now), fact.text)

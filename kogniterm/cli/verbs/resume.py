@@ -11,9 +11,9 @@ from kogniterm.cli.options import Argument
 from kogniterm.cli.report import visible
 from kogniterm.cli.verb_table import Subparsers, add_verb
 from kogniterm.errors import UsageError
-from kogniterm.ui.commands.columns import local_time
+from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural
-from kogniterm.ui.prompt.toolbar import cells
+from kogniterm.ui.screen.surface import cells
 
 if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo

@@ -16,7 +16,7 @@ from kogniterm.cli.verb_table import JSON, TO_FILE, YES, Action, Subparsers, add
 from kogniterm.cli.verb_table import limit as limit_option
 from kogniterm.errors import EXIT_NOT_DONE, UsageError
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.columns import local_time
+from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:

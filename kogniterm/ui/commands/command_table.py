@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kogniterm.types import Phrase
-from kogniterm.ui.commands import (
-    budget,
-    general,
-    memory,
-    plan,
-    policy,
-    sessions,
-    workspace,
-)
-from kogniterm.ui.commands.registry import Command, Registry
+from kogniterm.ui.commands import general, memory, plan, policy, sessions, workspace
+from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
+from kogniterm.ui.repl import APPROVAL_MODES
 from kogniterm.ui.screen_preferences import KEYS, THEMES
 
 COMMANDS = (
@@ -24,7 +15,7 @@ COMMANDS = (
     Command("model", Phrase("show or change the model"), general.model, "[NAME]",
             general.model_choices),
     Command("mode", Phrase("ask before commands (manual) or not (auto)"), general.mode,
-            "[manual|auto]", general.MODES),
+            "[manual|auto]", APPROVAL_MODES),
     Command("plan", Phrase("show, change or approve the plan; say when plans are made"), plan.plan,
             "[show|edit|drop ID|move ID N|add TEXT|approve|auto|always|never]", plan.choices),
     Command("new", Phrase("start a new session"), general.new, while_running=False,
@@ -56,9 +47,9 @@ COMMANDS = (
             "[revoke ID|all]", policy.lease_choices),
     Command("trust", Phrase("show what this folder brings, and trust it or not"), policy.trust,
             "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),
-    Command("budget", Phrase("show or set what a turn and the session may use up"), budget.budget,
-            "[[session] NAME VALUE|off]", budget.choices),
-    Command("cost", Phrase("show the tokens this session has used, and their price"), budget.cost),
+    Command("budget", Phrase("show or set what a turn and the session may use up"), policy.budget,
+            "[[session] NAME VALUE|off]", policy.choices),
+    Command("cost", Phrase("show the tokens this session has used, and their price"), policy.cost),
     Command("sessions", Phrase("list the saved sessions"), sessions.show_sessions),
     Command("resume", Phrase("go on with another session"), sessions.resume, "[ID]",
             sessions.resume_choices, while_running=False),
@@ -75,10 +66,3 @@ COMMANDS = (
             workspace.init, while_running=False),
     Command("quit", Phrase("leave"), general.leave, aliases=("exit",), needs_session=False),
 )  # fmt: skip
-
-
-def basic_registry(extra: Sequence[Command] = ()) -> Registry:
-    """Return all commands and, before the last one, `extra`, which replace their namesakes."""
-    names = {command.name for command in extra}
-    kept = [command for command in COMMANDS[:-1] if command.name not in names]
-    return Registry([*kept, *extra, COMMANDS[-1]])

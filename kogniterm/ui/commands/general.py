@@ -4,50 +4,49 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from kogniterm.errors import UsageError
-from kogniterm.types import ApprovalMode, Phrase
-from kogniterm.ui.commands.columns import Explained, first_word
-from kogniterm.ui.commands.registry import ReplContext
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.registry import Explained, first_word
 from kogniterm.ui.locale import LANGUAGES, _, translate
 from kogniterm.ui.prompt.key_table import Where
 from kogniterm.ui.prompt.key_table import table as key_table
+from kogniterm.ui.repl import APPROVAL_MODES, Repl
 from kogniterm.ui.screen_preferences import KEYS, THEMES
 
 _Word = TypeVar("_Word", bound=str)
 
 ARGUMENTS_SHOWN = 24
 JOB_ACTIONS = ("stop", "keep", "output")
-MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
 
 
-def show_help(context: ReplContext, argument: str) -> None:
+def show_help(repl: Repl, argument: str) -> None:
     """/help [NAME]."""
     from rich.text import Text
 
     if argument:
-        command = context.registry.find(argument.removeprefix("/"))
+        command = repl.registry.find(argument.removeprefix("/"))
         line = Text(f"/{command.name} {command.arguments}".rstrip(), "command")
         line.append(f"  {translate(command.help)}", "muted")
-        context.write(line)
+        repl.display.write(line)
         return
     rows = [
         (f"/{command.name} {_shortened(command.arguments)}".rstrip(), translate(command.help))
-        for command in context.registry.commands
+        for command in repl.registry.commands
     ]
     rows += [
         ("!" + _("COMMAND"), _("run a command of your own; the model sees it")),
         ("@" + _("FILE"), _("name a file, with completion; the model gets its text")),
         ("@jobs", _("give the model what the background jobs printed; @job:ID only one's")),
     ]
-    context.write(Explained(rows, "command"))
-    context.write(Text(" " + _("/keys shows the keys."), "muted"))
+    repl.display.write(Explained(rows, "command"))
+    repl.display.write(Text(" " + _("/keys shows the keys."), "muted"))
 
 
-def help_choices(context: ReplContext) -> Iterable[str]:
+def help_choices(repl: Repl) -> Iterable[str]:
     """Return the names of the commands."""
-    return [command.name for command in context.registry.commands]
+    return [command.name for command in repl.registry.commands]
 
 
 def _shortened(arguments: str) -> str:
@@ -58,13 +57,13 @@ def _shortened(arguments: str) -> str:
     return f"{head}|…]" if head.startswith("[") else f"{arguments[: ARGUMENTS_SHOWN - 1]}…"
 
 
-def show_keys(context: ReplContext, argument: str) -> None:
+def show_keys(repl: Repl, argument: str) -> None:
     """/keys [emacs|vi]."""
     from rich.text import Text
 
     if argument:
-        context.prefer(keys=_one_of(argument, KEYS))
-        context.say(Phrase("Keys: {keys}.", {"keys": argument}))
+        repl.prefer(keys=_one_of(argument, KEYS))
+        repl.display.say(Phrase("Keys: {keys}.", {"keys": argument}))
         return
     places: tuple[tuple[Where, str], ...] = (
         ("prompt", _("At the prompt")),
@@ -74,55 +73,59 @@ def show_keys(context: ReplContext, argument: str) -> None:
     )
     for where, title in places:
         rows = [(shown, translate(what)) for shown, what in key_table(where)]
-        context.write(Text(title, "heading"))
-        context.write(Explained(rows, "key"))
+        repl.display.write(Text(title, "heading"))
+        repl.display.write(Explained(rows, "key"))
 
 
-def model(context: ReplContext, argument: str) -> None:
+def model(repl: Repl, argument: str) -> None:
     """/model [NAME]."""
     if argument:
-        context.session.use_model(argument)
-        context.say(Phrase("Model: {name}.", {"name": context.session.model.name}))
+        repl.session.use_model(argument)
+        repl.display.say(Phrase("Model: {name}.", {"name": repl.session.model.name}))
         return
-    context.say(Phrase("Model: {name}.", {"name": context.session.model.name}))
+    repl.display.say(Phrase("Model: {name}.", {"name": repl.session.model.name}))
     from rich.text import Text
 
-    for name in model_choices(context):
-        context.write(Text(f"  {name}", "muted"))
+    for name in model_choices(repl):
+        repl.display.write(Text(f"  {name}", "muted"))
 
 
-def mode(context: ReplContext, argument: str) -> None:
+def mode(repl: Repl, argument: str) -> None:
     """/mode [manual|auto]."""
     if argument:
-        context.session.use_mode(_one_of(argument, MODES))
-    if context.session.modes.approval == "auto":
-        context.say(Phrase("Approval mode: auto. What policy does not deny runs without asking."))
+        repl.session.use_mode(_one_of(argument, APPROVAL_MODES))
+    if repl.session.modes.approval == "auto":
+        repl.display.say(
+            Phrase("Approval mode: auto. What policy does not deny runs without asking.")
+        )
     else:
-        context.say(Phrase("Approval mode: manual. Every command that policy does not allow asks."))
+        repl.display.say(
+            Phrase("Approval mode: manual. Every command that policy does not allow asks.")
+        )
 
 
-async def new(context: ReplContext, argument: str) -> None:
+async def new(repl: Repl, argument: str) -> None:
     """/new."""
-    await context.reopen(None)
+    await repl.reopen(None)
 
 
-def steer(context: ReplContext, argument: str) -> None:
+def steer(repl: Repl, argument: str) -> None:
     """/steer TEXT."""
     if not argument.strip():
         raise UsageError("Say what the running turn should know: /steer TEXT.")
-    context.steer(argument.strip())
+    repl.steer(argument.strip())
 
 
-def leave(context: ReplContext, argument: str) -> None:
+def leave(repl: Repl, argument: str) -> None:
     """/quit."""
-    context.quit()
+    repl.leave()
 
 
-def theme(context: ReplContext, argument: str) -> None:
+def theme(repl: Repl, argument: str) -> None:
     """/theme [NAME]."""
     if argument:
-        context.prefer(theme=_one_of(argument, THEMES))
-    context.say(_theme_text(context.preferences.theme, context.painter.theme.name))
+        repl.prefer(theme=_one_of(argument, THEMES))
+    repl.display.say(_theme_text(repl.display.preferences.theme, repl.display.painter.theme.name))
 
 
 def _theme_text(chosen: str, used: str) -> Phrase:
@@ -138,16 +141,16 @@ def _theme_text(chosen: str, used: str) -> Phrase:
     return Phrase("Theme: auto; the terminal does not tell its background.")
 
 
-def lang(context: ReplContext, argument: str) -> None:
+def lang(repl: Repl, argument: str) -> None:
     """/lang [en|es]."""
     if argument:
-        context.prefer(language=_one_of(argument, LANGUAGES))
-    context.say(Phrase("Language: English."))
+        repl.prefer(language=_one_of(argument, LANGUAGES))
+    repl.display.say(Phrase("Language: English."))
 
 
-async def output(context: ReplContext, argument: str) -> None:
+async def output(repl: Repl, argument: str) -> None:
     """/output [N]."""
-    finished = context.finished
+    finished = repl.display.finished
     if not finished:
         raise UsageError("No command has ended on this screen yet.")
     number = len(finished)
@@ -159,66 +162,66 @@ async def output(context: ReplContext, argument: str) -> None:
     if not chosen.bytes:
         raise UsageError("That command printed nothing.")
     if chosen.output_path:
-        await context.show_file(chosen.output_path)
+        await repl.front.show_file(chosen.output_path)
     else:
         from rich.text import Text
 
         from kogniterm.text.visible import clean
 
-        context.write(Text(clean(chosen.text)))
+        repl.display.write(Text(clean(chosen.text)))
 
 
-async def jobs(context: ReplContext, argument: str) -> None:
+async def jobs(repl: Repl, argument: str) -> None:
     """/jobs [stop|keep|output ID]."""
     word, name = first_word(argument)
     if not word:
-        _list_jobs(context)
+        _list_jobs(repl)
         return
     if word not in JOB_ACTIONS or not name:
         raise UsageError("/jobs can: stop ID, keep ID, output ID.")
-    executor = context.session.executor
+    executor = repl.session.executor
     if word == "stop":
         job = await asyncio.to_thread(executor.stop_job, name)
-        context.say(Phrase("Stopped: {id}  {command}", {"id": job.id, "command": job.command}))
+        repl.display.say(Phrase("Stopped: {id}  {command}", {"id": job.id, "command": job.command}))
     elif word == "keep":
         executor.keep_job(name)
-        context.say(Phrase("{id} goes on when KogniTerm ends.", {"id": name}))
+        repl.display.say(Phrase("{id} goes on when KogniTerm ends.", {"id": name}))
     else:
-        await _show_job(context, name)
+        await _show_job(repl, name)
 
 
-def _list_jobs(context: ReplContext) -> None:
-    running = context.session.executor.jobs()
+def _list_jobs(repl: Repl) -> None:
+    running = repl.session.executor.jobs()
     if not running:
-        context.say(Phrase("No command is running in the background."))
+        repl.display.say(Phrase("No command is running in the background."))
     for job in running:
         state = Phrase("running") if job.state == "running" else Phrase("ended")
         values = {"id": job.id, "state": state, "command": job.command}
-        context.say(Phrase("{id}  {state}  {command}", values))
+        repl.display.say(Phrase("{id}  {state}  {command}", values))
 
 
-async def _show_job(context: ReplContext, name: str) -> None:
-    path = next((job.output_path for job in context.session.executor.jobs() if job.id == name), "")
+async def _show_job(repl: Repl, name: str) -> None:
+    path = next((job.output_path for job in repl.session.executor.jobs() if job.id == name), "")
     if path:
-        await context.show_file(path)
+        await repl.front.show_file(path)
         return
     raise UsageError("There is no job {job}.", job=name)
 
 
-def job_choices(context: ReplContext) -> Iterable[str]:
+def job_choices(repl: Repl) -> Iterable[str]:
     """Return what can be done with each job."""
-    found = context.session.executor.jobs()
+    found = repl.session.executor.jobs()
     return [f"{word} {job.id}" for word in JOB_ACTIONS for job in found]
 
 
-def model_choices(context: ReplContext) -> Iterable[str]:
+def model_choices(repl: Repl) -> Iterable[str]:
     """Return the models that can be used now."""
-    return context.model_names() if context.model_names is not None else ()
+    return repl.wiring.model_names() if repl.wiring.model_names is not None else ()
 
 
-def output_choices(context: ReplContext) -> Iterable[str]:
+def output_choices(repl: Repl) -> Iterable[str]:
     """Return the numbers of the commands whose output can be read."""
-    return [str(item.number) for item in reversed(context.finished)]
+    return [str(item.number) for item in reversed(repl.display.finished)]
 
 
 def _one_of(value: str, allowed: Sequence[_Word]) -> _Word:

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.columns import first_word, write_table
-from kogniterm.ui.commands.registry import ReplContext
-from kogniterm.ui.locale import translate
-from kogniterm.ui.questions.choice import Option
+from kogniterm.ui.commands.registry import first_word, local_time, table
+from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.questions.question import Option
+from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
-    from kogniterm.memory import Memory
+    from kogniterm.memory import Fact, Memory
     from kogniterm.memory.forgetting.purge import Receipt
     from kogniterm.runtime.services.memory_service import MemoryService
     from kogniterm.runtime.use_cases.stored_data import FactChange
 
+
 MOST = 40
 
 
-def show_memory(context: ReplContext, argument: str) -> None:
+def show_memory(repl: Repl, argument: str) -> None:
     """/memory [ACTION] [WORDS]."""
     word, rest = first_word(argument)
     action = ACTIONS.get(word or "list")
@@ -30,10 +31,10 @@ def show_memory(context: ReplContext, argument: str) -> None:
         raise UsageError(
             "/memory can: {names}. To remove something: /forget.", names=", ".join(ACTIONS)
         )
-    action(context, _memory(context), rest)
+    action(repl, _memory(repl), rest)
 
 
-async def forget(context: ReplContext, argument: str) -> None:
+async def forget(repl: Repl, argument: str) -> None:
     """/forget ID|WORDS|--all."""
     words = argument.strip()
     if not words:
@@ -43,39 +44,34 @@ async def forget(context: ReplContext, argument: str) -> None:
         from kogniterm.runtime.services.forget_service import FORGET, KEEP
 
         yes, no = Option("yes", translate(FORGET), "yes"), Option("no", translate(KEEP), "no")
-        return (
-            await context.choose(translate(question), [*map(translate, lines)], [yes, no]) == "yes"
-        )
+        return await repl.choose(translate(question), [*map(translate, lines)], [yes, no]) == "yes"
 
-    receipt = await context.session.forgetting.command(words, agrees)
+    receipt = await repl.session.forgetting.command(words, agrees)
     if receipt is None:
-        context.say(Phrase("Nothing was forgotten."))
+        repl.display.say(Phrase("Nothing was forgotten."))
     else:
-        _tell(context, receipt)
+        _tell(repl, receipt)
 
 
-def why(context: ReplContext, argument: str) -> None:
+def why(repl: Repl, argument: str) -> None:
     """/why."""
-    used = _service(context).context.why()
+    used = _service(repl).context.why()
     if not used:
-        context.say(Phrase("Nothing of memory went into the last answer."))
+        repl.display.say(Phrase("Nothing of memory went into the last answer."))
         return
-    context.say(Phrase("Shown to the model with your last input:"))
-    write_table(
-        context,
-        [(one.label, one.text, translate(one.why)) for one, _fact in used],
-        ("accent", "", "muted"),
-    )
+    repl.display.say(Phrase("Shown to the model with your last input:"))
+    rows = [(one.label, one.text, translate(one.why)) for one, _fact in used]
+    repl.display.write(table(rows, ("accent", "", "muted")))
 
 
-def incognito(context: ReplContext, argument: str) -> None:
+def incognito(repl: Repl, argument: str) -> None:
     """/incognito."""
-    _service(context).context.mode = "off"
-    context.say(
+    _service(repl).context.mode = "off"
+    repl.display.say(
         Phrase(
             "From here on memory neither reads nor learns in this session. The session itself is "
             "still saved; kogniterm sessions delete {id} removes it.",
-            {"id": context.session.id},
+            {"id": repl.session.id},
         )
     )
 
@@ -83,65 +79,61 @@ def incognito(context: ReplContext, argument: str) -> None:
 # --- /memory's actions ------------------------------------------------------------------------
 
 
-def _list(context: ReplContext, memory: Memory, rest: str) -> None:
+def _list(repl: Repl, memory: Memory, rest: str) -> None:
     from kogniterm.runtime.use_cases.stored_data import listed_facts
-    from kogniterm.ui.commands.fact_text import certainty, state
 
     facts, now = listed_facts(memory), memory.clock.now()
     if not facts:
-        context.say(Phrase("Nothing is remembered here yet."))
+        repl.display.say(Phrase("Nothing is remembered here yet."))
         return
     rows = [
         (one.label, f"{one.category}, {state(one, now)}", one.text, ", ".join(certainty(one, now)))
         for one in facts[-MOST:]
     ]
-    write_table(context, rows, ("accent", "muted", "", "muted"))
-    context.say(Phrase("/memory show ID tells where one comes from."))
+    repl.display.write(table(rows, ("accent", "muted", "", "muted")))
+    repl.display.say(Phrase("/memory show ID tells where one comes from."))
 
 
-def _search(context: ReplContext, memory: Memory, rest: str) -> None:
+def _search(repl: Repl, memory: Memory, rest: str) -> None:
     hits = memory.search(_needed(rest), 10)
     if not hits:
-        context.say(Phrase("Nothing remembered here answers that."))
+        repl.display.say(Phrase("Nothing remembered here answers that."))
         return
     rows = [(one.label, f"{one.score:.2f}", one.text, translate(one.why)) for one in hits]
-    write_table(context, rows, ("accent", "muted", "", "muted"))
+    repl.display.write(table(rows, ("accent", "muted", "", "muted")))
 
 
-def _show(context: ReplContext, memory: Memory, rest: str) -> None:
-    from kogniterm.ui.commands.fact_text import details
+def _show(repl: Repl, memory: Memory, rest: str) -> None:
 
     fact = memory.get(_needed(rest))
     rows = details(fact, memory.repository.predecessors(fact.id), memory.clock.now())
-    write_table(context, [(fact.label, ""), *rows], ("accent", ""))
+    repl.display.write(table([(fact.label, ""), *rows], ("accent", "")))
 
 
-def _add(context: ReplContext, memory: Memory, rest: str) -> None:
+def _add(repl: Repl, memory: Memory, rest: str) -> None:
     from kogniterm.memory.update import Candidate
     from kogniterm.runtime.use_cases.stored_data import add_fact
 
-    _check_writable(context)
+    _check_writable(repl)
     fact, change = add_fact(memory, Candidate(text=_needed(rest), project=memory.project))
     values = {"id": fact.label, "text": fact.text, "how": change.reason}
-    context.say(Phrase("{id}: {text} ({how})", values))
+    repl.display.say(Phrase("{id}: {text} ({how})", values))
 
 
-def _edit(context: ReplContext, memory: Memory, rest: str) -> None:
+def _edit(repl: Repl, memory: Memory, rest: str) -> None:
     name, text = first_word(rest)
-    _check_writable(context)
-    _change("edit", context, memory, name, _needed(text))
+    _check_writable(repl)
+    _change("edit", repl, memory, name, _needed(text))
 
 
-def _change(
-    change: FactChange, context: ReplContext, memory: Memory, name: str, text: str = ""
-) -> None:
+def _change(change: FactChange, repl: Repl, memory: Memory, name: str, text: str = "") -> None:
     from kogniterm.runtime.use_cases.stored_data import change_fact
 
     fact = change_fact(memory, _needed(name), change, text)
-    context.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
+    repl.display.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
 
 
-ACTIONS: Mapping[str, Callable[[ReplContext, Memory, str], None]] = {
+ACTIONS: Mapping[str, Callable[[Repl, Memory, str], None]] = {
     "list": _list,
     "search": _search,
     "show": _show,
@@ -157,19 +149,19 @@ ACTIONS: Mapping[str, Callable[[ReplContext, Memory, str], None]] = {
 # --- pieces -----------------------------------------------------------------------------------
 
 
-def _service(context: ReplContext) -> MemoryService:
-    service = context.session.memory
+def _service(repl: Repl) -> MemoryService:
+    service = repl.session.memory
     if service is None:
         raise UsageError("Memory is off in this session; --memory full turns it on.")
     return service
 
 
-def _memory(context: ReplContext) -> Memory:
-    return _service(context).context.memory
+def _memory(repl: Repl) -> Memory:
+    return _service(repl).context.memory
 
 
-def _check_writable(context: ReplContext) -> None:
-    if _service(context).context.mode != "full":
+def _check_writable(repl: Repl) -> None:
+    if _service(repl).context.mode != "full":
         raise UsageError("Nothing may be remembered in this session.")
 
 
@@ -179,16 +171,58 @@ def _needed(words: str) -> str:
     return words
 
 
-def _tell(context: ReplContext, receipt: Receipt) -> None:
+def _tell(repl: Repl, receipt: Receipt) -> None:
     """Write the receipt: what went from where, the proof, and what is out of reach."""
     from kogniterm.runtime.services.forget_service import told
 
     for text, level in told(receipt):
-        context.say(text, level)
+        repl.display.say(text, level)
     own = Phrase("what the arrow keys bring back on this prompt, until you leave")
-    context.say(Phrase("Out of reach from here: {place}", {"place": own}))
+    repl.display.say(Phrase("Out of reach from here: {place}", {"place": own}))
 
 
-def forget_choices(context: ReplContext) -> Iterable[str]:
+def forget_choices(repl: Repl) -> Iterable[str]:
     """Return the ids of the facts."""
-    return [fact.label for fact in _memory(context).facts("active", "pending")]
+    return [fact.label for fact in _memory(repl).facts("active", "pending")]
+
+
+def state(fact: Fact, now: float) -> str:
+    """Return whether a fact is pending, replaced, pinned or faded, or where it comes from."""
+    from kogniterm.memory.fact_records import is_dormant
+
+    if fact.status != "active":
+        return {"pending": _("pending"), "superseded": _("superseded")}[fact.status]
+    if fact.pinned:
+        return _("pinned")
+    if is_dormant(fact, now):
+        return _("faded")
+    sources = {"explicit": _("explicit"), "inferred": _("inferred"), "imported": _("imported")}
+    return sources[fact.source]
+
+
+def certainty(fact: Fact, now: float) -> tuple[str, str]:
+    """Return the confidence that is left, and the days since the fact was confirmed."""
+    from kogniterm.memory.fact_records import DAY, effective_confidence
+
+    days = int(max(0.0, now - fact.last_confirmed) // DAY)
+    return f"{effective_confidence(fact, now):.0%}", _("{days} d").format(days=days)
+
+
+def details(fact: Fact, earlier: Sequence[Fact], now: float) -> list[tuple[str, str]]:
+    """Return everything about one fact as (name, value) rows; `earlier` are those it replaced."""
+    from kogniterm.memory.recall import because
+
+    rows = [
+        (_("text"), fact.text),
+        (_("category"), fact.category + (f" ({fact.slot})" if fact.slot else "")),
+        (_("state"), state(fact, now)),
+        (_("holds"), fact.project or _("everywhere")),
+        (_("known"), translate(because(fact))),
+        (_("session"), fact.origin.session_id),
+        (_("confirmed"), local_time(fact.last_confirmed)),
+        (_("confidence"), certainty(fact, now)[0]),
+        (_("used"), plural("{count} time", "{count} times", fact.relevance_count)),
+        (_("replaced by"), f"m{fact.superseded_by}" if fact.superseded_by else ""),
+        *((_("replaces"), f"{one.label}  {one.text}") for one in earlier),
+    ]
+    return [row for row in rows if row[1]]

@@ -7,10 +7,10 @@ from typing import get_args
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, Plan, PlanApproval, PlanMode, UserInput
-from kogniterm.ui.commands.columns import first_word
-from kogniterm.ui.commands.registry import ReplContext
+from kogniterm.ui.commands.registry import first_word
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.questions.choice import Option
+from kogniterm.ui.questions.question import Option
+from kogniterm.ui.repl import Repl
 
 MODES: Sequence[PlanMode] = get_args(PlanMode)
 APPROVALS: Sequence[PlanApproval] = get_args(PlanApproval)
@@ -29,42 +29,42 @@ _ASKED = {
 }
 
 
-async def plan(context: ReplContext, argument: str) -> None:
+async def plan(repl: Repl, argument: str) -> None:
     """/plan [show | edit | drop … | move … | add … | approve … | auto | always | never]."""
     word, rest = first_word(argument)
     mode = next((mode for mode in MODES if mode == word), None)
     if mode is not None:
-        context.session.use_plan_mode(mode)
-        context.say(_WHEN[mode])
+        repl.session.use_plan_mode(mode)
+        repl.display.say(_WHEN[mode])
     elif word == "edit":
-        await _edit(context)
+        await _edit(repl)
     elif word in _CHANGES:
-        _put(context, _CHANGES[word](_current(context), rest))
+        _put(repl, _CHANGES[word](_current(repl), rest))
     elif word == "approve":
-        _approve(context, rest)
+        _approve(repl, rest)
     elif word in ("", "show"):
-        _show(context)
+        _show(repl)
     else:
         raise UsageError(
             "{value} is none of: {allowed}.", value=word, allowed=", ".join((*WORDS, *MODES))
         )
 
 
-def _show(context: ReplContext) -> None:
+def _show(repl: Repl) -> None:
     from rich.text import Text
 
     from kogniterm.ui.screen.plan_panel import full
 
-    session, current = context.session, context.session.state.plan
+    session, current = repl.session, repl.session.state.plan
     if current is not None:
-        context.write(Text(current.goal, "heading"))
-        context.write(full(current, context.painter, working=True))
-    context.say(_WHEN[session.modes.planning])
-    context.say(_ASKED[session.modes.plans.approval])
+        repl.display.write(Text(current.goal, "heading"))
+        repl.display.write(full(current, repl.display.painter, working=True))
+    repl.display.say(_WHEN[session.modes.planning])
+    repl.display.say(_ASKED[session.modes.plans.approval])
 
 
-def _current(context: ReplContext) -> Plan:
-    current = context.session.state.plan
+def _current(repl: Repl) -> Plan:
+    current = repl.session.state.plan
     if current is None:
         raise UsageError("There is no plan; /plan edit writes one.")
     return current
@@ -95,57 +95,57 @@ _CHANGES: dict[str, Callable[[Plan, str], Plan]] = {"drop": _drop, "move": _move
 WORDS = ("show", "edit", *_CHANGES, "approve")
 
 
-def _put(context: ReplContext, changed: Plan) -> None:
+def _put(repl: Repl, changed: Plan) -> None:
     from kogniterm.runtime.session_plans import replace_plan
     from kogniterm.ui.screen.plan_panel import whole
 
-    before = context.session.state.plan
-    replace_plan(context.session.journal, changed, lambda _event: None)
-    context.write(whole(context.session.state.plan or changed, context.painter, before))
+    before = repl.session.state.plan
+    replace_plan(repl.session.journal, changed, lambda _event: None)
+    repl.display.write(whole(repl.session.state.plan or changed, repl.display.painter, before))
 
 
-async def _edit(context: ReplContext) -> None:
+async def _edit(repl: Repl) -> None:
     """The editor, again and again with every mistake named, until it can be used or is given up."""
     from kogniterm.runtime.plan_edits import PlanDraft, plan_from_text
     from kogniterm.runtime.session_plans import plannable_tools
 
-    session = context.session
+    session = repl.session
     if session.state.open_turn:
         raise UsageError("A turn is under way; stop it before you change the plan.")
     tools = plannable_tools(session.context)
     if session.state.plan is None:
-        text = await context.edit_text(EMPTY)
+        text = await repl.front.edit_text(EMPTY)
         if text is not None:
-            _put(context, plan_from_text(text, None, tools))
+            _put(repl, plan_from_text(text, None, tools))
         return
     draft = PlanDraft(session.state.plan, tools=tools)
     while True:
-        text = await context.edit_text(draft.text(translate))
+        text = await repl.front.edit_text(draft.text(translate))
         if text is None:
-            context.say(Phrase("Nothing changed."))
+            repl.display.say(Phrase("Nothing changed."))
             return
         if draft.take(text):
-            _put(context, draft.plan)
+            _put(repl, draft.plan)
             return
         again = [
             Option("mend", _("mend it in the editor"), "e"),
             Option("give_up", _("give it up"), ""),
         ]
         mistakes = [translate(mistake) for mistake in draft.mistakes]
-        if not await context.choose(_("The plan cannot be used like this:"), mistakes, again):
+        if not await repl.choose(_("The plan cannot be used like this:"), mistakes, again):
             return
 
 
-def _approve(context: ReplContext, words: str) -> None:
+def _approve(repl: Repl, words: str) -> None:
     """Work on the plan that is open; or, with a word, say which plans are asked about."""
     from kogniterm.agent.plan.plan_tools import open_steps
     from kogniterm.runtime.session_plans import give_plan
 
-    session = context.session
+    session = repl.session
     approval = next((one for one in APPROVALS if one == words), None)
     if approval is not None:
         session.modes.plans.approval = approval
-        context.say(_ASKED[approval])
+        repl.display.say(_ASKED[approval])
         return
     if words:
         raise UsageError(
@@ -153,17 +153,17 @@ def _approve(context: ReplContext, words: str) -> None:
         )
     if session.state.open_turn:
         raise UsageError("The turn is working on it; /steer says something to it.")
-    current = _current(context)
+    current = _current(repl)
     if not open_steps(current):
         raise UsageError("No step of the plan is open.")
     give_plan(session.context, current)
-    context.ask_model(UserInput(current.goal))
+    repl.ask_model(UserInput(current.goal))
 
 
-def choices(context: ReplContext) -> Iterable[str]:
+def choices(repl: Repl) -> Iterable[str]:
     """The words, then what can be done to the open steps."""
     yield from (*WORDS, *MODES)
     yield from (f"approve {word}" for word in APPROVALS)
-    current = context.session.state.plan
+    current = repl.session.state.plan
     names = [s.id for s in current.steps if s.status in ("pending", "active")] if current else []
     yield from (f"{word} {name}" for word in ("drop", "move") for name in names)

@@ -1,49 +1,49 @@
-"""/leases and /trust: what may run unasked, and what a project folder may bring in."""
+"""/leases, /trust, /budget and /cost: what may run unasked or take effect, and what is used up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.budgets import OF_SESSION, UNITS, Limits, parse_amount, session_spent
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.columns import first_word, write_table
-from kogniterm.ui.commands.registry import ReplContext
-from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.questions.choice import Option
+from kogniterm.ui.commands.registry import first_word, table
+from kogniterm.ui.locale import _, amount, plural, translate
+from kogniterm.ui.questions.question import Option
+from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.approval.policy.leases import Lease
     from kogniterm.sessions.records import Judged
 
+
 TRUST_ACTIONS = ("show", "revoke")
 
 
-def leases(context: ReplContext, argument: str) -> None:
+def leases(repl: Repl, argument: str) -> None:
     """/leases [revoke ID|all]."""
     word, rest = first_word(argument)
-    session = context.session
+    session = repl.session
     if word == "revoke":
         ids = [one.id for one in session.policy.leases] if rest == "all" else [rest]
         if not rest or not ids:
             raise UsageError("Say which lease to take back: its id, or all.")
         for lease_id in ids:
             lease = session.revoke(lease_id)
-            context.say(Phrase("Taken back: {lease}", {"lease": lease.text}))
+            repl.display.say(Phrase("Taken back: {lease}", {"lease": lease.text}))
         return
     if word:
         raise UsageError("/leases can: revoke ID, revoke all.")
     if not session.policy.leases:
-        context.say(Phrase("There is no lease; a question offers them with [l]."))
+        repl.display.say(Phrase("There is no lease; a question offers them with [l]."))
         return
     now = session.clock.now()
-    write_table(
-        context,
-        [(one.id, translate(one.text), _limits(one, now)) for one in session.policy.leases],
-        ("accent", "", "muted"),
-    )
-    _why_asked(context)
+    rows = [(one.id, translate(one.text), _limits(one, now)) for one in session.policy.leases]
+    repl.display.write(table(rows, ("accent", "", "muted")))
+    _why_asked(repl)
 
 
 def _limits(lease: Lease, now: float) -> str:
@@ -55,83 +55,163 @@ def _limits(lease: Lease, now: float) -> str:
     return _("until the session ends")
 
 
-def _why_asked(context: ReplContext) -> None:
+def _why_asked(repl: Repl) -> None:
     """Why no lease covered what was asked about last."""
-    last = _last_asked(context)
+    last = _last_asked(repl)
     if last is None:
         return
     for trace in last.verdict.trace:
         if trace.origin.startswith("lease ") and not trace.matched:
             lease = Phrase("lease {id}", {"id": trace.origin.removeprefix("lease ")})
             values = {"command": last.report.command, "lease": lease, "why": trace.reason}
-            context.say(
+            repl.display.say(
                 Phrase("You were asked about {command}: {lease} did not hold: {why}", values)
             )
 
 
-def _last_asked(context: ReplContext) -> Judged | None:
+def _last_asked(repl: Repl) -> Judged | None:
     from kogniterm.sessions.records import Judged
 
     found = None
-    for record in context.session.journal.records():
+    for record in repl.session.journal.records():
         if isinstance(record.body, Judged) and record.body.verdict.kind == "ask":
             found = record.body
     return found
 
 
-async def trust(context: ReplContext, argument: str) -> None:
+async def trust(repl: Repl, argument: str) -> None:
     """/trust [show|revoke]."""
     from kogniterm.runtime.services.trust_store import TrustStore, discover
     from kogniterm.runtime.use_cases.project_files import revoke
     from kogniterm.runtime.use_cases.project_files import trust as give_trust
 
-    folder = Path(context.session.folder)
-    store = TrustStore(context.session.archive.paths.trust_file)
+    folder = Path(repl.session.folder)
+    store = TrustStore(repl.session.archive.paths.trust_file)
     files = discover(folder)
     if argument not in ("", *TRUST_ACTIONS):
         raise UsageError("/trust can: show, revoke.")
     if argument == "revoke":
-        if not revoke(context.session):
+        if not revoke(repl.session):
             raise UsageError("{folder} is not trusted.", folder=folder)
-        context.read_own_commands()
-        context.say(
+        repl.read_custom_commands()
+        repl.display.say(
             Phrase("Trusted no longer: its rules and commands are gone, and the model is told.")
         )
         return
     if not files:
-        context.say(Phrase("This folder brings nothing that would have an effect."))
+        repl.display.say(Phrase("This folder brings nothing that would have an effect."))
         return
     finding = store.finding(folder, files)
     kinds = kind_words()
-    write_table(context, [(one.name, kinds[one.kind]) for one in files], ("accent", "muted"))
+    repl.display.write(table([(one.name, kinds[one.kind]) for one in files], ("accent", "muted")))
     for text in finding.texts:
-        context.say(text)
+        repl.display.say(text)
     if finding.trusted:
-        context.say(Phrase("This folder is trusted; /trust revoke takes that back."))
+        repl.display.say(Phrase("This folder is trusted; /trust revoke takes that back."))
         return
     if argument == "show":
-        context.say(Phrase("This folder is not trusted: none of this has an effect."))
+        repl.display.say(Phrase("This folder is not trusted: none of this has an effect."))
         return
-    answer = await context.choose(
+    answer = await repl.choose(
         _("Trust this folder?"),
         [_("Instructions are shown to the model, rules may only tighten what is asked.")],
         [Option("yes", _("trust what is there now"), "yes"), Option("no", _("do not"), "no")],
     )
     if answer == "yes":
-        give_trust(context.session, files)
-        context.say(Phrase("Trusted: it has its effect from now on."))
-        new = ", ".join(f"/{name}" for name in context.read_own_commands())
+        give_trust(repl.session, files)
+        repl.display.say(Phrase("Trusted: it has its effect from now on."))
+        new = ", ".join(f"/{name}" for name in repl.read_custom_commands())
         if new:
-            context.say(Phrase("New commands: {names}", {"names": new}))
+            repl.display.say(Phrase("New commands: {names}", {"names": new}))
     else:
-        context.say(Phrase("Nothing was changed."))
+        repl.display.say(Phrase("Nothing was changed."))
 
 
-def lease_choices(context: ReplContext) -> Iterable[str]:
+def lease_choices(repl: Repl) -> Iterable[str]:
     """Return the leases that can be taken back."""
-    return [f"revoke {one.id}" for one in context.session.policy.leases]
+    return [f"revoke {one.id}" for one in repl.session.policy.leases]
 
 
 def kind_words() -> dict[str, str]:
     """Return what a project's files are, for users."""
     return {"instructions": _("instructions"), "policy": _("rules"), "command": _("own command")}
+
+
+OFF = "off"
+SESSION = "session"
+
+
+def budget(repl: Repl, argument: str) -> None:
+    """/budget [[session] NAME VALUE|off]."""
+    name, value = first_word(argument)
+    held = repl.session.budget
+    if name == SESSION:
+        name, value = first_word(value)
+        held.session = replace(held.session, **_changed(name, value, OF_SESSION))
+    elif name:
+        held.limits = replace(held.limits, **_changed(name, value, tuple(UNITS)))
+    turn, session = held.spent(), _session_spent(repl)
+    rows = [(_("budget"), _("this turn"), _("limit"), _("session"), _("limit"))]
+    for one in UNITS:
+        most, in_all = _limit(held.limits, one), _limit(held.session, one)
+        rows.append((one, amount(one, turn[one]), most, amount(one, session[one]), in_all))
+    repl.display.write(table(rows, ("accent", "", "", "", "")))
+    repl.display.say(
+        Phrase(
+            "/budget NAME VALUE sets the limit of a turn (200k, 15min, 50MB), off lifts it; "
+            "/budget session NAME VALUE that of the whole session ({names}).",
+            {"names": ", ".join(OF_SESSION)},
+        )
+    )
+
+
+def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
+    if name not in allowed:
+        raise UsageError("{value} is none of: {allowed}.", value=name, allowed=", ".join(allowed))
+    return {name: None if value == OFF else parse_amount(name, value)}
+
+
+def _limit(limits: Limits, name: str) -> str:
+    limit = getattr(limits, name)
+    return amount(name, limit) if limit is not None else _("no limit")
+
+
+def _session_spent(repl: Repl) -> Mapping[str, float]:
+    spent, usage = session_spent(repl.session.journal.records())
+    return {**spent, "dollars": repl.session.budget.price(usage) or 0.0}
+
+
+def choices(repl: Repl) -> Iterable[str]:
+    """Return the limits that can be set."""
+    yield from UNITS
+    yield from (f"{name} {OFF}" for name in UNITS)
+    yield from (f"{SESSION} {name}" for name in OF_SESSION)
+
+
+def cost(repl: Repl, argument: str) -> None:
+    """/cost."""
+    from kogniterm.models.catalog import PRICES_DATE
+    from kogniterm.ui.locale import tokens
+
+    usage = repl.session.state.usage
+    values: dict[str, object] = {
+        "calls": usage.calls,
+        "input": tokens(usage.input),
+        "cached": tokens(usage.cached),
+        "share": round(100 * usage.cached / usage.input) if usage.input else 0,
+        "output": tokens(usage.output),
+    }
+    repl.display.say(
+        Phrase(
+            "This session: {calls} model calls, {input} tokens in ({cached} of them, {share} %, "
+            "from the cache), {output} out.",
+            values,
+        )
+    )
+    about: dict[str, object] = {"model": repl.session.model.name, "date": PRICES_DATE}
+    text = Phrase("The price of {model} is not known (table of {date}).", about)
+    dollars = repl.session.budget.price(usage)
+    if dollars is not None:
+        about["dollars"] = f"{dollars:.4f}"
+        text = Phrase("About {dollars} US dollars, by the list prices of {date}.", about)
+    repl.display.say(text)

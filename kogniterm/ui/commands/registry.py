@@ -4,87 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Job, Phrase, UserInput
-from kogniterm.ui.screen_preferences import Preferences
+from kogniterm.types import Phrase, UserInput
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table
 
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.ui.questions.choice import Option
-    from kogniterm.ui.screen.paint import Painter
-    from kogniterm.ui.screen.renderer import Finished
+    from kogniterm.runtime.use_cases.project_files import CustomCommand
 
 
-class ReplContext(Protocol):
-    """The REPL as its commands see it."""
-
-    @property
-    def registry(self) -> Registry:
-        """The commands there are."""
-
-    @property
-    def preferences(self) -> Preferences:
-        """How the user wants the screen."""
-
-    @property
-    def session(self) -> LiveSession:
-        """The open session. Raises `UsageError` while it is still being opened."""
-
-    @property
-    def painter(self) -> Painter:
-        """How things are drawn now."""
-
-    @property
-    def finished(self) -> Sequence[Finished]:
-        """The commands that ended on this screen, oldest first."""
-
-    @property
-    def model_names(self) -> Callable[[], Sequence[str]] | None:
-        """Lists the models that can be used now, where the front knows how."""
-
-    def jobs(self) -> Sequence[Job]:
-        """What commands left running; nothing while the session is being opened."""
-
-    def write(self, renderable: RenderableType) -> None:
-        """Write something into the scrollback."""
-
-    def say(self, text: Phrase, level: str = "info") -> None:
-        """Write a sentence."""
-
-    def prefer(self, **changes: object) -> None:
-        """Change preferences, at once and for this session."""
-
-    def ask_model(self, user_input: UserInput) -> None:
-        """Queue an input for the model."""
-
-    def steer(self, text: str) -> None:
-        """Say something to the running turn."""
-
-    async def reopen(self, session_id: str | None) -> None:
-        """Close this session and open another one (None: a new one)."""
-
-    async def choose(self, title: str, body: Sequence[str], options: Sequence[Option]) -> str:
-        """Ask a question with fixed answers; the value of the one that was chosen."""
-
-    async def edit_text(self, text: str) -> str | None:
-        """`text` as it was saved in the user's editor; None when nothing was changed."""
-
-    async def show_file(self, path: str) -> None:
-        """Open a file in the pager."""
-
-    def read_own_commands(self) -> tuple[str, ...]:
-        """Offer the own commands as they are now; the names of those that are new."""
-
-    def quit(self) -> None:
-        """Leave."""
-
-
-Handler = Callable[["ReplContext", str], Awaitable[None] | None]
-Choices = Callable[["ReplContext"], Iterable[str]]
+Handler = Callable[[Any, str], Awaitable[None] | None]
+"""Runs a command: it gets the REPL, whose module uses this one, and the words after the name."""
+Choices = Callable[[Any], Iterable[str]]
+"""Finds what completes a command's arguments; it gets the REPL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +43,14 @@ class Command:
     needs_session: bool = True
     aliases: tuple[str, ...] = ()
 
-    def completions(self, context: ReplContext) -> Iterable[str]:
+    def completions(self, repl: Any) -> Iterable[str]:
         """Return what completes its arguments now."""
-        return self.choices(context) if callable(self.choices) else self.choices
+        return self.choices(repl) if callable(self.choices) else self.choices
+
+
+def is_slash_command(line: str) -> bool:
+    """A path like /etc/hosts is an input, /help is a command."""
+    return line.startswith("/") and "\n" not in line and "/" not in line.split()[0][1:]
 
 
 def split_line(line: str) -> tuple[str, str]:
@@ -129,7 +71,7 @@ class Registry:
             raise ValueError("two slash commands have the same name")
 
     def knows(self, name: str) -> bool:
-        """Whether `name` is a command's, in full."""
+        """Return whether `name` is a command's, in full."""
         return name in self._by_name
 
     def has(self, name: str) -> bool:
@@ -150,3 +92,103 @@ class Registry:
                 names=", ".join(f"/{other}" for other in close),
             )
         raise UsageError("There is no command /{name}; /help lists them.", name=name)
+
+
+LONGEST_CELL = 100
+LEAST_ROOM = 24
+"""Columns below which a sentence beside its word would be a thin strip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """(word, sentence) rows: beside each other, or below where the screen is narrow."""
+
+    rows: Sequence[tuple[str, str]]
+    style: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it as wide as it may be."""
+        from rich.cells import cell_len
+        from rich.padding import Padding
+        from rich.table import Table
+        from rich.text import Text
+
+        widest = max((cell_len(word) for word, _sentence in self.rows), default=0) + 1
+        if options.max_width - widest - 2 < LEAST_ROOM:
+            for word, sentence in self.rows:
+                yield Text(f" {word}", self.style)
+                yield Padding(Text(sentence, "muted"), (0, 0, 0, 4))
+            return
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for word, sentence in self.rows:
+            table.add_row(Text(f" {word}", self.style), Text(sentence, "muted"))
+        yield table
+
+
+def table(rows: Sequence[Sequence[str]], styles: Sequence[str]) -> Table:
+    """Columns in the given styles, one style a column; no cell can act on the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from kogniterm.text.visible import one_line
+
+    grid = Table.grid(padding=(0, 2))
+    for number in range(len(styles)):
+        grid.add_column(no_wrap=number == 0)
+    for row in rows:
+        cells = [one_line(cell, LONGEST_CELL) for cell in row]
+        grid.add_row(*(Text(cell, style) for cell, style in zip(cells, styles, strict=True)))
+    return grid
+
+
+def first_word(argument: str) -> tuple[str, str]:
+    """("add", "I use fish") from "add I use fish"."""
+    word, _space, rest = argument.strip().partition(" ")
+    return word, rest.strip()
+
+
+def local_time(moment: float) -> str:
+    """A moment (seconds since the epoch) as people here read it."""
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def custom_commands(
+    session: LiveSession, built_in: Sequence[Command]
+) -> tuple[tuple[Command, ...], tuple[Phrase, ...]]:
+    """Return the user's and the trusted project's commands, and what to tell about others.
+
+    The first of a name wins; the names of the `built_in` commands are taken.
+    """
+    from kogniterm.runtime.use_cases.project_files import commands_of_folder, commands_of_texts
+
+    archive = session.archive
+    mine = commands_of_folder(archive.paths.config / "commands")
+    found = (*mine, *commands_of_texts(archive.project_commands()))
+    taken = {name for one in built_in for name in (one.name, *one.aliases)}
+    made: list[Command] = []
+    refused: list[Phrase] = []
+    for one in found:
+        if one.name in taken:
+            values = {"name": one.name}
+            refused.append(
+                Phrase("An own command cannot be called /{name}: the name is taken.", values)
+            )
+            continue
+        taken.add(one.name)
+        made.append(slash_command(one))
+    return tuple(made), tuple(refused)
+
+
+def slash_command(custom: CustomCommand) -> Command:
+    """Return the slash command that sends a custom command's text to the model."""
+
+    def run(repl: Any, argument: str) -> None:
+        from kogniterm.ui.prompt.attachments import mentions
+
+        text = custom.expanded(argument)
+        repl.ask_model(UserInput(text, attachments=mentions(text)))
+
+    help_ = Phrase("{words}", {"words": custom.description})
+    return Command(custom.name, help_, run, custom.arguments)

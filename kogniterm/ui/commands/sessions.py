@@ -11,10 +11,10 @@ from kogniterm.runtime.use_cases.stored_data import ExportFormat, export_parts, 
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.columns import first_word, local_time
-from kogniterm.ui.commands.registry import ReplContext
+from kogniterm.ui.commands.registry import first_word, local_time
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.questions.choice import Option
+from kogniterm.ui.questions.question import Option
+from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo
@@ -25,47 +25,47 @@ FORMATS = ("md", "jsonl")
 LOG_LINES = 400
 
 
-def show_sessions(context: ReplContext, argument: str) -> None:
+def show_sessions(repl: Repl, argument: str) -> None:
     """/sessions."""
     from rich.table import Table
     from rich.text import Text
 
     rows = Table.grid(padding=(0, 2))
-    for info in _saved(context)[:SHOWN]:
-        own = "accent" if info.id == context.session.id else "muted"
+    for info in _saved(repl)[:SHOWN]:
+        own = "accent" if info.id == repl.session.id else "muted"
         rows.add_row(
             Text(info.id[:8], own),
             Text(local_time(info.updated), "muted"),
             Text(one_line(info.title, 60)),
             Text(one_line(info.folder, 60), "muted"),
         )
-    context.write(rows)
-    context.say(Phrase("/resume ID goes on with one of them."))
+    repl.display.write(rows)
+    repl.display.say(Phrase("/resume ID goes on with one of them."))
 
 
-async def resume(context: ReplContext, argument: str) -> None:
+async def resume(repl: Repl, argument: str) -> None:
     """/resume [ID or words of the title]."""
-    found = _matching(_saved(context), argument)
-    if [info.id for info in found] == [context.session.id]:
+    found = _matching(_saved(repl), argument)
+    if [info.id for info in found] == [repl.session.id]:
         raise UsageError("That is the session you are in.")
     if argument and not found:
         raise UsageError("No session is called that; /sessions lists the last ones.")
-    wanted = found[0].id if len(found) == 1 and argument else await _pick(context, found)
+    wanted = found[0].id if len(found) == 1 and argument else await _pick(repl, found)
     if not wanted:
         return
-    await context.reopen(wanted)
-    context.say(Phrase("Session: {title}", {"title": context.session.state.title or wanted}))
+    await repl.reopen(wanted)
+    repl.display.say(Phrase("Session: {title}", {"title": repl.session.state.title or wanted}))
 
 
-def resume_choices(context: ReplContext) -> Iterable[str]:
+def resume_choices(repl: Repl) -> Iterable[str]:
     """Return the ids and titles of the other sessions."""
-    others = [info for info in _saved(context) if info.id != context.session.id]
+    others = [info for info in _saved(repl) if info.id != repl.session.id]
     titles = [one_line(info.title) for info in others]
     return [*(info.id[:8] for info in others), *dict.fromkeys(filter(None, titles))]
 
 
-def _saved(context: ReplContext) -> Sequence[SessionInfo]:
-    return context.session.archive.store.sessions()
+def _saved(repl: Repl) -> Sequence[SessionInfo]:
+    return repl.session.archive.store.sessions()
 
 
 def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]:
@@ -83,9 +83,9 @@ def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionIn
     )
 
 
-async def _pick(context: ReplContext, infos: Sequence[SessionInfo]) -> str:
+async def _pick(repl: Repl, infos: Sequence[SessionInfo]) -> str:
     """The id of the session chosen from the last few others; empty when none is chosen."""
-    others = [info for info in infos if info.id != context.session.id]
+    others = [info for info in infos if info.id != repl.session.id]
     if not others:
         raise UsageError("There is no other session yet.")
     left = len(others) - PICKED
@@ -99,73 +99,71 @@ async def _pick(context: ReplContext, infos: Sequence[SessionInfo]) -> str:
         for number, info in enumerate(others[:PICKED], 1)
     ]
     options.append(Option("no", _("none of them"), ""))
-    return await context.choose(_("Which session?"), [more] if left > 0 else [], options)
+    return await repl.choose(_("Which session?"), [more] if left > 0 else [], options)
 
 
-async def fork(context: ReplContext, argument: str) -> None:
+async def fork(repl: Repl, argument: str) -> None:
     """/fork [TURN]."""
     from kogniterm.sessions.session_transfer import fork as make_fork
 
     if argument and not argument.isdigit():
         raise UsageError("Give the number of the turn to copy up to.")
-    before = context.session.id
+    before = repl.session.id
     turn = int(argument) if argument else None
-    made = make_fork(context.session.archive.store, before, turn=turn)
-    await context.reopen(made.id)
-    context.say(Phrase("This is a copy now; /resume {id} goes back.", {"id": before[:8]}))
+    made = make_fork(repl.session.archive.store, before, turn=turn)
+    await repl.reopen(made.id)
+    repl.display.say(Phrase("This is a copy now; /resume {id} goes back.", {"id": before[:8]}))
 
 
-def export(context: ReplContext, argument: str) -> None:
+def export(repl: Repl, argument: str) -> None:
     """/export [md|jsonl] FILE."""
     kind, name = first_word(argument)
     if kind not in FORMATS:
         kind, name = ("jsonl" if argument.endswith(".jsonl") else "md"), argument.strip()
     if not name:
         raise UsageError("Say which file to write.")
-    session = context.session
+    session = repl.session
     form: ExportFormat = "markdown" if kind == "md" else "jsonl"
     parts = export_parts(session.archive.store, session.id, form, translate)
     path = _write_new(named(session.executor.cwd, name), parts)
     session.archive.wrote(path, "export")
-    context.say(Phrase("Written: {path}. Secrets in it were replaced.", {"path": path}))
+    repl.display.say(Phrase("Written: {path}. Secrets in it were replaced.", {"path": path}))
 
 
-def rename(context: ReplContext, argument: str) -> None:
+def rename(repl: Repl, argument: str) -> None:
     """/rename TITLE."""
     from kogniterm.sessions.fold import Note
 
     title = " ".join(argument.split())
     if not title:
         raise UsageError("A session needs a title with at least one letter.")
-    context.session.journal.record(
-        Note.TITLE.record(context.session.journal.redact(title)), durable=True
-    )
-    context.say(Phrase("Session: {title}", {"title": context.session.state.title}))
+    repl.session.journal.record(Note.TITLE.record(repl.session.journal.redact(title)), durable=True)
+    repl.display.say(Phrase("Session: {title}", {"title": repl.session.state.title}))
 
 
-async def compact(context: ReplContext, argument: str) -> None:
+async def compact(repl: Repl, argument: str) -> None:
     """/compact."""
-    if context.session.state.open_turn:
+    if repl.session.state.open_turn:
         raise UsageError("A turn is under way; compact when it has ended.")
-    before, after = await context.session.context.compact_now(asked=True)
+    before, after = await repl.session.context.compact_now(asked=True)
     values: dict[str, object] = {"before": before, "after": after}
-    context.say(Phrase("History compacted: about {before} tokens became {after}.", values))
+    repl.display.say(Phrase("History compacted: about {before} tokens became {after}.", values))
 
 
-def bug(context: ReplContext, argument: str) -> None:
+def bug(repl: Repl, argument: str) -> None:
     """/bug [FILE]."""
-    session = context.session
+    session = repl.session
     parts = report_parts(
         session.archive.store,
         session.id,
         redact=session.journal.redact,
-        about={"terminal": context.preferences.term, "model": session.model.name},
+        about={"terminal": repl.display.preferences.term, "model": session.model.name},
         attachments={"log": _log_tail(session.archive.paths.log_file)},
     )
     name = argument or f"kogniterm-report-{session.id[:8]}.jsonl"
     path = _write_new(named(session.executor.cwd, name), parts)
     session.archive.wrote(path, "report")
-    context.say(
+    repl.display.say(
         Phrase(
             "Written: {path}. It holds this session and the end of the log, known secrets "
             "replaced. Read it before you hand it on; nothing was sent.",

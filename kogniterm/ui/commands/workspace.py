@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import UsageError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import ReplContext
 from kogniterm.ui.locale import _
-from kogniterm.ui.questions.choice import Option
+from kogniterm.ui.questions.question import Option
+from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.execution.undo import FileDifference
@@ -24,35 +24,35 @@ NOTHING = "/dev/null"
 FILE = "KOGNITERM.md"
 
 
-def show_changes(context: ReplContext, argument: str) -> None:
+def show_changes(repl: Repl, argument: str) -> None:
     """/diff."""
-    images = context.session.undo.images()
+    images = repl.session.undo.images()
     found: dict[str, FileDifference] = {}
     # Oldest last: what a file was before the session first touched it wins.
     for image in images:
-        for difference in context.session.undo.store.differences(image):
+        for difference in repl.session.undo.store.differences(image):
             found[difference.path] = difference
     if not found:
         raise UsageError("Nothing that was kept differs from what is there now.")
-    _show(context, list(found.values()))
+    _show(repl, list(found.values()))
 
 
-async def undo(context: ReplContext, argument: str) -> None:
+async def undo(repl: Repl, argument: str) -> None:
     """/undo."""
     from kogniterm.text.visible import render_line
 
-    image, differences = context.session.undo.latest()
-    _show(context, differences)
-    answer = await context.choose(
+    image, differences = repl.session.undo.latest()
+    _show(repl, differences)
+    answer = await repl.choose(
         _("Bring back how it was before this?"),
         [f"$ {render_line(image.what)}"],
         [Option("yes", _("bring it back"), "yes"), Option("no", _("leave it as it is"), "no")],
     )
     if answer != "yes":
-        context.say(Phrase("Nothing was changed."))
+        repl.display.say(Phrase("Nothing was changed."))
         return
-    paths = context.session.undo.restore(image)
-    context.say(Phrase("Brought back: {paths}", {"paths": ", ".join(paths)}))
+    paths = repl.session.undo.restore(image)
+    repl.display.say(Phrase("Brought back: {paths}", {"paths": ", ".join(paths)}))
 
 
 def unified(difference: FileDifference) -> str:
@@ -76,47 +76,47 @@ def _changed_lines(before: str, after: str, old: str, new: str) -> str:
     return "\n".join(lines)
 
 
-def _show(context: ReplContext, differences: Sequence[FileDifference]) -> None:
+def _show(repl: Repl, differences: Sequence[FileDifference]) -> None:
     from kogniterm.ui.screen.diffs import diff
 
-    folder = f"{context.session.folder.rstrip('/')}/"
+    folder = f"{repl.session.folder.rstrip('/')}/"
     for difference in differences:
         near = replace(difference, path=difference.path.removeprefix(folder))
-        context.write(diff(unified(near), limit=SHOWN_LINES))
+        repl.display.write(diff(unified(near), limit=SHOWN_LINES))
 
 
-async def init(context: ReplContext, argument: str) -> None:
+async def init(repl: Repl, argument: str) -> None:
     """/init."""
     from kogniterm.memory.project.scan import scan
     from kogniterm.runtime.use_cases.project_files import project_file
     from kogniterm.ui.screen.diffs import diff
 
-    session = context.session
+    session = repl.session
     folder = resolved(Path(session.folder))
     path = folder / FILE
     if path.is_symlink():
         raise UsageError("{path} is a link; it is not written through.", path=path)
-    context.say(Phrase("Looking at {folder} …", {"folder": folder}))
+    repl.display.say(Phrase("Looking at {folder} …", {"folder": folder}))
     profile = await asyncio.to_thread(scan, folder, session.clock)
     before = _read(path)
     after = project_file(before, profile, folder.name)
     if after == before:
-        context.say(Phrase("{file} says all of it already.", {"file": FILE}))
+        repl.display.say(Phrase("{file} says all of it already.", {"file": FILE}))
         return
     old = f"a/{FILE}" if before else NOTHING
-    context.write(diff(_changed_lines(before, after, old, f"b/{FILE}"), limit=SHOWN_LINES))
-    answer = await context.choose(
+    repl.display.write(diff(_changed_lines(before, after, old, f"b/{FILE}"), limit=SHOWN_LINES))
+    answer = await repl.choose(
         _("Write KOGNITERM.md like this?"),
         [],
         [Option("yes", _("write it"), "yes"), Option("no", _("do not"), "no")],
     )
     if answer != "yes":
-        context.say(Phrase("Nothing was changed."))
+        repl.display.say(Phrase("Nothing was changed."))
         return
     if _read(path) != before:
         raise UsageError("{path} changed meanwhile; nothing was written.", path=path)
-    _write(context, path, after)
-    context.say(
+    _write(repl, path, after)
+    repl.display.say(
         Phrase(
             "Written: {path}; /undo takes it back. /trust lets it have an effect.", {"path": path}
         )
@@ -132,8 +132,8 @@ def _read(path: Path) -> str:
         raise UsageError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
 
 
-def _write(context: ReplContext, path: Path, text: str) -> None:
-    session = context.session
+def _write(repl: Repl, path: Path, text: str) -> None:
+    session = repl.session
     session.undo.store.keep(session.id, session.journal.new_id(), f"/init {path.name}", [path])
     try:
         write_regular(path, text.encode("utf-8"))

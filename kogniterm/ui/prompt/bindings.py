@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, Filter
 from prompt_toolkit.filters.app import has_completions, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -12,8 +13,8 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search
 
+from kogniterm.ui.prompt.attachments import image_mentions
 from kogniterm.ui.prompt.key_table import BUILT_IN, KEYS, sequences
-from kogniterm.ui.prompt.paste import image_mentions
 from kogniterm.ui.prompt.prompt import Prompt
 
 Handler = Callable[[KeyPressEvent], None]
@@ -106,11 +107,31 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
         "take_back": take_back,
         "complete": complete,
         "mode": lambda event: controls.repl.switch_mode(),
-        "editor": lambda event: controls.edit_outside(),
-        "paste_image": lambda event: controls.paste_image(),
+        "editor": lambda event: _spawn(prompt, _edit_line(prompt)),
+        "paste_image": lambda event: _spawn(prompt, _paste_image(prompt)),
         "clear": lambda event: event.app.renderer.clear(),
         "suspend": lambda event: event.app.suspend_to_background(),
     }
+
+
+def _spawn(prompt: Prompt, work: Awaitable[None]) -> None:
+    repl = prompt.controls.repl
+    repl.spawn(repl.guarded(work))
+
+
+async def _edit_line(prompt: Prompt) -> None:
+    """Write the line in the user's editor; what was saved becomes the line."""
+    saved = await prompt.edit_text(prompt.line.buffer.text, "input.md")
+    if saved is not None:
+        text = saved.rstrip("\n")
+        prompt.line.buffer.document = Document(text, len(text))
+
+
+async def _paste_image(prompt: Prompt) -> None:
+    """Mention the clipboard's image where the cursor stands."""
+    name = await prompt.clipboard.take()
+    before = prompt.line.buffer.document.char_before_cursor
+    prompt.line.buffer.insert_text(f"{' ' if before.strip() else ''}@{name} ")
 
 
 def _accept_search(event: KeyPressEvent) -> None:
@@ -224,7 +245,7 @@ def _paste(prompt: Prompt) -> Handler:
     def handler(event: KeyPressEvent) -> None:
         if not event.data.strip():
             # Some terminals paste an image as nothing at all.
-            prompt.controls.paste_image()
+            _spawn(prompt, _paste_image(prompt))
             return
         command = prompt.line.buffer.text.startswith(("!", "/"))
         mentions = None if command else image_mentions(event.data)

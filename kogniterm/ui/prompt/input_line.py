@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from prompt_toolkit.history import History
 from prompt_toolkit.key_binding.vi_state import InputMode
 
 from kogniterm.storage.folders import private_folder
-from kogniterm.ui.prompt.paste import Pastes
+from kogniterm.ui.prompt.attachments import Pastes
 from kogniterm.ui.screen_preferences import Preferences
 
 KEPT = 5000
@@ -30,13 +30,12 @@ LONGEST = 8000
 
 
 class PrivateHistory(History):
-    """prompt_toolkit's history over a 0600 file; `redact` finds secrets (None: the usual ones)."""
+    """prompt_toolkit's history over a 0600 file."""
 
     def __init__(self, file: Path | None) -> None:
         super().__init__()
         self._file = file
         self._last = ""
-        self.redact: Callable[[str], str] | None = None
 
     def load_history_strings(self) -> Iterable[str]:
         """Newest first. Lines that cannot be read are left out."""
@@ -70,16 +69,11 @@ class PrivateHistory(History):
                 stream.write(json.dumps(string, ensure_ascii=False) + "\n")
 
     def _worth_keeping(self, string: str) -> bool:
-        if not string.strip() or string[0] == " " or string == self._last:
+        if not string.strip() or string[0] == " " or string == self._last or len(string) > LONGEST:
             return False
-        if len(string) > LONGEST:
-            return False
-        if self.redact is None:
-            # The first line may be sent before the session is open.
-            from kogniterm.text.redact import redact
+        from kogniterm.text.redact import redact
 
-            self.redact = redact
-        return self.redact(string) == string
+        return redact(string) == string
 
     def _rewrite(self, lines: list[str]) -> None:
         """Shorten the file in place of letting it grow for ever."""

@@ -10,9 +10,9 @@ from prompt_toolkit.document import Document
 
 from kogniterm.errors import KognitermError
 from kogniterm.text.visible import one_line
-from kogniterm.ui.commands.registry import ReplContext
 from kogniterm.ui.locale import translate
-from kogniterm.ui.prompt.sent_line import JOB, JOBS
+from kogniterm.ui.prompt.attachments import JOB, JOBS
+from kogniterm.ui.repl import Repl
 
 FRESH_SECONDS = 5.0
 
@@ -56,10 +56,8 @@ MOST = 60
 class LineCompleter(Completer):
     """Completes what stands before the cursor; `files` lists the workspace's files."""
 
-    def __init__(
-        self, context: ReplContext, files: Callable[[], Iterable[str]] | None = None
-    ) -> None:
-        self._context = context
+    def __init__(self, repl: Repl, files: Callable[[], Iterable[str]] | None = None) -> None:
+        self._repl = repl
         self._files = files
 
     def get_completions(
@@ -76,7 +74,7 @@ class LineCompleter(Completer):
             yield from self._command_completions(before)
 
     def _job_completions(self, typed: str) -> Iterable[Completion]:
-        jobs = self._context.jobs()
+        jobs = self._repl.session.executor.jobs() if self._repl.opened else ()
         if jobs and JOBS.startswith(typed):
             yield Completion(f"@{JOBS}", start_position=-len(typed) - 1)
         for job in jobs:
@@ -87,7 +85,7 @@ class LineCompleter(Completer):
 
     def _command_completions(self, before: str) -> Iterable[Completion]:
         name, space, argument = before[1:].partition(" ")
-        registry = self._context.registry
+        registry = self._repl.registry
         if not space:
             for command in registry.commands:
                 if command.name.startswith(name.lower()):
@@ -100,7 +98,7 @@ class LineCompleter(Completer):
             return
         try:
             command = registry.find(name.lower())
-            choices = list(command.completions(self._context))
+            choices = list(command.completions(self._repl))
         except KognitermError:
             return
         from kogniterm.sessions.session_search import holds_words

@@ -10,25 +10,30 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.errors import UsageError
+from kogniterm.ui.commands.registry import is_slash_command
 from kogniterm.ui.controls import Controls
+from kogniterm.ui.front import banner
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.sent_line import is_slash_command
-from kogniterm.ui.prompt.typed_ahead import typed_before
-from kogniterm.ui.prompt.user_terminal import Lending, PersonTerminal, edited, run_program
-from kogniterm.ui.screen.banner import banner
+from kogniterm.ui.prompt.user_terminal import (
+    Lending,
+    PersonTerminal,
+    edited,
+    run_program,
+    typed_before,
+)
 from kogniterm.ui.screen.surface import LineSurface
-from kogniterm.ui.theme import Theme
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
     from kogniterm.ui.questions.lines import LineQuestions
     from kogniterm.ui.screen.paint import Painter
+    from kogniterm.ui.theme import Theme
 
 CHUNK = 65536
 MOST_SHOWN = 400_000
@@ -170,11 +175,11 @@ class PlainLines(LineSurface):
 
     def _is_command(self, line: str) -> bool:
         """Whether a line at a question is for KogniTerm; to the model's a path is an answer."""
-        return is_slash_command(line) and (not self._free or self._controls.commands.knows(line))
+        return is_slash_command(line) and (not self._free or self._controls.knows_command(line))
 
 
 class PlainFront:
-    """A `Front` that reads and writes lines."""
+    """A `Front` that reads and writes lines; the terminal itself edits and shows them."""
 
     def __init__(self, controls: Controls, stdin: TextIO, stdout: TextIO) -> None:
         self.surface = PlainLines(controls, stdin, stdout)
@@ -219,7 +224,21 @@ class PlainFront:
             self._done.set_result(status)
 
     def echo(self, text: str) -> None:
-        """The terminal has shown it already."""
+        """Write nothing: the terminal has shown it already."""
+
+    def restyle(self, theme: Theme) -> None:
+        """Change nothing: plain lines have no colours."""
+
+    def use_keys(self, keys: str) -> None:
+        """Change nothing: the terminal's own keys are used."""
+
+    def draft(self) -> str:
+        """Return nothing: only the terminal knows what stands on the line."""
+        return ""
+
+    def pasted_images(self, line: str) -> Sequence[str]:
+        """Return nothing: no image can be pasted."""
+        return ()
 
     def say_below(self, note: str) -> None:
         """A line of its own."""
@@ -229,19 +248,6 @@ class PlainFront:
     def restore(self, text: str) -> None:
         """Show a line that cannot be given back."""
         self.surface.restore(text)
-
-    def draft(self) -> str:
-        """Only the terminal knows what stands on the line."""
-        return ""
-
-    def restyle(self, theme: Theme) -> None:
-        """Plain lines have no colours."""
-
-    def use_keys(self, keys: str) -> None:
-        """The terminal's own keys are used."""
-
-    def history_redact(self, redact: Callable[[str], str] | None) -> None:
-        """There is no history here."""
 
     @cached_property
     def questions(self) -> LineQuestions:
@@ -278,16 +284,6 @@ class PlainFront:
             raise UsageError("An editor needs a terminal.")
         async with self._still():
             return await edited(text, self._display.preferences.editor, run_program)
-
-    async def edit_outside(self) -> None:
-        """Not on plain lines."""
-
-    async def paste_image(self) -> None:
-        """Not on plain lines."""
-
-    def pasted_images(self, line: str) -> Sequence[str]:
-        """None can be pasted."""
-        return ()
 
     async def show_file(self, path: str) -> None:
         """Write the end of the file, made safe."""

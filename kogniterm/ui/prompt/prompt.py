@@ -18,11 +18,12 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.styles import Style
 
+from kogniterm.ui.commands.registry import is_slash_command
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.locale import _
+from kogniterm.ui.prompt.attachments import ClipboardImages
 from kogniterm.ui.prompt.input_line import InputLine
 from kogniterm.ui.prompt.key_table import ANSWER_WORDS, NO_WORDS
-from kogniterm.ui.prompt.sent_line import is_slash_command
 from kogniterm.ui.prompt.terminal_io import HeldOutput
 from kogniterm.ui.questions.answer_keys import AnswerKeys
 from kogniterm.ui.questions.panel import Line, QuestionPanel
@@ -144,9 +145,7 @@ class Prompt:
     app: Application[int]
     parts: Parts
 
-    def __init__(
-        self, controls: Controls, edit_text: Callable[[str], Awaitable[str | None]]
-    ) -> None:
+    def __init__(self, controls: Controls, edit_text: Callable[..., Awaitable[str | None]]) -> None:
         self.preferences = controls.display.preferences
         self.controls = controls
         self.edit_text = edit_text
@@ -155,6 +154,7 @@ class Prompt:
         self.line.buffer.on_text_changed += self._line_changed
         self.entry = Buffer(name="entry", multiline=False)
         self.questions = QuestionPanel(self)
+        self.clipboard = ClipboardImages()
         self.keys = AnswerKeys(_loop_time, self.preferences.answer_pause)
         self._settling: asyncio.TimerHandle | None = None
 
@@ -336,7 +336,7 @@ class Prompt:
         """Whether `text` is for KogniTerm; to the model's question a path is an answer."""
         line = text.strip()
         if is_slash_command(line):
-            return not self.questions.free or self.controls.commands.knows(line)
+            return not self.questions.free or self.controls.knows_command(line)
         return line.startswith("!") and not self.questions.free
 
     def _line_changed(self, _buffer: Buffer) -> None:

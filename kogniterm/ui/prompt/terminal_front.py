@@ -7,13 +7,12 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.application.current import set_app
-from prompt_toolkit.document import Document
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -21,9 +20,9 @@ from prompt_toolkit.output import Output
 
 from kogniterm.errors import UsageError
 from kogniterm.ui.controls import Controls
+from kogniterm.ui.front import banner
 from kogniterm.ui.prompt.application import open_application
 from kogniterm.ui.prompt.line_completion import FileIndex, LineCompleter
-from kogniterm.ui.prompt.paste import ClipboardImages
 from kogniterm.ui.prompt.prompt import Prompt
 from kogniterm.ui.prompt.terminal_io import (
     ASK_BACKGROUND,
@@ -33,7 +32,6 @@ from kogniterm.ui.prompt.terminal_io import (
     worth_asking,
 )
 from kogniterm.ui.prompt.user_terminal import Lending, PersonTerminal, edited, run_program
-from kogniterm.ui.screen.banner import banner
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
@@ -48,7 +46,7 @@ LEAVE_SECONDS = 0.15
 
 
 class TerminalFront:
-    """A `Front` on a terminal: the prompt, and what takes the terminal from it for a while."""
+    """A `Front` with the prompt on a terminal, which it lends to programs."""
 
     def __init__(
         self,
@@ -76,11 +74,10 @@ class TerminalFront:
             output or make_output(stdout, self._display.preferences),
             self._ready,
         )
-        self._clipboard = ClipboardImages()
         self._asked = float("-inf")
         self._lending: Lending | None = None
         self._program_runs = False
-        self.prompt.line.completer = LineCompleter(controls.commands, self._files())
+        self.prompt.line.completer = LineCompleter(controls.repl, self._files())
         self._show_banner()
 
     def _files(self) -> FileIndex | None:
@@ -145,33 +142,13 @@ class TerminalFront:
         """Switch between emacs and vi keys."""
         self.prompt.line.use_keys(keys)
 
-    def history_redact(self, redact: Callable[[str], str] | None) -> None:
-        """Keep secrets out of the history."""
-        self.prompt.line.history.redact = redact
-
-    async def edit_text(self, text: str) -> str | None:
-        """`text` as it was saved in the person's editor; None when nothing was changed."""
-        return await edited(text, self._display.preferences.editor, self._run_program)
-
-    async def edit_outside(self) -> None:
-        """Write the line in the person's editor; what was saved becomes the line."""
-        with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
-            file = Path(folder) / "input.md"
-            file.write_text(self.prompt.line.buffer.text, encoding="utf-8")
-            status = await self._run_program([*self._display.preferences.editor, str(file)])
-            if status == 0:
-                text = file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
-                self.prompt.line.buffer.document = Document(text, len(text))
-
-    async def paste_image(self) -> None:
-        """Mention the clipboard's image where the cursor stands."""
-        name = await self._clipboard.take()
-        before = self.prompt.line.buffer.document.char_before_cursor
-        self.prompt.line.buffer.insert_text(f"{' ' if before.strip() else ''}@{name} ")
+    async def edit_text(self, text: str, name: str = "plan.yaml") -> str | None:
+        """Return `text` as it was saved in the user's editor; None when nothing was changed."""
+        return await edited(text, self._display.preferences.editor, self._run_program, name)
 
     def pasted_images(self, line: str) -> Sequence[str]:
         """The files of the pasted images that `line` mentions."""
-        return self._clipboard.named(line)
+        return self.prompt.clipboard.named(line)
 
     async def run(self) -> int:
         """Show the prompt until it is left; pasted images are gone then."""
@@ -181,7 +158,7 @@ class TerminalFront:
             return await self.app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            self._clipboard.close()
+            self.prompt.clipboard.close()
 
     def _interrupted(self) -> None:
         """SIGINT, from outside or from a terminal that is not the prompt's and makes it of Ctrl-C.

@@ -6,17 +6,20 @@ visible. `Document.must_see` is the line that has to have been on the screen bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from kogniterm.approval.policy.leases import TERMS, Offer
 from kogniterm.approval.policy.verdict import EVERY_COMMAND
+from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.text.visible import one_line
-from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, Verdict
+from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter
 from kogniterm.ui.questions.approval_words import (
@@ -25,8 +28,10 @@ from kogniterm.ui.questions.approval_words import (
     label_text,
     origin_text,
 )
+from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import (
     Answered,
+    Asker,
     Document,
     Entry,
     Question,
@@ -37,6 +42,10 @@ from kogniterm.ui.questions.question import (
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.diffs import diff, relative, summary, words
 from kogniterm.ui.screen.paint import Painter
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.display import Display
 
 ApprovalPage = Literal["choose", "reason", "edit", "confirm", "lease"]
 
@@ -52,43 +61,20 @@ _PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", 
 _SAID_BY_EFFECTS = ("It deletes {path}.", "It writes {path}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A lease that may be granted together with the approval."""
-
-    label: Phrase
-    grant: Callable[[], object]
-
-
-Preview = Callable[[ActionRequest, RiskReport], Sequence[Phrase]]
-
-
-@dataclass(frozen=True, slots=True)
-class AskHooks:
-    """What other rooms add to a question; each is optional.
-
-    `preview` gives lines about the effects (file counts, what would be overwritten, whether it
-    can be undone), `diff` the unified diff of an edit, `offers` the leases that may be granted.
-    """
-
-    preview: Preview | None = None
-    diff: Callable[[ActionRequest], str | None] | None = None
-    offers: Callable[[ActionRequest, RiskReport], Sequence[Offer]] | None = None
-
-
 @dataclass(frozen=True)
 class Subject:
-    """What a question is about. `original` is the command before the user edited it.
+    """What a question is about.
 
-    The disk is looked at once, when the question is first drawn: it is drawn again several times
-    a second for as long as it waits.
+    `preview` tells the effects, where they were looked up on the disk; `offers` are the leases that
+    may be granted. `original` is the command before the user edited it.
     """
 
     request: ActionRequest
     report: RiskReport
     verdict: Verdict
     cwd: str
-    hooks: AskHooks = field(default_factory=AskHooks)
+    preview: Sequence[Phrase] | None = None
+    offers: Sequence[Offer] = ()
     original: str | None = None
 
     @property
@@ -100,11 +86,6 @@ class Subject:
     def dangerous(self) -> bool:
         """Whether approving takes the whole word."""
         return self.report.label == "dangerous"
-
-    @cached_property
-    def offers(self) -> Sequence[Offer]:
-        """The leases that may be granted."""
-        return self.hooks.offers(self.request, self.report) if self.hooks.offers else ()
 
     def decision(self, kind: Literal["approve", "reject"], reason: str = "") -> Decision:
         """Return the user's decision about exactly what was shown."""
@@ -166,8 +147,7 @@ class Subject:
 
     @cached_property
     def _diff(self) -> str | None:
-        hook = self.hooks.diff
-        change = hook(self.request) if hook is not None else self.request.detail
+        change = self.request.detail
         return relative(change, self.cwd) if change else None
 
     def _warnings(self, painter: Painter) -> list[Text]:
@@ -206,17 +186,13 @@ class Subject:
             table.add_row(_("Change"), summary(self._diff))
         return table
 
-    @cached_property
-    def _previewed(self) -> Sequence[Phrase] | None:
-        return self.hooks.preview(self.request, self.report) if self.hooks.preview else None
-
     @property
     def _effects(self) -> list[str]:
         """What it does to the world: counted on the disk where that can be, else in words."""
-        counted = _PREVIEWED if self._previewed is not None else ()
+        counted = _PREVIEWED if self.preview is not None else ()
         told = [effect_text(effect) for effect in self.report.effects if effect.kind not in counted]
         return [*(f"{words[:1].upper()}{words[1:]}" for words in told),
-                *map(translate, self._previewed or ())]  # fmt: skip
+                *map(translate, self.preview or ())]  # fmt: skip
 
     def _reasons(self, *, told: bool) -> list[str]:
         """Why it was asked, each once; what is `told` as an effect already is left out."""
@@ -438,3 +414,49 @@ class ApprovalQuestion(Question[Approval]):
     def ended(self) -> Approval:
         """Reject: silence approves nothing."""
         return Approval(self.subject.decision("reject", _("nobody answered")))
+
+
+class AskingApprover:
+    """Implements `protocols.Approver` for a session, one action request at a time."""
+
+    def __init__(self, asker: Asker, session: LiveSession, display: Display) -> None:
+        self._asker = asker
+        self._session = session
+        self._display = display
+        self._lock = asyncio.Lock()
+        self._edited: dict[str, str] = {}
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
+        async with self._lock:
+            session = self._session
+            command = request.effect == "command"
+            subject = Subject(
+                request,
+                report,
+                verdict,
+                cwd=self._display.folder_of(request) or session.folder,
+                # Looked up once: the question is drawn several times a second while it waits.
+                preview=session.undo.preview(request, report),
+                offers=session.policy.offers(report, session.executor.cwd) if command else (),
+                original=self._edited.pop(request.id, None),
+            )
+            answer = await self._asker.ask(ApprovalQuestion(subject))
+            if answer.offer is not None:
+                term = TERMS[answer.offer.kind]
+                session.grant(report, answer.offer.kind, uses=term.uses, seconds=term.seconds)
+            if answer.decision.kind == "edit":
+                self._edited[request.id] = request.command
+            return answer.decision
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
+        from kogniterm.runtime.session_plans import plannable_tools
+
+        draft = PlanDraft(plan, previous, plannable_tools(self._session.context))
+        review = await self._asker.ask(PlanQuestion(draft, editable=self._asker.can_edit))
+        if self._asker.stays:
+            self._display.plan_shown(review.plan)
+        return review

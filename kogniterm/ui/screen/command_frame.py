@@ -14,8 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kogniterm.types import CommandResult, Waiting
-from kogniterm.ui.locale import _, plural
-from kogniterm.ui.screen.number_format import duration, size
+from kogniterm.ui.locale import _, duration, plural, size
 from kogniterm.ui.screen.paint import Painter
 
 HEAD_BYTES = 16 * 1024

@@ -18,15 +18,13 @@ from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.screen import plan_panel, turn_summary
-from kogniterm.ui.screen.attention import Attention
+from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen.status_line import Retry, Status, again
-from kogniterm.ui.screen.surface import Surface
+from kogniterm.ui.screen.status_line import Retry, Status, again, left_texts
+from kogniterm.ui.screen.surface import Attention, Surface
 from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
-from kogniterm.ui.screen.turn_summary import left_texts
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
@@ -372,12 +370,12 @@ class ScreenSink:
         self._set_running(False)
         if answer.text.strip() and not streamed.endswith(answer.text.strip()):
             self._write_block(answer.text)
-        proved = turn_summary.findings(answer, self.painter)
+        proved = status_line.findings(answer, self.painter)
         if proved is not None:
             self.write(proved)
         seconds = answer.seconds or self._status.turn_seconds
         usage = answer.usage if answer.usage.calls else self._turn.usage
-        self.write(turn_summary.last_line(answer, self.painter, usage, seconds))
+        self.write(status_line.last_line(answer, self.painter, usage, seconds))
         if self._attention is not None and seconds >= self.options.notify_after:
             self._attention.call(_("KogniTerm: the turn is over"))
 

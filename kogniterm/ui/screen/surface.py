@@ -3,6 +3,10 @@
 `Surface` is the seam. `LineSurface` writes lines in order and nothing else (pipes, TERM=dumb,
 screen readers). `LiveSurface` keeps a live region under the lines on a terminal that nobody
 types into (one-shot runs). The REPL's own surface lives with its prompt.
+
+`Attention` sends signals outside the text: OSC 2 sets the title (xterm), OSC 9;4 the taskbar's
+progress (ConEmu, also Windows Terminal, WezTerm, Ghostty), OSC 9 a desktop notification (iTerm2,
+kitty), BEL a bell.
 """
 
 from __future__ import annotations
@@ -12,6 +16,9 @@ import errno
 import os
 from collections.abc import Callable
 from typing import Protocol, TextIO
+
+from kogniterm.text.visible import one_line
+from kogniterm.ui.screen_preferences import Preferences
 
 FRAME_SECONDS = 0.06
 TICK_SECONDS = 0.125
@@ -48,6 +55,15 @@ def stream_size(stream: TextIO) -> tuple[int, int]:
     except (OSError, ValueError):
         return 24, 80
     return size.lines or 24, size.columns or 80
+
+
+def cells(text: str) -> int:
+    """The cells `text` takes. Loads what knows about wide characters on first use."""
+    if text.isascii():
+        return len(text)
+    from prompt_toolkit.utils import get_cwidth
+
+    return get_cwidth(text)
 
 
 def discard_output(stream: TextIO) -> None:
@@ -177,3 +193,41 @@ class LiveSurface:
         if frame:
             self._stream.write(frame)
             self._stream.flush()
+
+
+BELL = "\a"
+
+
+class Attention:
+    """Sends the signals that the preferences allow; on a bare terminal none."""
+
+    def __init__(self, preferences: Preferences, send: Callable[[str], None]) -> None:
+        self._preferences = preferences
+        self._send = send
+        self._progress = False
+        self._titled = False
+
+    def title(self, text: str) -> None:
+        """Name the window."""
+        if self._preferences.title and not self._preferences.bare:
+            self._titled = True
+            self._send(f"\x1b]2;{one_line(text, 80)}\a")
+
+    def working(self, on: bool) -> None:
+        """Show that something runs (of unknown length), or that nothing does."""
+        if self._preferences.progress and not self._preferences.bare and on != self._progress:
+            self._progress = on
+            self._send(f"\x1b]9;4;{3 if on else 0};0\a")
+
+    def call(self, message: str) -> None:
+        """A person is needed or a long turn is over."""
+        notify = self._preferences.notify
+        if notify == "off" or (self._preferences.bare and notify != "bell"):
+            return
+        self._send(BELL if notify == "bell" else f"\x1b]9;{one_line(message, 120)}\a")
+
+    def close(self) -> None:
+        """Leave no progress and no title behind."""
+        self.working(False)
+        if self._titled:
+            self._send("\x1b]2;\a")

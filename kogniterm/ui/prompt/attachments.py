@@ -1,17 +1,21 @@
-"""What a paste becomes: large text a marker that comes back whole when the line is sent, the
-path of an image (which is what dropping a file pastes) a mention of it, and so does an image on
-the clipboard."""
+"""What a line brings along: pasted text and images, and the files and jobs that it names with @.
+
+A large pasted text becomes a marker, which is replaced when the line is sent. The path of an image
+(dropping a file pastes its path) and an image on the clipboard become mentions.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import os.path
 import re
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from kogniterm.errors import UsageError
@@ -19,6 +23,10 @@ from kogniterm.host.programs import find_program, host_environment
 from kogniterm.storage.folders import named
 from kogniterm.types.images import read_header
 from kogniterm.ui.locale import plural
+
+if TYPE_CHECKING:
+    from kogniterm.types import Job
+
 
 LARGE_LINES = 12
 LARGE_CHARACTERS = 1200
@@ -94,7 +102,7 @@ HELPERS: tuple[tuple[str, ...], ...] = (
 KINDS = ("image/png", "image/jpeg")
 PATIENCE_SECONDS = 5.0
 
-_NAMED = re.compile(r"(?:^|(?<=\s))@(clipboard-\d+\.\w+)")
+_PASTED_NAME = re.compile(r"(?:^|(?<=\s))@(clipboard-\d+\.\w+)")
 
 
 class ClipboardImages:
@@ -120,7 +128,7 @@ class ClipboardImages:
 
     def named(self, line: str) -> tuple[str, ...]:
         """The files of the pasted images that `line` mentions."""
-        names = dict.fromkeys(_NAMED.findall(line))
+        names = dict.fromkeys(_PASTED_NAME.findall(line))
         return tuple(str(self._files[name]) for name in names if name in self._files)
 
     def close(self) -> None:
@@ -161,3 +169,30 @@ def _output(command: Sequence[str]) -> bytes:
     except (OSError, subprocess.TimeoutExpired):
         return b""
     return done.stdout if done.returncode == 0 else b""
+
+
+_NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
+_AROUND = "\"'.,;:()[]?!¿¡…"
+JOBS = "jobs"
+JOB = "job:"
+
+
+def mentions(line: str, folder: str = "") -> tuple[str, ...]:
+    """The files named with @ in `line` that exist, seen from `folder` (or from where we are)."""
+    found = (quoted or word.strip(_AROUND) for quoted, word in _NAMED.findall(line))
+    return tuple(dict.fromkeys(name for name in found if name and _is_there(folder, name)))
+
+
+def _is_there(folder: str, name: str) -> bool:
+    """Whether `name` is a file's. In a folder that may not be entered none is: words have @ too."""
+    return os.path.exists(named(folder, name))  # noqa: PTH110 - pathlib's own test raises there
+
+
+def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
+    """The outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
+    words = {word.strip(_AROUND) for _quoted, word in _NAMED.findall(line)}
+    return tuple(
+        job.output_path
+        for job in jobs
+        if job.output_path and (JOBS in words or f"{JOB}{job.id}" in words)
+    )
