@@ -1,7 +1,7 @@
 """Shell words: quoting, escapes and expansions of one word, read independently of the parser.
 
-The tree gives a word's place and the nodes of its substitutions; this lexer reads the same text
-by itself. Whatever the two do not agree on becomes an `Unknown` with `opaque` set, which is
+The tree gives the position of a word and the nodes of its substitutions; this lexer reads the same
+text by itself. A disagreement between the two becomes an `Unknown` with `opaque` set, which is
 asked about. Texts are Latin-1 views of the UTF-8 source, so that offsets are the tree's.
 """
 
@@ -38,7 +38,7 @@ _ANSI_ESCAPE = re.compile(
 
 
 def decode_ansi(body: str) -> str:
-    """The text between `$'` and `'`, unescaped as bash does (a NUL ends it)."""
+    """Return the text between `$'` and `'`, unescaped as bash does (a NUL ends it)."""
 
     def unescape(match: re.Match[str]) -> str:
         if match["plain"]:
@@ -72,18 +72,17 @@ class WordLexer:
         self._parts: list[Part] = []
 
     def word(self) -> tuple[Part, ...]:
-        """The parts of an unquoted word."""
+        """Return the parts of an unquoted word."""
         steps = 0
         while self._at < self._end:
             self._unquoted(self._text[self._at])
             steps += 1
             if len(self._parts) > MAX_PARTS or steps > MAX_STEPS:
                 self._opaque("a word of too many parts")
-                break
         return tuple(self._parts)
 
     def quoted(self) -> tuple[Part, ...]:
-        """The parts of a text in which only `$`, backtick and backslash are special."""
+        """Return the parts of a text in which only `$`, backtick and backslash are special."""
         self._double(self._end)
         return tuple(self._parts)
 
@@ -95,7 +94,9 @@ class WordLexer:
             self._parts.append(Literal(text, quoted))
 
     def _opaque(self, why: str, *, quoted: bool = False) -> None:
-        self._parts.append(Unknown(quoted, opaque=why))
+        """Give up on the rest of the word."""
+        self._parts.append(_opaque(why, quoted=quoted))
+        self._at = self._end
 
     def _unquoted(self, char: str) -> None:
         text, at = self._text, self._at
@@ -117,7 +118,6 @@ class WordLexer:
             self._substitution("<(" if char == "<" else ">(", quoted=False)
         elif char in self._meta:
             self._opaque(f"an unexpected {char!r} inside a word")
-            self._at = self._end
         else:
             run = _RUN.match(text, at, self._end)
             plain = run[0] if run else char
@@ -128,7 +128,6 @@ class WordLexer:
         close = self._text.find("'", start, self._end)
         if close < 0:
             self._opaque("an open single quote")
-            self._at = self._end
             return
         self._add(self._text[start:close], quoted=True)
         self._at = close + 1
@@ -137,7 +136,6 @@ class WordLexer:
         match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(self._text, start, self._end)
         if match is None:
             self._opaque("an open $' quote")
-            self._at = self._end
             return
         self._add(decode_ansi(match[0][:-1]), quoted=True)
         self._at = match.end()
@@ -150,9 +148,7 @@ class WordLexer:
     def _double(self, stop: int | None) -> None:
         """Inside double quotes up to the closing one, or up to `stop` where there is none."""
         text = self._text
-        while self._at < self._end:
-            if len(self._parts) > MAX_PARTS:
-                break
+        while self._at < self._end and len(self._parts) <= MAX_PARTS:
             char = text[self._at]
             if char == '"' and stop is None:
                 self._at += 1
@@ -171,7 +167,6 @@ class WordLexer:
                 self._at = run.end()
         if len(self._parts) > MAX_PARTS:
             self._opaque("a word of too many parts", quoted=True)
-            self._at = self._end
         elif stop is None:
             self._opaque("an open double quote")
 
@@ -189,7 +184,6 @@ class WordLexer:
             self._parameter(quoted=quoted)
         elif following == "[":
             self._opaque("old-style arithmetic $[…]", quoted=quoted)
-            self._at = self._end
         elif name := _NAME.match(text, at + 1, self._end):
             self._parts.append(Variable(name[0], quoted))
             self._at = name.end()
@@ -204,7 +198,6 @@ class WordLexer:
         span = self._spans.substitutions.get(self._at)
         if span is None or span[0] > self._end:
             self._opaque(f"a substitution ({what}…) that could not be read", quoted=quoted)
-            self._at = self._end
             return
         end, found = span
         self._parts.append(Substitution(found.node, found.kind, quoted))
@@ -214,7 +207,6 @@ class WordLexer:
         end = self._spans.expansions.get(self._at)
         if end is None or not self._text.endswith("))", self._at, end):
             self._opaque("arithmetic that could not be read", quoted=quoted)
-            self._at = self._end
             return
         found = arithmetic(self._text, self._at + 3, end - 2, self._spans, quoted=quoted)
         self._parts.append(found)
@@ -228,60 +220,53 @@ class WordLexer:
         if simple is not None:
             self._parts.append(Variable(simple[1], quoted))
             self._at = simple.end()
-            return
-        if end is None or end > self._end or self._text[end - 1] != "}":
+        elif end is None or end > self._end or self._text[end - 1] != "}":
             self._opaque("an expansion that could not be read", quoted=quoted)
-            self._at = self._end
-            return
-        self._at = end
-        inner = self._text[start + 2 : end - 1]
-        match = _PARAMETER.match(inner)
-        if match is None or not _SAFE_OPERATOR.match(match["rest"]):
-            self._opaque("an expansion of an uncommon form", quoted=quoted)
-            return
-        if match["prefix"] == "!" and not match["index"] and match["rest"] not in {"*", "@"}:
-            self._opaque("an indirect expansion ${!…}", quoted=quoted)
-            return
-        nested = [
-            found
-            for at, (_, found) in sorted(self._spans.substitutions.items())
-            if start < at < end
-        ]
-        if len(HIDDEN_CODE.findall(inner)) != len(nested):
-            self._opaque("code inside an expansion", quoted=quoted)
-            return
-        rest = match["rest"]
-        if (
-            rest.startswith(":")
-            and rest[1:2] not in "-=+?"
-            and not re.fullmatch(r"[: \w$-]*", rest)
-        ):
-            self._opaque("a substring expansion with computed bounds", quoted=quoted)
-            return
-        names = (match["name"], *re.findall(r"\$\{?([A-Za-z_]\w*)", rest))
-        if match["prefix"] == "#" and (match["index"] or "@").strip("[]") in {"@", "*"}:
-            names = ()  # A length does not look at the value.
-        self._parts.append(
-            Unknown(
-                quoted,
-                tuple(nested),
-                digits=match["prefix"] == "#" and not rest,
-                names=names,
-                assigns=match["name"] if rest.lstrip(":").startswith("=") else None,
-                computes=tuple(filter(None, (match["key"], match["braced"]))),
-                given=rest.lstrip(":-=+").strip("'\"") if rest.lstrip(":")[:1] in "-=+" else "",
-            )
-        )
+        else:
+            inside = sorted(self._spans.substitutions.items())
+            nested = tuple(found for at, (_, found) in inside if start < at < end)
+            self._parts.append(_expansion(self._text[start + 2 : end - 1], nested, quoted=quoted))
+            self._at = end
+
+
+def _opaque(why: str, *, quoted: bool) -> Unknown:
+    return Unknown(quoted, opaque=why)
+
+
+def _expansion(inner: str, nested: tuple[Substitution, ...], *, quoted: bool) -> Unknown:
+    """Return the expansion `${inner}`, whose substitutions are `nested`."""
+    match = _PARAMETER.match(inner)
+    if match is None or not _SAFE_OPERATOR.match(match["rest"]):
+        return _opaque("an expansion of an uncommon form", quoted=quoted)
+    rest, length = match["rest"], match["prefix"] == "#"
+    if match["prefix"] == "!" and not match["index"] and rest not in {"*", "@"}:
+        return _opaque("an indirect expansion ${!…}", quoted=quoted)
+    if len(HIDDEN_CODE.findall(inner)) != len(nested):
+        return _opaque("code inside an expansion", quoted=quoted)
+    if re.match(r":(?![-=+?])", rest) and not re.fullmatch(r"[: \w$-]*", rest):
+        return _opaque("a substring expansion with computed bounds", quoted=quoted)
+    names = (match["name"], *re.findall(r"\$\{?([A-Za-z_]\w*)", rest))
+    if length and (match["index"] or "@").strip("[]") in {"@", "*"}:
+        names = ()  # A length does not look at the value.
+    return Unknown(
+        quoted,
+        nested,
+        digits=length and not rest,
+        names=names,
+        assigns=match["name"] if rest.lstrip(":").startswith("=") else None,
+        computes=tuple(filter(None, (match["key"], match["braced"]))),
+        given=rest.lstrip(":-=+").strip("'\"") if rest.lstrip(":")[:1] in "-=+" else "",
+    )
 
 
 HIDDEN_CODE = re.compile(r"\$\(|`|[<>]\(|\$\[")
-"""What begins code inside a text that is otherwise read as a whole."""
+"""The beginnings of code inside a text that is otherwise read as a whole."""
 
 _ARITHMETIC = re.compile(r"[\w\s+\-*/%<>=!&|^~?:(),$#.{}]*\Z", re.ASCII)
 
 
 def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = True) -> Unknown:
-    """The arithmetic `text[start:end]`; array subscripts can run commands, so they are opaque.
+    """Return the arithmetic `text[start:end]`; array subscripts can run commands: they are opaque.
 
     What the substitutions in it print is taken for an expression too: they are in `inner`.
     """
@@ -299,7 +284,7 @@ def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = 
     inner = "".join((*pieces, text[at:end])).replace(";", ",")
     plain = re.sub(r"\$\{#?\w+\}", "", inner)
     if not _ARITHMETIC.match(inner) or HIDDEN_CODE.search(inner) or "{" in plain:
-        return Unknown(quoted, opaque="arithmetic that may run commands (subscripts)")
+        return _opaque("arithmetic that may run commands (subscripts)", quoted=quoted)
     names, targets = calculated_names(inner)
     assigns = re.search(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--", inner, re.ASCII)
     return Unknown(
@@ -313,7 +298,7 @@ def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = 
 
 
 def calculated_names(inner: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The variables whose value an arithmetic text takes, and those it first gives one."""
+    """Return the variables whose value an arithmetic text takes, and those it first sets."""
     text = re.sub(r"\b(?:0[xX][0-9a-fA-F]+|\d+#\w+)", "0", inner)
     # Positional parameters have no names; they may be anything.
     found: dict[str, bool] = {"@": True} if re.search(r"\$\{?[0-9@*]", text) else {}
