@@ -54,7 +54,7 @@ arguments: BRANCH
 Look at `git diff main...$1` and name what could go wrong.
 ```
 
-- **The text** goes to the model as if you had typed it.
+- **The text** goes to the model as if you had typed it, with the files that it names as `@FILE`.
 - **The block at the top** is optional. It describes the command in `/help` and in completion.
 - **Arguments:** `$ARGUMENTS` stands for everything after the name, `$1` to `$9` for its words. A
   text with neither gets the arguments as a last paragraph.
