@@ -11,15 +11,18 @@ import pytest
 from kogniterm.ui.locale import read_po
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "kogniterm"
 WORDS = Path(__file__).with_name("words.txt")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 EDITED = (
     "README.md",
     "docs/approval.md",
+    "docs/architecture.md",
     "docs/concepts.md",
     "docs/executor.md",
     "docs/security.md",
     "docs/sessions.md",
+    "docs/storage.md",
     "docs/troubleshooting.md",
 )
 """Pages below the root whose words have been edited."""
@@ -55,6 +58,17 @@ def broken_links(page: Path, text: str) -> Iterator[str]:
             yield f"{page.name}: {target}: no such heading"
 
 
+def unknown_paths(page: Path, text: str) -> Iterator[str]:
+    """Yield the code spans that name a module, a test or a folder that does not exist."""
+    for path in re.findall(r"`((?:\w+/)+[\w*]+(?:\.\w+)?)`", prose(text)):
+        base = PACKAGE if (PACKAGE / path.split("/")[0]).is_dir() else ROOT
+        if not (base / path.split("/")[0]).is_dir() or re.search(r"/[A-Z]+\b", path):
+            continue  # of another project, or with a placeholder such as NAME.py
+        module = path.partition(".")[0] + ".py"
+        if not any(glob for one in (path, module) for glob in base.glob(one)):
+            yield f"{page.name}: {path}: no such module or folder"
+
+
 def long_lines(page: Path, text: str) -> Iterator[str]:
     """Yield the lines of prose that are longer than `LONGEST` characters."""
     for number, line in enumerate(prose(text).splitlines(), 1):
@@ -86,6 +100,11 @@ def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
     assert list(broken_links(page, page.read_text("utf-8"))) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_and_tests_that_pages_name_exist(page: Path) -> None:
+    assert list(unknown_paths(page, page.read_text("utf-8"))) == []
+
+
 @pytest.mark.parametrize("name", EDITED)
 def test_lines_are_short_and_words_are_plain(name: str) -> None:
     page = ROOT / name
@@ -99,6 +118,8 @@ def test_each_check_finds_what_it_looks_for() -> None:
     fenced = "```sh\n[x](nowhere.md) the person " + "x" * LONGEST + "\n```\n"
     assert list(broken_links(page, f"# A b: `c`\n[x](#a-b-c) [y](docs/cli.md)\n{fenced}")) == []
     assert len(list(broken_links(page, "# A\n[x](#b) [y](nowhere.md) [z](docs/cli.md#b)\n"))) == 3
+    assert list(unknown_paths(page, "`tests/house/gates.py` `agent/graph.route` `a/b`")) == []
+    assert len(list(unknown_paths(page, "`tests/none/x.py` `agent/none.route`"))) == 2
     assert list(long_lines(page, f"{'x' * LONGEST}\n{fenced}")) == []
     assert list(long_lines(page, "x" * (LONGEST + 1))) == [f"README.md:1: {LONGEST + 1} characters"]
     assert list(banned_words(page, f"`/leases` and [it](tape.md)\n{fenced}")) == []
