@@ -124,10 +124,7 @@ def _row(command: Command) -> str:
 
 def keys_page() -> str:
     """Return the text of docs/keys.md."""
-    approving = (
-        "Approving a plan runs nothing by itself: you are still asked before its commands. See\n"
-        "[plans](plans.md#approving-a-plan).\n"
-    )
+    approving = "[Plans](plans.md#approving-a-plan) explains when a plan waits for you.\n"
     others = "Questions about trust, undo, forgetting, and commands whose outcome is unknown.\n"
     parts = [KEYS_HEAD, "## At the prompt\n", _keys("prompt"), INPUT_LINE]
     parts += ["## At an approval\n", _keys("question"), APPROVAL_KEYS]

@@ -15,11 +15,22 @@ PACKAGE = ROOT / "kogniterm"
 WORDS = Path(__file__).with_name("words.txt")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 EDITED = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "README.md",
     "docs/approval.md",
     "docs/architecture.md",
     "docs/concepts.md",
     "docs/executor.md",
+    "docs/json-output.md",
+    "docs/library.md",
+    "docs/local-model.md",
+    "docs/memory.md",
+    "docs/migrating.md",
+    "docs/models.md",
+    "docs/plans.md",
+    "docs/recipes.md",
+    "docs/scripted.md",
     "docs/security.md",
     "docs/sessions.md",
     "docs/storage.md",
@@ -111,6 +122,17 @@ def test_lines_are_short_and_words_are_plain(name: str) -> None:
     text = page.read_text("utf-8")
     assert list(long_lines(page, text)) == []
     assert list(banned_words(page, text)) == []
+
+
+def test_the_changelog_keeps_its_order_with_one_line_a_change() -> None:
+    order = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    for version in text.split("\n## ")[1:]:
+        kinds = re.findall(r"^### (.*)$", version, re.MULTILINE)
+        assert kinds == [kind for kind in order if kind in kinds]
+        lines = version.splitlines()[1:]
+        changes = [line for line in lines if line and not line.startswith(("### ", "**"))]
+        assert [line for line in changes if not line.startswith("- ") or len(line) > 120] == []
 
 
 def test_each_check_finds_what_it_looks_for() -> None:
