@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+from kogniterm.text.language import word_list
+
 _SHAPES = Path(__file__).parent / "secret_shapes"
 
 
@@ -206,36 +208,7 @@ _MEASURE = re.compile(
 _CODE = re.compile(
     r".*(?:[(){}]|::|->|\w\.\w+\.|://).*|[\w.-]*/[\w./-]*|\w+=.*|[A-Za-z_]+\[.*|\.\w+"
 )
-_PREDICATES = """
-    identical idéntica idéntico demasiado automatically
-    a about above accepted again all allowed also always an and any appended applied are as
-    ascii ask asked at auto available bad based be because been before being below blank both
-    but by can cannot case changed clear cleared complex correct dead default different
-    disabled do does down easy either empty enabled encrypted enough entered equal exactly
-    expected expired false fine first for free from gone good hard hashed have here hidden how
-    if ignored in incorrect invalid it its just kept known last left less like local locked
-    long longer lost made mandatory masked may me mine missing more must my needed never new
-    next no non none not nothing null obsolete of off ok okay old on once one only open
-    optional or other our out over own plain plaintext please present printed private prompt
-    public random read ready really required reset right safe salted same secret sensitive
-    sent set shared short shown similar simple so still stored strong stronger such supplied
-    text that the their them then there these this those to too true two typed unchanged
-    undefined under unique unknown unset unsafe until up upon used useless user valid very
-    visible weak what when where which while who why with within without wrong yes yet you
-    your yours zero known-bad too-short el la los las un una unos unas lo de del al en con sin
-    por para como que se es son era fue ser si ya ni o u y e tu su mi sus mis este esta estos
-    esa ese eso aquí ahí allí así aún bien mal muy más menos nueva nuevo vieja viejo antigua
-    antiguo corta larga débil fuerte segura seguro inválida inválido válida válido vacía vacío
-    igual distinta diferente misma mismo correcta correcto incorrecta incorrecto errónea
-    erróneo opcional necesaria necesario obligatoria obligatorio secreta secreto privada
-    privado pública público única único sencilla fácil difícil buena mala otra otro cualquiera
-    ninguna nula nulo siempre nunca todavía ahora antes después cuando donde cual cuál qué
-    cómo solo sólo también tampoco importante sensible aleatoria predeterminada confidencial
-    parte cuestión esencial constancia tiempo paciencia trabajo amor vida hoy mañana ayer todo
-    nada algo alguien nadie mía tuya suya nuestra vuestra important essential confidential
-    ours theirs hers his everything something patience time love
-"""
-_NOT_SAID = frozenset(_PREDICATES.split())
+_NOT_SAID = frozenset(word for line in word_list("about_passwords") for word in line)
 _TALKED = re.compile(
     r"(?i)(?:ed|ing|able|ible|ive|ous|ful|less|ly|ary|ory|ad[ao]s?|id[ao]s?|mente|ción|sión|tion"
     r"|sion|ry)$"

@@ -9,12 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.paths_and_variables import HOLE
-
-_TABLES = Path(__file__).parents[1] / "tables"
+from kogniterm.approval.analysis.paths_and_variables import HOLE, table_lines
 
 HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "folder", "plain"})
 """Actions that can only read or shape the output."""
@@ -171,18 +168,13 @@ def _tail(arg: Argument, value: str) -> Argument:
 
 @functools.cache
 def rule_table(name: str) -> Mapping[str, Rules]:
-    """Return a table of `approval/tables`, whose comments describe its words.
+    """Return a table of `names: base detail; action option option; action option` a line.
 
-    A line is `names: base detail; action option option; action option`; one that begins with four
-    blanks continues the line before.
+    The comments at the head of the table describe its words.
     """
-    text = (_TABLES / f"{name}.txt").read_text(encoding="utf-8").replace("\n    ", " ")
     table: dict[str, Rules] = {}
-    for line in text.splitlines():
-        names, colon, rest = line.partition(": ")
-        if not colon or line.startswith("#"):
-            continue
-        head, *clauses = rest.split(";")
+    for names, line in table_lines(name).items():
+        head, *clauses = line.split(";")
         base, _, detail = head.strip().partition(" ")
         options: dict[str, str] = {}
         for clause in clauses:

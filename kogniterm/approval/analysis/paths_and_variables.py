@@ -11,11 +11,29 @@ import functools
 import posixpath
 import re
 from dataclasses import dataclass
+from pathlib import Path
+
+_TABLES = Path(__file__).parents[1] / "tables"
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of `text`."""
+    """Return the words of `text`."""
     return frozenset(text.split())
+
+
+def table_lines(name: str) -> dict[str, str]:
+    """Return the lines `key: text` of a table of `approval/tables`.
+
+    A line that begins with four blanks continues the line before, one with `#` is a comment.
+    """
+    text = (_TABLES / f"{name}.txt").read_text(encoding="utf-8").replace("\n    ", " ")
+    lines = (line.partition(": ") for line in text.splitlines() if not line.startswith("#"))
+    return {key: rest for key, colon, rest in lines if colon}
+
+
+@functools.cache
+def _listed(key: str) -> frozenset[str]:
+    return names(table_lines("sensitive_paths")[key])
 
 
 HOLE = "\0"
@@ -101,81 +119,12 @@ def within(path: str, folder: str) -> bool:
 
 # --- secrets -----------------------------------------------------------------------------------
 
-_SECRET_NAMES = names(
-    """
-    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk .env .env.* *.env .envrc .netrc
-    _netrc .pgpass .my.cnf .npmrc .pypirc .git-credentials .htpasswd .boto .s3cfg .dockercfg
-    .vault-token *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc *.gpg *.ovpn
-    *.keytab *.kubeconfig credentials credentials.json credentials.db client_secret*.json
-    service-account*.json service_account*.json secrets.yml secrets.yaml secrets.json
-    secrets.toml secrets.env secret.yaml master.key shadow shadow- gshadow gshadow- sudoers
-    wallet.dat terraform.tfstate *.tfvars login.keychain-db cookies.sqlite key4.db key3.db
-    logins.json .bash_history .zsh_history .python_history .psql_history .mysql_history
-    .node_repl_history .rediscli_history environ application_default_credentials.json
-    access_tokens.db hosts.yml .terraformrc kubeconfig authorized_keys known_hosts_secret
-    identity secring.gpg .authinfo .authinfo.gpg passwords.txt password.txt secrets.txt
-    secret.txt secret.key token.txt .token .passwd .password .secrets .secret .dev.vars
-    local.settings.json wp-config.php deploy_key .vault_pass vault_pass vault_pass.txt
-    passwords.csv passwords.json auth.json token.json oauth_token.json oauth_creds.json
-    .credentials.json kaggle.json *-adminsdk-*.json firebase-adminsdk*.json .claude.json
-    .gitlab-token .linode-cli .smbcredentials *.creds .msmtprc .muttrc .fetchmailrc
-    .offlineimaprc .mbsyncrc .sqlite_history .irb_history .pry_history fish_history .viminfo
-    .lesshst history.sqlite sitemanager.xml fish_variables tailscaled.state
-    """
-)
-_NOT_SECRET_NAMES = names(
-    """
-    .env.example .env.sample .env.template .env.dist .env.defaults example.env sample.env
-    template.env *.pub *.crt.pem cacert.pem *-ca.pem ca.pem cert.pem *cert.pem fullchain.pem
-    chain.pem ca-certificates.crt *.example *.sample *.template pubkey.asc public.* *.pub.asc
-    """
-)
-_SECRET_FOLDERS = names(
-    """
-    .ssh .aws .azure .gnupg .kube .password-store .docker/config.json .config/gcloud .config/gh
-    .config/hub .config/doctl .config/op .config/rclone .config/pulumi .config/sops .config/age
-    .config/kogniterm .local/share/keyrings .local/share/kogniterm .local/share/kwalletd
-    .mozilla .thunderbird .config/google-chrome .config/chromium .config/BraveSoftware
-    .config/Code/User/globalStorage .cargo/credentials .cargo/credentials.toml .gem/credentials
-    .m2/settings.xml .gradle/gradle.properties .terraform.d .config/git/credentials
-    .composer/auth.json .config/composer/auth.json .oci .bluemix .databrickscfg .snowflake
-    .snowsql .fly .netlify .heroku .vercel .minikube .config/stripe Library/Keychains
-    snap/firefox .electrum .bitcoin .ethereum .huggingface .cache/huggingface/token .kaggle
-    .wandb .dbt .circleci .serverless .expo .docker/contexts .wrangler .supabase .ngrok2 .vnc .age
-    .purple .irssi .weechat .mutt .subversion/auth .nuget/NuGet .config/.wrangler
-    .config/1Password .config/Bitwarden .config/Cursor/User/globalStorage .config/NuGet
-    .config/Signal .config/anthropic .config/configstore .config/containers .config/discord
-    .config/filezilla .config/github-copilot .config/glab-cli .config/linode-cli
-    .config/microsoft-edge .config/mutt .config/neomutt .config/ngrok .config/pypoetry
-    .config/remmina .config/solana .config/tailscale .config/vercel .config/wandb
-    .config/weechat .local/share/atuin .local/share/com.vercel.cli .local/share/opencode
-    .local/share/remmina .local/share/uv/credentials .cursor/mcp.json .pip/pip.conf
-    .config/pip/pip.conf
-    """
-)
-_SECRET_PATHS = names(
-    """
-    /etc/shadow* /etc/gshadow* /etc/sudoers /etc/sudoers.d/* /etc/ssh/ssh_host_*_key
-    /etc/ssl/private/* /etc/krb5.keytab /etc/ppp/*secrets
-    /etc/NetworkManager/system-connections/* /etc/wireguard/* /etc/openvpn/* /proc/*/environ
-    /proc/*/mem /proc/*/maps /proc/kcore /dev/mem /dev/kmem /run/secrets/* /var/run/secrets/*
-    /var/lib/kubelet/* /root/.* /var/spool/cron/* /etc/kubernetes/* /etc/letsencrypt/live/*
-    /etc/letsencrypt/archive/* /etc/rancher/* /var/lib/docker/* /var/backups/shadow*
-    /etc/security/opasswd /var/log/auth.log* /run/user/*/keyring* /var/lib/sss/*
-    /run/user/*/gnupg/* /proc/*/fd/* /etc/pki/tls/private/* /etc/mysql/debian.cnf
-    /etc/postfix/sasl_passwd* /etc/exim4/passwd.client /etc/ipsec.secrets
-    """
-)
-_EXEMPLARS = tuple(name for name in _SECRET_NAMES if "*" not in name)
 _PUBLIC = re.compile(r"\.pub\Z|/known_hosts\Z")
 
 
-@functools.lru_cache(maxsize=1)
-def _name_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    def union(wanted: frozenset[str]) -> re.Pattern[str]:
-        return re.compile("|".join(fnmatch.translate(name) for name in wanted))
-
-    return union(_SECRET_NAMES), union(_NOT_SECRET_NAMES), union(_SECRET_PATHS)
+@functools.cache
+def _name_pattern(key: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, _listed(key))))
 
 
 def _glob_matches(pattern: str, name: str) -> bool:
@@ -186,9 +135,8 @@ def _glob_matches(pattern: str, name: str) -> bool:
 
 
 def _name_is_secret(name: str, *, glob: bool) -> bool:
-    secret, public, _ = _name_patterns()
-    name = name.lower()
-    if public.match(name):
+    name, secret = name.lower(), _name_pattern("secret-names")
+    if _name_pattern("public-names").match(name):
         return False
     if secret.match(name):
         return True
@@ -201,12 +149,12 @@ def _name_is_secret(name: str, *, glob: bool) -> bool:
         return False
     if name.startswith(("*.", HOLE)):
         return False
-    return any(_glob_matches(name, exemplar) for exemplar in _EXEMPLARS)
+    return any("*" not in one and _glob_matches(name, one) for one in _listed("secret-names"))
 
 
 def _folder_is_secret(path: str, *, glob: bool) -> bool:
     parts = path.strip("/").split("/")
-    for folder in _SECRET_FOLDERS:
+    for folder in _listed("secret-folders"):
         wanted = folder.split("/")
         for at in range(len(parts) - len(wanted) + 1):
             pairs = list(zip(parts[at : at + len(wanted)], wanted, strict=True))
@@ -219,7 +167,7 @@ def _folder_is_secret(path: str, *, glob: bool) -> bool:
 
 def holds_secret_folder(path: str, roots: Roots) -> bool:
     """Return whether a folder that keeps secrets lies below `path`."""
-    return any(within(f"{roots.home}/{folder}", path) for folder in _SECRET_FOLDERS)
+    return any(within(f"{roots.home}/{folder}", path) for folder in _listed("secret-folders"))
 
 
 def _same(part: str, name: str, *, glob: bool) -> bool:
@@ -234,7 +182,7 @@ def is_secret(path: str, *, glob: bool = False) -> bool:
     if _PUBLIC.search(path):
         return False
     name = posixpath.basename(path)
-    if _name_is_secret(name, glob=glob) or _name_patterns()[2].match(path):
+    if _name_is_secret(name, glob=glob) or _name_pattern("secret-paths").match(path):
         return True
     if glob and name != HOLE and path.startswith(("/etc", "/proc", "/root", "/?", "/*", "/[")):
         tail = path.split("/")
@@ -296,25 +244,6 @@ def is_history(path: str) -> bool:
 
 # --- places that steer the machine -------------------------------------------------------------
 
-_STEERING_NAMES = names(
-    """
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv
-    .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .xinitrc .xsession
-    .xprofile .pam_environment .gitconfig .vimrc .exrc .nanorc .tmux.conf .screenrc .curlrc
-    .wgetrc .gdbinit .lldbinit .pythonrc .psqlrc .sqliterc .npmrc .yarnrc .pypirc .netrc .rhosts
-    .forward authorized_keys authorized_keys2 .mcp.json .envrc sitecustomize.py usercustomize.py
-    .gitmodules .git
-    """
-)
-_STEERING_PARTS = names(
-    """
-    .git/hooks .git/config .git/config.worktree .git/commondir .git/modules
-    .git/info/attributes .ssh .gnupg .config/fish .config/autostart
-    .config/systemd .config/git .config/environment.d .config/kogniterm .local/share/systemd
-    .vscode .idea .kogniterm .config/nvim .vim .emacs.d .local/bin .config/pip .config/gh
-    Library/LaunchAgents .husky .docker .kube .aws .claude .cursor .gemini .codex
-    """
-)
 _SYSTEM = re.compile(
     r"/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|sys|proc|var/spool/cron|var/lib|var/log|root"
     r"|opt|System|Library|Applications|efi)(?:/|\Z)"
@@ -352,10 +281,10 @@ def is_inside_repository(path: str) -> bool:
 
 def is_steering(path: str) -> bool:
     """Files whose change makes other programs run or trust something later."""
-    if posixpath.basename(path) in _STEERING_NAMES:
+    if posixpath.basename(path) in _listed("steering-names"):
         return True
     padded = f"{path}/"
-    return any(f"/{part}/" in padded for part in _STEERING_PARTS)
+    return any(f"/{part}/" in padded for part in _listed("steering-folders"))
 
 
 _TOP = re.compile(
