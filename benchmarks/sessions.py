@@ -28,11 +28,10 @@ from langchain_core.messages import HumanMessage
 
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import insert, new_row
-from kogniterm.sessions.journal.journal import DURABLE
+from kogniterm.sessions.journal.journal import DURABLE, refresh_row
 from kogniterm.sessions.records import Compacted, RecordBody, SessionOpened
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.session_search import add_missing
-from kogniterm.sessions.session_transfer import refresh_row
 from kogniterm.sessions.store import SessionStore
 from tests.support.conversation import command_turn, write
 from tests.support.postgres import fresh_schema, start
@@ -71,7 +70,7 @@ def build(store: SessionStore, turns: int) -> None:
                 row = new_row(body, seq, 1_800_000_000.0 + seq, last)
                 insert(store.database, SESSION, row)
                 seq, last = row.seq, row.hash
-        refresh_row(store, SESSION)
+        refresh_row(store.database, SESSION)
     add_missing(store.database, SESSION)
 
 

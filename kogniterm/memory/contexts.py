@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.memory import admission, recall
-from kogniterm.memory.extraction import candidates
-from kogniterm.memory.extraction.candidates import Rejection
+from kogniterm.memory import fact_records, recall
+from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.extract import Extraction, Extractor
+from kogniterm.memory.extraction.statements import Rejection
 from kogniterm.memory.fact_records import Fact, Message, Mode, Recall
 from kogniterm.memory.learnings import Learnings
-from kogniterm.memory.project.profiles import ProjectProfile
+from kogniterm.memory.project_profile import ProjectProfile
 from kogniterm.memory.recall import because
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
@@ -61,7 +61,7 @@ class ToolMemory:
             "scope": "everywhere" if everywhere else "project",
         }
         project = self._session.memory.project
-        checked = candidates.check(raw, self._session.said, self._session.session_id, project)
+        checked = statements.check(raw, self._session.said, self._session.session_id, project)
         if isinstance(checked, Rejection):
             raise ToolError("Not stored: {reason}.", reason=str(checked.reason))
         try:
@@ -76,7 +76,7 @@ class ToolMemory:
         """Raise `ToolError` unless the user's own words `quote` ask to forget something."""
         asked = f" {' '.join(raw_words(quote))} "
         spoken = any(
-            asked in f" {' '.join(raw_words(candidates.own_words(one)))} "
+            asked in f" {' '.join(raw_words(statements.own_words(one)))} "
             for one in self._session.said
         )
         if not asked.strip() or not spoken or not _FORGET.search(quote):
@@ -108,7 +108,7 @@ class ModuleContext:
         if self._session.mode == "off":
             return ()
         hits = self._session.memory.search(question, limit)
-        return tuple(hit for hit in hits if admission.may_be_recalled(hit.text))
+        return tuple(hit for hit in hits if fact_records.may_be_recalled(hit.text))
 
 
 class SessionContext:
@@ -143,9 +143,9 @@ class SessionContext:
     def why_not_kept(self, said: str) -> Phrase | None:
         """Why what `said` asks to remember will not be; None when it may be, or asks nothing."""
         message = Message(0, "person", said)
-        if self.mode != "full" or candidates.memory_request(candidates.own_words(message)) is None:
+        if self.mode != "full" or statements.memory_request(statements.own_words(message)) is None:
             return None
-        return admission.why_not_kept(said)
+        return fact_records.why_not_kept(said)
 
     def resumed(self, history: Iterable[str]) -> None:
         """Take over what the texts of a resumed session's history show of memory already."""

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from kogniterm.memory.extraction.candidates import is_order
+from kogniterm.memory.extraction.statements import is_order
 from kogniterm.memory.fact_records import Lesson
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.search.word_index import Entry, WordIndex

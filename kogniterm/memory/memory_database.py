@@ -1,5 +1,4 @@
-"""The database of memory: its tables as numbered migrations, and transactions that note in the
-head file how far the ledger of facts has come.
+"""The database of memory: its tables as numbered migrations, and the ledger of facts.
 
 Every table has `user_id`; PostgreSQL adds row-level security on it, forced on the owner too, so
 that a query without a `WHERE` still sees one user's rows only. `project_id` is '' for what
@@ -8,16 +7,19 @@ holds in every project. Times are seconds since the epoch.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.errors import StorageError
-from kogniterm.storage.database import Database, database_file
+from kogniterm.storage.database import Database, Row, database_file
 from kogniterm.storage.drivers import Migration, Schema, is_postgres, own_rows
-from kogniterm.storage.head_file import Note
+from kogniterm.storage.head_file import Heads, Note, steady
+from kogniterm.types import Phrase
 
 ROOM = "memory"
 TABLES = (
@@ -32,9 +34,12 @@ TABLES = (
     "project_profiles",
 )
 
+NUMBERED = ("facts", "outcomes", "memory_audit")
+"""The tables whose rows the database numbers."""
+
 LEDGER = "fact_ledger"
-"""What each fact looked like when it was written; it stays with its database, and is no part of
-what is copied to another one."""
+"""The digest of each fact when it was written; it stays with its database, and is not copied to
+another one."""
 
 _TYPES = {
     "sqlite": {
@@ -104,7 +109,7 @@ _FIRST = (
         PRIMARY KEY (user_id, namespace, key))""",
 )
 
-# Items of before hold no project: they stay with the items that hold everywhere.
+# Older items name no project: they stay with the items that hold everywhere.
 _PROJECT_ITEMS = {
     "sqlite": (
         """CREATE TABLE scoped_items (
@@ -155,10 +160,35 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
 SCHEMA = Schema(ROOM, migrations("sqlite"), migrations("postgres"), (*TABLES, LEDGER))
 
 
+GENESIS = "0" * 64
+"""The predecessor that the first entry of a ledger names."""
+
+_LEDGER_COLUMNS = (
+    "id, user_id, project_id, category, slot, text, keywords, language, confidence, source, "
+    "status, created, last_confirmed, relevance_count, pinned, valid_from, valid_to, "
+    "superseded_by, session_id, origin_seq, quote, claim, terms, digest, version"
+)
+"""Every column of a fact. A migration that adds one writes all facts into the ledger anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """The result of a check: the number of intact facts, the chain's end, and the faults."""
+
+    facts: int
+    entries: int
+    head: str
+    faults: tuple[Phrase, ...] = ()
+
+
 class MemoryDatabase(Database):
     """The tables of memory at a `.db` file, a folder, or a PostgreSQL address.
 
-    The head file is told how far the ledger of facts has come.
+    The ledger of facts is a chain of salted digests, one entry for every write. A fact that is in
+    the table and not in the ledger was planted; one that does not match its last entry was changed,
+    one that is missing was removed. The head file (`kogniterm.storage.head_file`) records how far
+    the chain has come. An entry holds no text: a forgotten fact's salts are removed with it, so
+    that its digests cannot confirm a guess.
     """
 
     def __init__(self, location: str | Path, user: str, *, heads: Path | None = None) -> None:
@@ -179,33 +209,18 @@ class MemoryDatabase(Database):
                     yield
                     for last in self._coming[-1:]:
                         note(last, True)
-                with suppress(StorageError):  # it is written; that it is on the disk is not noted
+                with suppress(StorageError):  # only the note that it is on the disk is missing
                     for last in self._coming[-1:]:
                         self._flush()
                         note(replace(last, before=None), False)
 
-    def tick(self, wiped: int = 0) -> int:
-        """Raise the user's version number; writers of one user queue up here."""
-        row = self.one(
-            "INSERT INTO memory_clock (user_id, version, wiped, salt) VALUES (?, 1, ?, ?) "
-            "ON CONFLICT (user_id) DO UPDATE SET version = memory_clock.version + 1, "
-            "wiped = memory_clock.wiped + excluded.wiped RETURNING version",
-            (self.user, wiped, secrets.token_hex(16)),
-        )
-        return int(row[0]) if row else 1
-
-    def coming(self, before: tuple[int, str], seq: int, entry_hash: str) -> None:
-        """This transaction brings the ledger from the entry `before` to the entry `seq`."""
-        first = self._coming[0].before if self._coming else before
-        self._coming.append(Note("memory", self.user, seq, entry_hash, before=first))
-
     @contextmanager
     def _noting(self) -> Iterator[Callable[[Note, bool], object]]:
-        """How the head file is told, before the commit, where the ledger will be after it, and then
-        that it is there.
+        """Give a function that notes in the head file, if there is one, where the ledger will be
+        after the commit, and then that it is there.
 
-        The file is held meanwhile: a crash leaves the ledger at one of the two entries that the
-        last line names. Where there is no head file, nobody is told.
+        The file is locked meanwhile: a crash leaves the ledger at one of the two entries that the
+        last line names.
         """
         if self.heads is None or not self.heads.path.exists():
             yield lambda note, durable: None
@@ -214,6 +229,159 @@ class MemoryDatabase(Database):
                 yield write
 
     def _flush(self) -> None:
-        """Bring the last commit to the disk."""
+        """Wait until the last commit is on the disk."""
         with super().transaction(durable=True):
-            self.run("UPDATE memory_clock SET version = version WHERE user_id = ?", (self.user,))
+            self._lock_user()
+
+    def _lock_user(self) -> None:
+        """Write as every writer does first, so that the other writers of the user wait."""
+        self.run("UPDATE memory_clock SET version = version WHERE user_id = ?", (self.user,))
+
+    def tick(self, wiped: int = 0) -> int:
+        """Raise the user's version number and return it; other writers of the user wait."""
+        row = self.one(
+            "INSERT INTO memory_clock (user_id, version, wiped, salt) VALUES (?, 1, ?, ?) "
+            "ON CONFLICT (user_id) DO UPDATE SET version = memory_clock.version + 1, "
+            "wiped = memory_clock.wiped + excluded.wiped RETURNING version",
+            (self.user, wiped, secrets.token_hex(16)),
+        )
+        return int(row[0]) if row else 1
+
+    def put(self, table: str, row: Mapping[str, object], *, key: Sequence[str] = ()) -> int:
+        """Insert a row of this user; with `key`, in place of the one that has the same key.
+
+        Returns its id, or 0 in a table without ids.
+        """
+        row = {"user_id": self.user, **row}
+        statement = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        if key:
+            values = [name for name in row if name not in ("user_id", *key)]
+            changes = ", ".join(f"{name} = excluded.{name}" for name in values)
+            statement += f" ON CONFLICT (user_id, {', '.join(key)}) DO UPDATE SET {changes}"
+        if table in NUMBERED:
+            ((number,),) = self.execute(f"{statement} RETURNING id", tuple(row.values()))
+            return int(number)
+        self.run(statement, tuple(row.values()))
+        return 0
+
+    # --- the ledger ------------------------------------------------------------------------------
+
+    def record_facts(self, fact_ids: Iterable[int]) -> None:
+        """Enter facts as they are now, inside the transaction that wrote them."""
+        seq, last = before = self._end()
+        if not seq:
+            seq, last = self._append(0, GENESIS, None, "", "begun")
+        for fact_id in fact_ids:
+            row = self.one(
+                f"SELECT {_LEDGER_COLUMNS} FROM facts WHERE user_id = ? AND id = ?",
+                (self.user, fact_id),
+            )
+            if row is None:
+                self.run(
+                    f"UPDATE {LEDGER} SET salt = '' WHERE user_id = ? AND fact_id = ?",
+                    (self.user, fact_id),
+                )
+            salt = "" if row is None else secrets.token_hex(8)
+            digest = "" if row is None else _digest(salt, row)
+            seq, last = self._append(seq, last, fact_id, salt, digest)
+        if (seq, last) != before:
+            first = self._coming[0].before if self._coming else before
+            self._coming.append(Note("memory", self.user, seq, last, before=first))
+
+    def accept_facts(self) -> None:
+        """Begin the ledger again with all facts as they are: the user has looked at them."""
+        with self.transaction():
+            self._lock_user()
+            self.run(f"DELETE FROM {LEDGER} WHERE user_id = ?", (self.user,))
+            self._record_all()
+
+    def begin_ledger(self) -> None:
+        """Enter all of the user's facts as they are, when there is no ledger yet."""
+        if self.read_only or self._end()[0]:
+            return
+        with self.transaction():
+            self.tick()  # other writers of the user wait
+            if not self._end()[0]:
+                self._record_all()
+
+    def _record_all(self) -> None:
+        rows = self.execute("SELECT id FROM facts WHERE user_id = ? ORDER BY id", (self.user,))
+        self.record_facts([int(fact_id) for (fact_id,) in rows])
+
+    def verify_facts(self) -> LedgerReport:
+        """Compare the facts of this user with the ledger, and the ledger with the head file."""
+        return steady(self.heads, self._verified, lambda found: not found.faults)
+
+    def _verified(self, heads: Heads | None) -> LedgerReport:
+        seq, last = 0, GENESIS
+        known: dict[int, tuple[str, str]] = {}
+        ends = {0: GENESIS}
+        for number, fact_id, salt, digest, previous, entry in self.execute(
+            f"SELECT seq, fact_id, salt, digest, previous, hash FROM {LEDGER} WHERE user_id = ? "
+            "ORDER BY seq",
+            (self.user,),
+        ):
+            content = _hash(number, fact_id, digest, previous)
+            if (number, previous, content) != (seq + 1, last, entry):
+                fault = Phrase(
+                    "entry {number} of the ledger of facts does not hold", {"number": seq + 1}
+                )
+                return LedgerReport(0, seq, last, (fault,))
+            seq, last = number, entry
+            ends[seq] = last
+            if fact_id is not None:
+                known[fact_id] = (salt, digest)
+        faults = [*self._cut(heads, ends, seq), *self._changed_facts(known)]
+        intact = sum(1 for _, digest in known.values() if digest)
+        return LedgerReport(intact, seq, last, tuple(faults))
+
+    def _cut(self, heads: Heads | None, ends: Mapping[int, str], seq: int) -> Iterator[Phrase]:
+        """Check that the ledger ends where the head file says; on a server others may go on."""
+        note = None if heads is None else heads.memory.get(self.user)
+        if note is None:
+            return
+        allowed = [(note.seq, note.hash), *([note.before] if note.before is not None else [])]
+        if not any(
+            ends.get(number) == entry and (self.is_postgres or number == seq)
+            for number, entry in allowed
+        ):
+            yield Phrase("the ledger of facts does not end where the head file says")
+
+    def _changed_facts(self, known: Mapping[int, tuple[str, str]]) -> Iterator[Phrase]:
+        """Yield the facts that differ from their last entry."""
+        there = set()
+        for row in self.execute(
+            f"SELECT {_LEDGER_COLUMNS} FROM facts WHERE user_id = ? ORDER BY id", (self.user,)
+        ):
+            there.add(int(row[0]))
+            salt, digest = known.get(int(row[0]), ("", ""))
+            if not digest:
+                yield Phrase("fact {fact} was not written by KogniTerm", {"fact": f"m{row[0]}"})
+            elif _digest(salt, row) != digest:
+                yield Phrase("fact {fact} was changed", {"fact": f"m{row[0]}"})
+        for fact_id, (_, digest) in known.items():
+            if digest and fact_id not in there:
+                yield Phrase("fact {fact} was removed", {"fact": f"m{fact_id}"})
+
+    def _end(self) -> tuple[int, str]:
+        row = self.one(
+            f"SELECT seq, hash FROM {LEDGER} WHERE user_id = ? ORDER BY seq DESC LIMIT 1",
+            (self.user,),
+        )
+        return (int(row[0]), str(row[1])) if row else (0, GENESIS)
+
+    def _append(
+        self, last: int, previous: str, fact_id: int | None, salt: str, digest: str
+    ) -> tuple[int, str]:
+        entry = {"seq": last + 1, "fact_id": fact_id, "salt": salt, "digest": digest}
+        own = _hash(last + 1, fact_id, digest, previous)
+        self.put(LEDGER, {**entry, "previous": previous, "hash": own})
+        return last + 1, own
+
+
+def _digest(salt: str, row: Row) -> str:
+    return hashlib.sha256((salt + json.dumps(list(row))).encode()).hexdigest()
+
+
+def _hash(seq: int, fact_id: int | None, digest: str, previous: str) -> str:
+    return hashlib.sha256(f"{seq}\n{fact_id}\n{digest}\n{previous}".encode()).hexdigest()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from kogniterm.memory import admission, fact_records
+from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Category, Fact, Lesson
 from kogniterm.memory.user_memory import Memory
 from kogniterm.types import Phrase
@@ -196,7 +196,7 @@ def _in_order(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _fit(facts: Iterable[Fact]) -> Iterable[Fact]:
-    return (one for one in facts if admission.may_be_recalled(one.text))
+    return (one for one in facts if fact_records.may_be_recalled(one.text))
 
 
 def _withdrawn(shown: Mapping[str, str], awake: set[str]) -> Iterable[tuple[str, Used]]:
@@ -228,7 +228,7 @@ def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable
     now = memory.clock.now()
     for hit in memory.search(question, SEARCHED, relevant=True):
         fact = awake.get(hit.id)
-        if fact is not None and admission.may_be_recalled(fact.text):
+        if fact is not None and fact_records.may_be_recalled(fact.text):
             yield (
                 _line(fact, now),
                 Used(fact.label, fact.text, hit.why, hit.confidence, hit.score),

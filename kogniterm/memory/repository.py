@@ -1,22 +1,27 @@
-"""Facts in the database, for one user and one project. No method takes another's id.
+"""Facts in the database, for one user and one project, and the tombstones of forgotten ones.
 
-What a repository sees: the facts of its project and those that hold everywhere (project '').
-Every write is a transaction of its own, raises the user's version number (so that search
-indexes in other processes notice) and leaves an audit entry without text.
+A repository reads the facts of its project and those that hold everywhere (project ''); no method
+takes another user or project. Every write is a transaction of its own, raises the user's version
+number (so that search indexes in other processes notice) and leaves an audit entry without text.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
+import os
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from kogniterm.memory import ledger
 from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
 from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.storage import drivers
 from kogniterm.storage.database import Row
-from kogniterm.text.language import raw_words
+from kogniterm.storage.folders import private_folder
+from kogniterm.text.language import raw_words, stems_of
 
 _COLUMNS = (
     "id, text, category, project_id, slot, keywords, language, confidence, source, status, "
@@ -25,10 +30,12 @@ _COLUMNS = (
 )
 """In the order of the fields of `Fact`, with those of its `Origin` before the last."""
 
-_WRITABLE = (
-    "text", "category", "slot", "keywords", "language", "confidence", "source", "status",
-    "last_confirmed", "relevance_count", "pinned", "valid_to", "superseded_by",
+_FIXED = ("text", "category", "slot", "keywords", "language", "created", "valid_from", "claim")
+_CHANGING = (
+    "confidence", "source", "status", "last_confirmed", "relevance_count", "pinned", "valid_to",
+    "superseded_by",
 )  # fmt: skip
+"""The fields of a fact that `FactRepository.change` may write."""
 
 _BESIDE_FACTS = ("preferences", "outcomes", "memory_sessions", "project_profiles")
 """The tables with what a project has beside facts."""
@@ -36,7 +43,7 @@ _BESIDE_FACTS = ("preferences", "outcomes", "memory_sessions", "project_profiles
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Where a user's memory stands: `number` rises with every write, `wiped` with deletions."""
+    """The version of a user's memory: `number` rises with every write, `wiped` with deletions."""
 
     number: int
     wiped: int
@@ -55,14 +62,14 @@ class FactRepository:
     # --- reading ---
 
     def version(self) -> Version:
-        """The user's version; zeros before the first write."""
+        """Return the user's version; zeros before the first write."""
         row = self.sql.one(
             "SELECT version, wiped FROM memory_clock WHERE user_id = ?", (self.user,)
         )
-        return Version(int(row[0]), int(row[1])) if row else Version(0, 0)
+        return Version(*row) if row else Version(0, 0)
 
     def salt(self) -> str:
-        """A random text of this user, made with the first write; for databases without a key."""
+        """Return a random text of this user, made with the first write: a key without a file."""
         row = self.sql.one("SELECT salt FROM memory_clock WHERE user_id = ?", (self.user,))
         if row is None:
             with self.sql.transaction():
@@ -71,12 +78,11 @@ class FactRepository:
         return str(row[0])
 
     def get(self, fact_id: int) -> Fact | None:
-        """The fact `fact_id` of this scope."""
-        rows = self._select("id = ?", (fact_id,))
-        return rows[0] if rows else None
+        """Return the fact `fact_id` of this scope."""
+        return next(iter(self._select("id = ?", (fact_id,))), None)
 
     def facts(self, *statuses: Status) -> list[Fact]:
-        """Facts in id order, of the given statuses, or all."""
+        """Return facts in id order, of the given statuses, or all."""
         if not statuses:
             return self._select("1 = 1")
         marks = ", ".join("?" * len(statuses))
@@ -87,34 +93,32 @@ class FactRepository:
         return self._select("version > ?", (version,))
 
     def same_text(self, text: str, project: str) -> Fact | None:
-        """The living fact of exactly this scope whose normalised text equals that of `text`."""
+        """Return the active or pending fact of exactly this scope with the normalised `text`."""
         found = self._select(
             "digest = ? AND project_id = ? AND status IN ('active', 'pending')",
             (digest(text), project),
         )
-        return found[0] if found else None
+        return next(iter(found), None)
 
-    def in_slot(self, slot: str, project: str) -> Fact | None:
-        """The active fact of exactly this scope that answers `slot`."""
+    def in_slot(self, slot: str | None, project: str) -> Fact | None:
+        """Return the active fact of exactly this scope that answers `slot`."""
         found = self._select("slot = ? AND project_id = ? AND status = 'active'", (slot, project))
-        return found[0] if found else None
+        return next(iter(found), None)
 
     def predecessors(self, fact_id: int) -> list[Fact]:
-        """Facts that `fact_id` superseded, and theirs, nearest first."""
-        chain: list[Fact] = []
+        """Return the facts that `fact_id` superseded, and those that these did, nearest first."""
+        chain: dict[int, Fact] = {}
         wave = [fact_id]
-        seen = {fact_id}
         while wave:
             marks = ", ".join("?" * len(wave))
-            found = self._select(f"superseded_by IN ({marks})", tuple(wave))
-            fresh = [fact for fact in found if fact.id not in seen]
-            chain.extend(fresh)
-            wave = [fact.id for fact in fresh]
-            seen.update(wave)
-        return chain
+            found = self._select(f"superseded_by IN ({marks})", wave)
+            fresh = {one.id: one for one in found if one.id not in chain and one.id != fact_id}
+            chain |= fresh
+            wave = list(fresh)
+        return list(chain.values())
 
     def audit(self, limit: int = 100) -> list[AuditEntry]:
-        """The newest audit entries, newest first."""
+        """Return the newest audit entries, newest first."""
         rows = self.sql.execute(
             "SELECT id, at, operation, fact_id, who FROM memory_audit "
             f"WHERE {self._scope} ORDER BY id DESC LIMIT ?",
@@ -132,40 +136,38 @@ class FactRepository:
     # --- writing ---
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Several writes that stand or fall together."""
+        """Group several writes into one transaction."""
         return self.sql.transaction()
 
     def insert(self, fact: Fact, *, now: float, who: str) -> Fact:
         """Store `fact` under a new id, in its project, which must be this one or ''."""
         if fact.project not in ("", self.project):
             raise ValueError("a repository writes only to its own project")
-        origin = fact.origin
+        row = {name: getattr(fact, name) for name in (*_FIXED, *_CHANGING)}
         with self.sql.transaction():
-            values = (
-                self.user, fact.project, fact.category, fact.slot, fact.text, fact.keywords,
-                fact.language, fact.confidence, fact.source, fact.status, fact.created,
-                fact.last_confirmed, fact.relevance_count, int(fact.pinned), fact.valid_from,
-                fact.valid_to, fact.superseded_by, origin.session_id, origin.seq, origin.quote,
-                fact.claim, "", digest(fact.text), self.sql.tick(),
-            )  # fmt: skip
-            row = self.sql.one(
-                "INSERT INTO facts (user_id, project_id, category, slot, text, keywords, "
-                "language, confidence, source, status, created, last_confirmed, "
-                "relevance_count, pinned, valid_from, valid_to, superseded_by, session_id, "
-                f"origin_seq, quote, claim, terms, digest, version) VALUES ({_marks(values)}) "
-                f"RETURNING {_COLUMNS}",
-                values,
+            number = self.sql.put(
+                "facts",
+                {
+                    **row,
+                    "project_id": fact.project,
+                    "pinned": int(fact.pinned),
+                    "session_id": fact.origin.session_id,
+                    "origin_seq": fact.origin.seq,
+                    "quote": fact.origin.quote,
+                    "terms": "",
+                    "digest": digest(fact.text),
+                    "version": self.sql.tick(),
+                },
             )
-            stored = _fact(row) if row else fact
-            self.note("add", stored.id, now=now, who=who, project=fact.project)
-            ledger.record(self.sql, [stored.id])
-        return stored
+            self._note("add", number, now=now, who=who, project=fact.project)
+            self.sql.record_facts([number])
+        return replace(fact, id=number)
 
     def change(
         self, fact: Fact, changes: Mapping[str, object], *, now: float, who: str, operation: str
     ) -> Fact:
         """Write `changes` (names of `Fact` fields) to `fact` and return it as it is now."""
-        unknown = set(changes) - set(_WRITABLE)
+        unknown = set(changes) - set(_CHANGING)
         if unknown:
             raise ValueError(f"cannot change {sorted(unknown)}")
         assignments = {
@@ -179,26 +181,13 @@ class FactRepository:
                 f"UPDATE facts SET {settings} WHERE {self._scope} AND id = ?",
                 (*assignments.values(), *self._bound, fact.id),
             )
-            if {"text", "keywords"} & set(changes):
-                self._reindex(fact.id)
-            self.note(operation, fact.id, now=now, who=who, project=fact.project)
-            ledger.record(self.sql, [fact.id])
+            self._note(operation, fact.id, now=now, who=who, project=fact.project)
+            self.sql.record_facts([fact.id])
             changed = self.get(fact.id)
         return changed or fact
 
-    def _reindex(self, fact_id: int) -> None:
-        fact = self.get(fact_id)
-        if fact is not None:
-            self.sql.run(
-                f"UPDATE facts SET terms = '', digest = ? WHERE {self._scope} AND id = ?",
-                (digest(fact.text), *self._bound, fact_id),
-            )
-            self.sql.run(
-                "DELETE FROM fact_vectors WHERE user_id = ? AND fact_id = ?", (self.user, fact_id)
-            )
-
     def delete(self, fact_ids: Iterable[int], *, now: float, who: str) -> int:
-        """Remove facts of this scope for good, vectors with them; returns how many."""
+        """Remove facts of this scope, with their vectors; returns the number removed."""
         removed = 0
         with self.sql.transaction():
             self.sql.tick(wiped=1)
@@ -209,12 +198,12 @@ class FactRepository:
                 removed += self.sql.run(
                     f"DELETE FROM facts WHERE {self._scope} AND id = ?", (*self._bound, fact_id)
                 )
-                self.note("forget", fact_id, now=now, who=who, project=fact.project)
-                ledger.record(self.sql, [fact_id])
+                self._note("forget", fact_id, now=now, who=who, project=fact.project)
+                self.sql.record_facts([fact_id])
         return removed
 
     def clear_quotes(self, fact_ids: Sequence[int]) -> int:
-        """Empty the quotes of these facts of the user, of any project; returns how many."""
+        """Empty the quotes of these facts of the user, of any project; returns their number."""
         if not fact_ids:
             return 0
         with self.sql.transaction():
@@ -224,14 +213,11 @@ class FactRepository:
                     "UPDATE facts SET quote = '' WHERE user_id = ? AND id = ?",
                     (self.user, fact_id),
                 )
-            ledger.record(self.sql, fact_ids)
+            self.sql.record_facts(fact_ids)
         return len(fact_ids)
 
     def drop_project(self) -> int:
-        """Delete what this project has beside facts, and return how many rows that were.
-
-        Preferences, lessons, notes, the profile and the items of the store.
-        """
+        """Delete preferences, lessons, notes and profile of the project; returns the row count."""
         with self.sql.transaction():
             return sum(
                 self.sql.run(
@@ -242,7 +228,7 @@ class FactRepository:
             )
 
     def drop_session(self, session_id: str) -> int:
-        """Delete what a session has left beside facts, and return how many rows that were."""
+        """Delete lessons and notes of a session; returns the row count."""
         with self.sql.transaction():
             return sum(
                 self.sql.run(
@@ -254,7 +240,7 @@ class FactRepository:
             )
 
     def projects(self) -> list[str]:
-        """The projects this user has anything in, "" for everywhere: names only, to forget them."""
+        """Return the names of all projects that have rows of this user, "" for everywhere."""
         kept = " UNION ".join(
             f"SELECT project_id FROM {table} WHERE user_id = ?"
             for table in ("facts", *_BESIDE_FACTS)
@@ -265,26 +251,15 @@ class FactRepository:
         )
         return [str(row[0]) for row in rows]
 
-    def note(
-        self,
-        operation: str,
-        fact_id: int | None,
-        *,
-        now: float,
-        who: str,
-        project: str | None = None,
-    ) -> None:
+    def _note(self, operation: str, fact_id: int, *, now: float, who: str, project: str) -> None:
         """Add an audit entry: what was done to which fact by whom, without its text."""
-        self.sql.run(
-            "INSERT INTO memory_audit (user_id, project_id, at, operation, fact_id, who) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            (self.user, self.project if project is None else project, now, operation, fact_id, who),
-        )
+        entry = {"project_id": project, "at": now, "operation": operation}
+        self.sql.put("memory_audit", {**entry, "fact_id": fact_id, "who": who})
 
     # --- vectors ---
 
     def vectors(self, model: str) -> list[tuple[int, bytes]]:
-        """Stored vectors of `model` for the active facts of this scope."""
+        """Return the stored vectors of `model` for the active facts of this scope."""
         rows = self.sql.execute(
             "SELECT fact_id, vector FROM fact_vectors WHERE user_id = ? AND model = ? AND "
             f"fact_id IN (SELECT id FROM facts WHERE {self._scope} AND status = 'active')",
@@ -293,8 +268,7 @@ class FactRepository:
         return [(int(fact_id), bytes(vector)) for fact_id, vector in rows]
 
     def store_vectors(self, model: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors beside their facts, where they can be kept; a fact that is gone is passed
-        over."""
+        """Store vectors beside their facts, unless the database is read-only or a fact is gone."""
         if self.sql.read_only:
             return
         with self.sql.transaction():
@@ -309,15 +283,92 @@ class FactRepository:
 
 
 def digest(text: str) -> str:
-    """Equal for texts that differ in case, accents, punctuation and spacing only."""
+    """Return a hash, equal for texts that differ in case, accents, punctuation and spacing only."""
     normalised = " ".join(raw_words(text))
     return hashlib.blake2b((normalised or text).encode(), digest_size=16).hexdigest()
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
 
 
 def _fact(row: Row) -> Fact:
     fields = [*row[:13], bool(row[13]), *row[14:17], Origin(*row[17:20]), row[20]]
     return Fact(*fields)
+
+
+_KEY_BYTES = 32
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in `path`, made (0600) when there is none. Raises `StorageError` kinds."""
+    with drivers.storage_errors(path):
+        private_folder(path.parent)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            key = path.read_bytes()
+            if len(key) == _KEY_BYTES:
+                return key
+            descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        key = secrets.token_bytes(_KEY_BYTES)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(file.fileno())
+        return key
+
+
+class Tombstones:
+    """The keyed hashes of texts that one user had forgotten, in one project and everywhere.
+
+    Forgotten texts must not be learnt again, and must not be kept to know that. The key is in a
+    file of its own (0600), so that the database alone tells nothing, not even to somebody who can
+    guess the text.
+    """
+
+    def __init__(self, repository: FactRepository, key: bytes) -> None:
+        self._repository = repository
+        self._sql = repository.sql
+        self._key = key
+
+    def of(self, repository: FactRepository) -> Tombstones:
+        """Return the tombstones of another project of the same user."""
+        return Tombstones(repository, self._key)
+
+    def add(self, texts: Iterable[str], now: float) -> None:
+        """Remember that `texts` were forgotten, without keeping them."""
+        project = self._repository.project
+        with self._sql.transaction():
+            for digest in {digest for text in texts for digest in self._digests(text)}:
+                self._sql.put(
+                    "tombstones",
+                    {"project_id": project, "digest": digest, "created": now},
+                    key=("project_id", "digest"),
+                )
+
+    def holds(self, text: str) -> bool:
+        """Return whether `text`, or another order of its content words, was forgotten."""
+        digests = self._digests(text)
+        marks = ", ".join("?" * len(digests))
+        row = self._sql.one(
+            "SELECT 1 FROM tombstones WHERE user_id = ? AND project_id IN ('', ?) "
+            f"AND digest IN ({marks})",
+            (self._repository.user, self._repository.project, *digests),
+        )
+        return row is not None
+
+    def lift(self, text: str) -> None:
+        """Allow `text` again: the user said it again."""
+        for digest in self._digests(text):
+            self._sql.run(
+                "DELETE FROM tombstones WHERE user_id = ? AND project_id IN ('', ?) AND digest = ?",
+                (self._repository.user, self._repository.project, digest),
+            )
+
+    def _digests(self, text: str) -> list[str]:
+        normalised = " ".join(raw_words(text)) or text
+        found = [self._hash(f"text:{normalised}")]
+        stems = sorted(set(stems_of(text)))
+        if len(stems) > 1:
+            found.append(self._hash("stems:" + " ".join(stems)))
+        return found
+
+    def _hash(self, text: str) -> str:
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()

@@ -62,7 +62,7 @@ def due(
 
     The cursor decides: four new messages since it, whatever the length of the session.
     """
-    from kogniterm.memory.extraction.candidates import memory_request, own_words
+    from kogniterm.memory.extraction.statements import memory_request, own_words
 
     new = [one for one in messages if one.seq > notes.cursor and one.role in ("person", "model")]
     if not any(one.role == "person" for one in new):

@@ -1,25 +1,37 @@
-"""Writing facts: what becomes of a new statement beside what is already known.
+"""Write facts: decide what becomes of a new statement beside the facts that are known.
 
 Similarity cannot tell a correction from a repetition (contradictions look more alike than
 restatements), so the relation comes from a model, or, without one, from equal texts and equal
-slots alone. What follows from a relation is decided here, in `judge`.
+slots alone. `judge` decides what follows from a relation.
+
+Models retire facts that have nothing to do with the new one, and facts that share a word are
+mostly about different things ("deploys on Tuesdays", "deploys with Ansible"). `takes_the_place`
+therefore asks that both statements begin with the same subject, are built alike, and differ in the
+value. In doubt both facts stay, for a lost fact costs more than a stale one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from typing import Literal
 
 from kogniterm.errors import UsageError
-from kogniterm.memory import admission, fact_records
-from kogniterm.memory.extraction.replacement import takes_the_place
+from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Category, Change, Fact, Origin, Source
-from kogniterm.memory.forgetting.tombstones import Tombstones
-from kogniterm.memory.repository import FactRepository
+from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.protocols import Clock
-from kogniterm.text.language import language_of, raw_words
+from kogniterm.text.language import (
+    answering,
+    language_of,
+    listed,
+    plain,
+    raw_words,
+    stem,
+    stopwords,
+)
 from kogniterm.types import Phrase
 
 Relation = Literal["same", "update", "detail", "other"]
@@ -34,10 +46,10 @@ _COMMANDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A statement that may become a fact. `project` "" means: holds everywhere.
+    """A statement that may become a fact; with `project` "" it holds everywhere.
 
-    `corrects` when the user said it as a correction; `replaces` is the id of the fact that it
-    corrects, where that is known.
+    `corrects` is true when the user said it as a correction; `replaces` is the id of the fact that
+    it corrects, where that is known.
     """
 
     text: str
@@ -55,7 +67,7 @@ class Candidate:
 
 
 def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
-    """What a new statement does to the known fact it stands in `relation` to."""
+    """Return what a new statement does to the known fact it has this `relation` to."""
     if relation == "same":
         return "confirm"
     if relation in ("detail", "other"):
@@ -68,14 +80,14 @@ def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
 
 
 def starts_pending(candidate: Candidate) -> bool:
-    """Whether a person has to confirm it first: inferred, and it would steer what is done."""
+    """Return whether the user must confirm it first: inferred, and it could change what is run."""
     if candidate.source != "inferred":
         return False
     return candidate.category == "constraint" or _COMMANDS.search(candidate.text) is not None
 
 
 class Updater:
-    """The one writer of facts of a repository: redacts, decides, stores."""
+    """The only writer of new facts: redacts, decides, stores."""
 
     def __init__(
         self,
@@ -98,16 +110,16 @@ class Updater:
         who: str = "person",
         may_supersede: bool = True,
     ) -> Change:
-        """Store `candidate`, one transaction; `relation` is to `known` where a model has said so.
+        """Store `candidate` in one transaction; `relation` is to `known`, where a model told it.
 
-        Without `may_supersede`, what would replace a fact waits for the person instead.
-
+        Without `may_supersede`, a fact that would replace another one waits for the user instead.
         Raises `UsageError` for a text that is empty or too long.
         """
         candidate = self._cleaned(candidate)
+        quote = candidate.origin.quote
         if candidate.source == "explicit":
             self._tombstones.lift(candidate.text)
-        elif self._tombstones.holds(candidate.text) or self._has_forgotten_quote(candidate):
+        elif self._tombstones.holds(candidate.text) or (quote and self._tombstones.holds(quote)):
             return Change("rejected", None, Phrase("it was forgotten on request"))
         with self._repository.transaction():
             if known is None or relation is None:
@@ -120,9 +132,6 @@ class Updater:
             if action == "supersede" and not may_supersede:
                 action = "pend"
             return self._apply(action, candidate, known, now, who)
-
-    def _has_forgotten_quote(self, candidate: Candidate) -> bool:
-        return bool(candidate.origin.quote) and self._tombstones.holds(candidate.origin.quote)
 
     def _cleaned(self, candidate: Candidate) -> Candidate:
         text = " ".join(self._redact(candidate.text).split())
@@ -137,17 +146,17 @@ class Updater:
         return cleaned
 
     def _relate(self, candidate: Candidate) -> tuple[Fact | None, Relation]:
-        """Without a model: equal text is the same, an equal slot is an update.
+        """Return the known fact with its relation: an equal text is the same, an equal slot an
+        update.
 
         So is a correction that can take the place of one fact, and of no other.
         """
         same = self._repository.same_text(candidate.text, candidate.project)
         if same is not None:
             return same, "same"
-        if candidate.slot:
-            taken = self._repository.in_slot(candidate.slot, candidate.project)
-            if taken is not None:
-                return taken, "update"
+        taken = self._repository.in_slot(candidate.slot, candidate.project)
+        if taken is not None:
+            return taken, "update"
         named = self._repository.get(candidate.replaces) if candidate.replaces else None
         if named is not None and named.status == "active":
             return named, "update"
@@ -173,9 +182,8 @@ class Updater:
             return Change("pending", stored, Phrase("it waits for your word"), known)
         if action == "supersede" and known is not None:
             return self._superseded(fact, known, now, who)
-        taken = self._repository.in_slot(fact.slot, fact.project) if fact.slot else None
-        if taken is not None:
-            # A detail beside the fact that holds the slot: both stay, the slot stays with the old.
+        if self._repository.in_slot(fact.slot, fact.project) is not None:
+            # A detail beside the fact that has the slot: both stay, the slot stays with the old.
             fact = replace(fact, slot=None)
         stored = self._repository.insert(fact, now=now, who=who)
         return Change("added", stored, Phrase("it is new"))
@@ -188,7 +196,7 @@ class Updater:
         }
         if explicit:
             changes["source"] = "explicit"
-            free = not known.slot or self._repository.in_slot(known.slot, known.project) is None
+            free = self._repository.in_slot(known.slot, known.project) is None
             if known.status == "pending" and free:
                 changes["status"] = "active"
         if candidate.pinned:
@@ -215,11 +223,11 @@ class Updater:
     # --- what a user does to a fact ---
 
     def edit(self, fact: Fact, text: str, *, who: str = "person") -> Fact:
-        """Replace the words of `fact`; the old words are kept as superseded, for undo.
+        """Replace the text of `fact`; the old text is kept as superseded, for undo.
 
-        Raises `UsageError` for words that must not be remembered.
+        Raises `UsageError` for a text that must not be remembered.
         """
-        unfit = admission.why_not_kept(text)
+        unfit = fact_records.why_not_kept(text)
         if unfit is not None:
             raise UsageError("This cannot be remembered: {reason}.", reason=unfit)
         candidate = self._cleaned(
@@ -227,23 +235,21 @@ class Updater:
                 text=text,
                 category=fact.category,
                 slot=fact.slot,
-                keywords="",
                 project=fact.project,
                 pinned=fact.pinned,
                 origin=fact.origin,
             )
         )
+        now = self._clock.now()
         with self._repository.transaction():
-            change = self._superseded(
-                _new_fact(candidate, self._clock.now()), fact, self._clock.now(), who
-            )
+            change = self._superseded(_new_fact(candidate, now), fact, now, who)
         return change.fact or fact
 
     def confirm(self, fact: Fact, *, who: str = "person") -> Fact:
-        """Say that `fact` still holds; what was pending becomes active."""
+        """Confirm that `fact` holds; a pending fact becomes active."""
         now = self._clock.now()
         with self._repository.transaction():
-            if fact.status == "pending" and fact.slot:
+            if fact.status == "pending":
                 taken = self._repository.in_slot(fact.slot, fact.project)
                 if taken is not None:
                     self._retire(taken, fact, now, who)
@@ -267,7 +273,7 @@ class Updater:
         )
 
     def undo(self, fact: Fact, *, who: str = "person") -> Fact:
-        """Restore a superseded fact; given its successor, the fact that it had superseded.
+        """Restore a superseded fact, or, given its successor, the fact that this superseded.
 
         The successor becomes superseded in turn, so that undo can itself be undone. Raises
         `UsageError` when there is nothing to restore.
@@ -281,7 +287,7 @@ class Updater:
         now = self._clock.now()
         with repository.transaction():
             successor = repository.get(fact.superseded_by) if fact.superseded_by else None
-            holder = repository.in_slot(fact.slot, fact.project) if fact.slot else None
+            holder = repository.in_slot(fact.slot, fact.project)
             for one in {two.id: two for two in (successor, holder) if two}.values():
                 if one.status == "active":
                     self._retire(one, fact, now, who)
@@ -301,19 +307,166 @@ class Updater:
 
 def _new_fact(candidate: Candidate, now: float) -> Fact:
     created = candidate.created if candidate.created is not None else now
+    copied = ("text", "category", "project", "slot", "keywords", "confidence", "source", "pinned")
     return Fact(
         id=0,
-        text=candidate.text,
-        category=candidate.category,
-        project=candidate.project,
-        slot=candidate.slot,
-        keywords=candidate.keywords,
         language=language_of(candidate.text),
-        confidence=candidate.confidence,
-        source=candidate.source,
         created=created,
         last_confirmed=created,
-        pinned=candidate.pinned,
         valid_from=created,
         origin=candidate.origin,
+        **{name: getattr(candidate, name) for name in copied},
     )
+
+
+# --- whether a statement takes the place of a fact --------------------------------------------
+
+ALIKE = 0.5
+"""Share of the words of both statements that are in both, in the same order."""
+
+_KINDS = {
+    "weekday": re.compile(
+        r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?|lunes|martes|miercoles|jueves|viernes|"
+        r"sabados?|domingos?"
+    ),
+    "month": re.compile(
+        r"january|february|march|april|may|june|july|august|september|october|november|december|"
+        r"enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|"
+        r"diciembre"
+    ),
+    "time": re.compile(r"\d{1,2}:\d{2}(?: ?[ap]m)?|\d{1,2} ?[ap]m"),
+    "number": re.compile(r"\d+(?:[.,]\d+)*"),
+}
+_WORD = re.compile(r"\d{1,2}:\d{2}|\d+(?:[.,]\d+)*|[^\W_]+")
+_PARTICIPLE = re.compile(
+    r".{2,}(?:ed|ado|ada|ido|ida|ados|adas|idos|idas)|built|kept|made|sent|held|run"
+)
+_DENIES = re.compile(
+    r"\b(?:not|no longer|anymore|any more|instead of|rather than|stopped|used to|from|"
+    r"ya no|en vez de|en lugar de|no|dejado|dejo|antes)\b|n't\b"
+)
+_COPULAS = frozenset(("is", "are", "was", "were", "be", "es", "son", "esta", "estan", "era"))
+
+
+_Step = tuple[str, int, int, int, int]
+"""A step of `difflib`: its name, and the places in both statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word as it is written, normalised, and its stem."""
+
+    plain: str
+    stem: str
+
+
+def takes_the_place(new: str, old: str, quote: str = "") -> bool:
+    """Return whether `new` answers the question that `old` answers, so that only one of them holds.
+
+    `quote` is what the user said: where it denies what `old` says and `new` does not, the user
+    named the fact that ends.
+    """
+    before, after = _said(old), _said(new)
+    if not before or not after:
+        return False
+    if _names_what_ends(before, after, quote):
+        return True
+    steps = _steps(before, after)
+    shared = [word for step in steps if step[0] == "equal" for word in before[step[1] : step[2]]]
+    dropped = stopwords("en") | stopwords("es") | _listed("vague")
+    telling = {one.stem for one in shared if one.plain not in dropped}
+    if len(before) > 1 and before[1].plain in _listed("relating"):
+        telling.discard(before[0].stem)
+    if not telling or any(one.plain in _listed("manifold") for one in before):
+        return False
+    if not _same_word(before[0], after[0]):
+        return False
+    return 2 * len(shared) >= ALIKE * (len(before) + len(after)) and _fits(before, after, steps)
+
+
+def shares_a_subject(one: str, two: str) -> bool:
+    """Return whether two statements share a content word, or a synonym or translation of one."""
+    first, second = _content_words(one), _content_words(two)
+    return any(term in second or answering(term) & second for term in first)
+
+
+def with_value(old: str, said: str) -> str | None:
+    """Return `old` with the value that the short correction `said` names, such as a weekday.
+
+    None unless each of them names exactly one value of one kind, and `said` says nothing else.
+    """
+    if len(plain(old)) != len(old) or len(plain(said)) != len(said):
+        return None
+    for pattern in _KINDS.values():
+        whole = re.compile(rf"(?<![\w.,:])(?:{pattern.pattern})(?![\w:])")
+        held, named = (list(whole.finditer(plain(text))) for text in (old, said))
+        if len(held) == 1 and len(named) == 1:
+            value = said[named[0].start() : named[0].end()]
+            if _content_words(said) - _content_words(value) - _content_words(old):
+                return None
+            changed = old[: held[0].start()] + value + old[held[0].end() :]
+            return changed if plain(changed) != plain(old) else None
+        if held and named:
+            return None
+    return None
+
+
+def _listed(*rows: str) -> frozenset[str]:
+    return listed("replacing", *rows)
+
+
+def _said(text: str) -> list[_Word]:
+    spoken = language_of(text)
+    found = _WORD.findall(plain(text))
+    return [_Word(word, stem(word, spoken)) for word in found if word not in _listed("fillers")]
+
+
+def _content_words(text: str) -> set[str]:
+    dropped = _listed("fillers", "vague") | stopwords(language_of(text))
+    return {one.stem for one in _said(text) if one.plain not in dropped}
+
+
+def _names_what_ends(before: Sequence[_Word], after: Sequence[_Word], quote: str) -> bool:
+    dropped = stopwords("en") | stopwords("es") | _listed("vague", "manifold")
+    said = {one.stem for one in _said(quote)}
+    kept = {one.stem for one in after}
+    gone = {one.stem for one in before if one.plain not in dropped} - kept
+    common = {one.stem for one in before if one.plain not in stopwords("en")} & kept
+    return bool(gone & said) and bool(common) and _DENIES.search(plain(quote)) is not None
+
+
+def _steps(before: Sequence[_Word], after: Sequence[_Word]) -> Sequence[_Step]:
+    """Return how `before` becomes `after`, word by word."""
+    stems = [one.stem for one in before], [one.stem for one in after]
+    return SequenceMatcher(None, *stems, autojunk=False).get_opcodes()
+
+
+def _same_word(one: _Word, two: _Word) -> bool:
+    """Compare without endings; "hermana" and "hermano" are two words."""
+    ends = {one.plain[-1:], two.plain[-1:]}
+    siblings = one.plain[:-1] == two.plain[:-1] and ends == {"a", "o"}
+    return one.stem == two.stem and not siblings
+
+
+def _fits(before: Sequence[_Word], after: Sequence[_Word], steps: Sequence[_Step]) -> bool:
+    """Return whether the words that differ could be two values of one thing."""
+    if sum(step[0] == "replace" for step in steps) > 1:
+        return False
+    for tag, start, end, other, last in steps:
+        if tag == "equal":
+            continue
+        gone, come = before[start:end], after[other:last]
+        if gone and come and _kind(gone) != _kind(come):
+            return False
+        after_copula = start > 0 and before[start - 1].plain in _COPULAS
+        if after_copula and any(_PARTICIPLE.fullmatch(one.plain) for one in (*gone[:1], *come[:1])):
+            return False
+    return True
+
+
+def _kind(value: Sequence[_Word]) -> str:
+    for one in value:
+        for kind, pattern in _KINDS.items():
+            if pattern.fullmatch(one.plain):
+                return kind
+    return ""

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from kogniterm.errors import UsageError
-from kogniterm.memory import admission, fact_records, ledger
+from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import (
     AuditEntry,
     Category,
@@ -28,15 +28,15 @@ from kogniterm.memory.fact_records import (
     Status,
     fact_id,
 )
-from kogniterm.memory.forgetting.purge import Forgettable, Forgetter, Receipt
-from kogniterm.memory.forgetting.tombstones import Tombstones, read_key
+from kogniterm.memory.file_purge import Forgettable
+from kogniterm.memory.forgetter import Forgetter, Receipt
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import Preferences
-from kogniterm.memory.project.profiles import ProjectRepository
-from kogniterm.memory.repository import FactRepository
+from kogniterm.memory.project_profile import ProjectRepository
+from kogniterm.memory.repository import FactRepository, Tombstones, read_key
+from kogniterm.memory.search.minilm import MiniLM
 from kogniterm.memory.search.searcher import Searcher
-from kogniterm.memory.search.vectors import Embedder, MiniLM
 from kogniterm.memory.short_term import SessionRepository
 from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.protocols import Clock, SystemClock
@@ -58,7 +58,7 @@ class Memory:
         key: bytes | None,
         clock: Clock,
         redact: Callable[[str], str],
-        embedder: Embedder | None = None,
+        embedder: MiniLM | None = None,
         stores: Sequence[Forgettable] = (),
         paths: Sequence[Path] = (),
     ) -> None:
@@ -66,7 +66,7 @@ class Memory:
         self.clock = clock
         self.redact = redact
         self.repository = FactRepository(sql, project)
-        ledger.begin(sql)
+        sql.begin_ledger()
         self.tombstones = Tombstones(
             self.repository, key if key is not None else self.repository.salt().encode()
         )
@@ -139,7 +139,7 @@ class Memory:
         A statement that holds a secret, or is about somebody's health, faith or politics, is
         rejected.
         """
-        unfit = admission.why_not_kept(candidate.text, candidate.origin.quote)
+        unfit = fact_records.why_not_kept(candidate.text, candidate.origin.quote)
         if unfit is not None:
             return Change("rejected", None, unfit)
         return self._stored(candidate, who, same_as)

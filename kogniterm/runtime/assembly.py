@@ -16,8 +16,8 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
-from kogniterm.memory.project.scan import project_root
-from kogniterm.memory.search.vectors import vectors_installed
+from kogniterm.memory.project_profile import project_root
+from kogniterm.memory.search.minilm import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
 from kogniterm.models.local.bank import LearnedExamples

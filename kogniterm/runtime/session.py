@@ -41,7 +41,7 @@ from kogniterm.types import (
 )
 
 if TYPE_CHECKING:
-    from kogniterm.memory.forgetting.purge import ForgetRequest
+    from kogniterm.memory.forgetter import ForgetRequest
 
 
 @dataclass(slots=True)

@@ -1,23 +1,22 @@
-"""Noting in the head file how far each journal has come, and comparing the two.
+"""Record in the head file how far each journal has come, and compare the two.
 
 The head file (`kogniterm.storage.head_file`) is written after the database: a record that waits for
 the disk is noted when it is there. What a crash can leave is therefore known exactly, and nothing
-else is accepted: behind the place noted last there may be records of one turn whose end was not
-noted yet, and only while the journal was open. A journal that was closed has nothing behind its
-place.
+else is accepted: after the record noted last there may be records of one turn whose end was not
+noted yet, and only while the journal was open. A journal that was closed has nothing after its
+last noted record.
 
-In a shared database other machines write too. There each machine vouches for what it noted itself:
-its records must still be there, and what follows them may have come from elsewhere.
+In a shared database other machines write too. There each machine checks what it noted itself: its
+records must still be there, and what follows them may have come from elsewhere.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError
 from kogniterm.storage.head_file import HeadFile, Heads, Known, Mark, Note
@@ -31,17 +30,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where a journal and the head file disagree: from record `seq` on, and why."""
+    """A disagreement of a journal and the head file, from record `seq` on."""
 
     seq: int
     reason: Phrase
 
 
 class Anchor:
-    """The head file of one database, as the sessions room writes it.
+    """The writer of one database's head file.
 
-    `notices` is what the user should be told: that a head file was begun, or why it cannot be used.
-    `damaged` says that the database holds less than the head file knows.
+    `notices` are shown to the user: that a head file was begun, or why it cannot be used.
+    `damaged` is true when the database holds less than the head file records.
     """
 
     def __init__(self, database: Database) -> None:
@@ -62,7 +61,7 @@ class Anchor:
             self.notices += (problem,)
 
     def _begin(self, file: HeadFile) -> None:
-        """The first time: note every journal as it is found, or take up the file that is there."""
+        """Note every journal as it is found, or continue a head file that is there."""
         database = self._database
         row, heads = _row(database), file.read()
         if row is None and not database.is_postgres:
@@ -84,7 +83,7 @@ class Anchor:
     # --- what happens to a journal -------------------------------------------------------------
 
     def opened(self, session_id: str) -> None:
-        """A process takes up the journal: from here on it may lag behind. Raises `StorageError`."""
+        """Note that a process opened the journal. Raises `StorageError`."""
         if self._file is None:
             return
         heads = self._file.read()
@@ -92,36 +91,35 @@ class Anchor:
         place = _place(self._database, session_id)
         notes = []
         changed = fault_of(self._database, session_id, heads, place.seq)
-        if changed is not None:  # what is noted from here on must not cover it
+        if changed is not None:  # later notes must not hide it
             notes.append(Note("odd", session_id, changed.seq))
         if known is None or known.reached is None or known.reached.seq != place.seq:
             flush(self._database)  # what was found may not be on the disk yet
-        notes.append(self._note("open", session_id, place))
+        notes.append(Note("open", session_id, place.seq, place.hash, place.created))
         self._write(notes, durable=True)
 
     def reached(self, session_id: str, seq: int, record_hash: str, *, ended: bool) -> None:
-        """The journal has come to a record that is on the disk; with the end of a turn, so will
-        this note be."""
+        """Note a record that is on the disk; with `ended` (a turn), wait for the disk here too."""
         if self._file is not None:
             self._try_writing(lambda: [Note("end", session_id, seq, record_hash)], durable=ended)
 
     def closed(self, session_id: str, *, on_disk: bool) -> None:
-        """Nobody writes to the journal any more; `on_disk`: its last record waited for the disk."""
+        """Note that the journal was closed; `on_disk`: its last record waited for the disk."""
 
         def note() -> list[Note]:
             if not on_disk:
                 flush(self._database)
-            return [self._note("closed", session_id, _place(self._database, session_id))]
+            return [_closed(self._database, session_id)]
 
         if self._file is not None:
             self._try_writing(note)
 
     def coming(self, session_id: str, seq: int, record_hash: str, created: float) -> None:
-        """A whole journal will be written in one transaction. Raises `StorageError`."""
+        """Announce a whole journal in one transaction. Raises `StorageError`."""
         self._write([Note("coming", session_id, seq, record_hash, created)], durable=True)
 
     def leaving(self, session_ids: Iterable[str]) -> None:
-        """Journals will be removed at the user's wish. Raises `StorageError`."""
+        """Announce that the user removes journals. Raises `StorageError`."""
         if self._file is None:
             return
         notes = []
@@ -131,18 +129,15 @@ class Anchor:
         self._write(notes, durable=True)
 
     def left(self, session_ids: Iterable[str]) -> None:
-        """They were removed, and the disk knows."""
+        """Note that journals were removed, on the disk as well."""
         self._try_writing(lambda: [Note("removed", one) for one in session_ids])
 
     def _try_writing(self, notes: Callable[[], list[Note]], *, durable: bool = False) -> None:
-        """Write notes; a failure is logged, and made good by the next note."""
+        """Write notes; a failure is logged, and the next note makes up for it."""
         try:
             self._write(notes(), durable=durable)
         except StorageError:
             log.exception("the head file could not be written")
-
-    def _note(self, what: Any, session_id: str, place: _Place) -> Note:
-        return Note(what, session_id, place.seq, place.hash, place.created)
 
     def _write(self, notes: list[Note], *, durable: bool) -> None:
         if self._file is None or not notes:
@@ -156,9 +151,9 @@ class Anchor:
 
 
 def accept(database: Database) -> int:
-    """Begin a new head file with every journal as it is found; returns how many there are.
+    """Begin a new head file with every journal as it is found, and return their number.
 
-    What the old file knew is given up: the user has looked at what it says. Raises `StorageError`.
+    The old file is discarded: the user has seen what it reports. Raises `StorageError`.
     """
     if database.heads is None:
         return 0
@@ -173,9 +168,9 @@ def accept(database: Database) -> int:
 
 
 def trouble(database: Database) -> tuple[Phrase | None, Heads | None]:
-    """What is wrong with the head file itself, and what it says.
+    """Return the problem of the head file itself, if any, and its content.
 
-    What the database remembers of it is read first: the file itself may grow meanwhile.
+    The database's own note of the file is read first: the file may grow meanwhile.
     """
     if database.heads is None:
         return None, None
@@ -218,8 +213,10 @@ def _trouble(
 
 
 def behind(database: Database, heads: Heads | None) -> Phrase | None:
-    """Whether the database holds less than the head file knows: looks at each session's last number
-    only, so that every start can afford it."""
+    """Return a warning when the database holds less than the head file records.
+
+    Only each session's last number is compared, so that every start can afford it.
+    """
     if heads is None or database.is_postgres:
         return None
     rows = database.execute(
@@ -244,7 +241,7 @@ def behind(database: Database, heads: Heads | None) -> Phrase | None:
 
 
 def fault_of(database: Database, session_id: str, heads: Heads | None, count: int) -> Fault | None:
-    """Where a session with `count` records disagrees with the head file, if it does."""
+    """Return where a session with `count` records disagrees with the head file, if it does."""
     if heads is None:
         return None
     known = heads.sessions.get(session_id, Known())
@@ -265,7 +262,7 @@ def fault_of(database: Database, session_id: str, heads: Heads | None, count: in
 
 
 def end_missing(first: int, last: int) -> Phrase:
-    """The sentence about a journal that was cut short."""
+    """Return the reason for a journal that was cut short."""
     return Phrase(
         "the end of the journal is missing: records {first} to {last}",
         {"first": first, "last": last},
@@ -295,8 +292,10 @@ def _against(database: Database, session_id: str, reached: Note, count: int) -> 
 
 
 def missing(database: Database, heads: Heads | None) -> Mapping[str, int]:
-    """The sessions that the head file knows and the database does not hold, with the number of
-    their records; not those whose removal was announced."""
+    """Return the sessions that only the head file knows, with the number of their records.
+
+    Those whose removal was announced are left out.
+    """
     if heads is None:
         return {}
     there = {session_id for (session_id,) in database.execute("SELECT id FROM sessions")}
@@ -317,7 +316,7 @@ def missing(database: Database, heads: Heads | None) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a journal stands."""
+    """The last record of a journal, and the date of the session."""
 
     seq: int
     hash: str
@@ -325,46 +324,50 @@ class _Place:
 
 
 def _place(database: Database, session_id: str) -> _Place:
-    rows = database.execute(
+    last = database.one(
         "SELECT seq, hash FROM records WHERE session_id = ? ORDER BY seq DESC LIMIT 1",
         (session_id,),
     )
-    created = database.execute("SELECT created FROM sessions WHERE id = ?", (session_id,))
-    seq, last = rows[0] if rows else (0, "")
-    return _Place(seq, last, created[0][0] if created else None)
+    created = database.one("SELECT created FROM sessions WHERE id = ?", (session_id,))
+    seq, record_hash = last or (0, "")
+    return _Place(seq, record_hash, created[0] if created else None)
 
 
 def _hash_at(database: Database, session_id: str, seq: int) -> str:
-    rows = database.execute(
+    row = database.one(
         "SELECT hash FROM records WHERE session_id = ? AND seq = ?", (session_id, seq)
     )
-    return str(rows[0][0]) if rows else ""
+    return str(row[0]) if row else ""
 
 
 def _present(database: Database) -> Iterable[Note]:
-    """A note for every journal as it is found."""
+    """Yield a note for every journal as it is found."""
     for (session_id,) in database.execute("SELECT id FROM sessions ORDER BY id"):
-        place = _place(database, session_id)
-        yield Note("closed", session_id, place.seq, place.hash, place.created)
+        yield _closed(database, session_id)
+
+
+def _closed(database: Database, session_id: str) -> Note:
+    place = _place(database, session_id)
+    return Note("closed", session_id, place.seq, place.hash, place.created)
 
 
 def flush(database: Database) -> None:
-    """Bring everything that was committed to the disk."""
+    """Wait until everything that was committed is on the disk."""
     with database.transaction(durable=True):
         database.execute("UPDATE heads SET n = n WHERE owner = ?", (owner(database),))
 
 
 def owner(database: Database) -> str:
-    """Whose head file it is: empty for the file beside a database, else machine and place."""
+    """Return the head file's owner: empty beside a database file, else machine and place."""
     if not database.is_postgres or database.heads is None:
         return ""
     return f"{socket.gethostname()}:{database.heads.path}"
 
 
 def _row(database: Database) -> tuple[str, Mark] | None:
-    """The head file's identity ("" until it was begun) and the line known to be on the disk."""
-    rows = database.execute("SELECT id, n, hash FROM heads WHERE owner = ?", (owner(database),))
-    return (rows[0][0], Mark(rows[0][1], rows[0][2])) if rows else None
+    """Return the head file's id ("" until it was begun) and the line known to be on the disk."""
+    row = database.one("SELECT id, n, hash FROM heads WHERE owner = ?", (owner(database),))
+    return (row[0], Mark(row[1], row[2])) if row else None
 
 
 def _remember(database: Database, heads: Heads, *, new: bool) -> None:
@@ -376,13 +379,11 @@ def _remember(database: Database, heads: Heads, *, new: bool) -> None:
             database.execute("UPDATE heads SET id = ?, n = ?, hash = ? WHERE owner = ?", values)
 
 
-def note_removal(
-    database: Database, session_id: str, *, now: Callable[[], float] = time.time
-) -> None:
-    """Tell the other machines of a shared database that a session is removed on purpose."""
+def note_removal(database: Database, session_id: str, *, now: float) -> None:
+    """Record for the other machines of a shared database that the user removed a session."""
     if database.is_postgres:
         place = _place(database, session_id)
         database.execute(
             "INSERT INTO removals (session_id, owner, records, hash, time) VALUES (?, ?, ?, ?, ?)",
-            (session_id, owner(database), place.seq, place.hash, now()),
+            (session_id, owner(database), place.seq, place.hash, now),
         )

@@ -1,26 +1,25 @@
-"""What was proposed, judged, decided and run: read from the journal, and proved by its chain.
+"""Verify journals by their hash chain, and list what was proposed, judged, decided and run.
 
-`verify` recomputes every hash, and compares what is not in the hashed content with it: the number
-of a request, and the columns of the session's row. The head file (`anchor`) tells whether the end
-of the journal is there, and `verify_all` whether every session is. `trail` tells the story of each
-action request from its records.
+`verify` recomputes every hash, and compares with the hashed content what is stored beside it: the
+id of a request, and the columns of the session's row. The head file (`anchor`) tells whether the
+end of the journal is there, and `verify_all` whether every session is. `trail` collects the history
+of each action request from its records.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
 from kogniterm.sessions.fold import SessionState, Transcript, advance
 from kogniterm.sessions.journal import codec
-from kogniterm.sessions.journal.codec import StoredRecord, stored_records
-from kogniterm.sessions.journal.journal import LISTED
+from kogniterm.sessions.journal.codec import StoredRecord, readable_records, stored_records
+from kogniterm.sessions.journal.journal import LISTED, read_snapshot, snapshot_of
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -40,12 +39,12 @@ from kogniterm.storage.head_file import Heads, steady
 from kogniterm.types import ActionRequest, Phrase
 
 FORGOTTEN = "forgotten"
-"""Kind of the note that lists the records whose content was removed at the person's wish."""
+"""Kind of the note that lists the records whose content the user had removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """The result of a check. `broken` is the number of the first record that does not hold."""
+    """The result of a check. `broken` is the number of the first record that is not intact."""
 
     session_id: str
     records: int
@@ -56,15 +55,17 @@ class ChainReport:
 
     @property
     def intact(self) -> bool:
-        """Whether every record is what was written, in the order it was written."""
+        """Whether every record is as it was written, in the order it was written."""
         return self.broken is None
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """The result of a check of everything: one report for each session that is there or should be,
-    and what is wrong with the head file (None when nothing is). `removed` counts the sessions that
-    were deleted on purpose since the head file was begun."""
+    """The result of a check of all sessions that are there or should be.
+
+    `heads` is a problem of the head file. `removed` counts the sessions that were deleted on
+    purpose since the head file was begun.
+    """
 
     sessions: tuple[ChainReport, ...]
     heads: Phrase | None = None
@@ -72,12 +73,12 @@ class StoreReport:
 
     @property
     def intact(self) -> bool:
-        """Whether everything holds."""
+        """Whether all sessions and the head file are intact."""
         return self.heads is None and all(report.intact for report in self.sessions)
 
 
 def verify(database: Database, session_id: str) -> ChainReport:
-    """Check the whole journal of a session; stops at the first record that is broken."""
+    """Check the whole journal of a session, up to the first record that is broken."""
     return steady(
         database.heads,
         lambda heads: _verified(database, session_id, heads),
@@ -90,26 +91,18 @@ def verify_all(database: Database) -> StoreReport:
     heads = None if database.heads is None else database.heads.read()
     rows = database.execute("SELECT id FROM sessions ORDER BY updated DESC, id")
     reports = [verify(database, session_id) for (session_id,) in rows]
-
-    def lost(heads: Heads | None) -> list[ChainReport]:
-        return [
-            ChainReport(session_id, 0, codec.GENESIS, 1, _missing_text(count))
-            for session_id, count in missing(database, heads).items()
-        ]
-
-    reports += steady(database.heads, lost, lambda found: not found)
+    lost = steady(database.heads, lambda heads: missing(database, heads), lambda found: not found)
+    for session_id, count in lost.items():
+        reason = Phrase("the whole session of {count} records is missing", {"count": count})
+        reports.append(ChainReport(session_id, 0, codec.GENESIS, 1, reason))
     removed = 0 if heads is None else heads.gone
     return StoreReport(tuple(reports), trouble(database)[0], removed)
-
-
-def _missing_text(count: int) -> Phrase:
-    return Phrase("the whole session of {count} records is missing", {"count": count})
 
 
 def _verified(database: Database, session_id: str, heads: Heads | None) -> ChainReport:
     previous, count = codec.GENESIS, 0
     amended: dict[int, str] = {}
-    row = _Row.of(database, session_id)
+    row = _Row(database, session_id)
     for stored in stored_records(database, session_id):
         reason = _fault_of(stored, count, previous)
         if reason is not None:
@@ -137,27 +130,20 @@ def _verified(database: Database, session_id: str, heads: Heads | None) -> Chain
 
 
 class _Row:
-    """The row of a session, and what its records say should stand in it."""
+    """The row of a session, compared with what its records say."""
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
-        self._row = row
+    def __init__(self, database: Database, session_id: str) -> None:
+        names = ("folder", "title", "model", "turns", "parent", "parent_seq", "updated", "snapshot")
+        found = database.one(f"SELECT {', '.join(names)} FROM sessions WHERE id = ?", (session_id,))
+        self._row = dict(zip(names, found or [None] * len(names), strict=True))
         self._state = SessionState()
         self._parent_seq: int | None = None
         self._listed = self._last = 0.0
-        self._snapshot = _stored_state(row["snapshot"])
-        self._snapshot_fits = row["snapshot"] is None
-
-    @classmethod
-    def of(cls, database: Database, session_id: str) -> _Row:
-        columns = ("folder", "title", "model", "turns", "parent", "parent_seq", "updated")
-        names = (*columns, "snapshot")
-        rows = database.execute(
-            f"SELECT {', '.join(names)} FROM sessions WHERE id = ?", (session_id,)
-        )
-        return cls(dict(zip(names, rows[0] if rows else [None] * len(names), strict=True)))
+        self._snapshot = read_snapshot(self._row["snapshot"])
+        self._snapshot_fits = self._row["snapshot"] is None
 
     def take(self, record: Record) -> None:
-        """Go on by one record."""
+        """Take one more record into account."""
         body = record.body
         if isinstance(body, SessionOpened) and not self._state.seq:
             self._parent_seq = body.parent_seq
@@ -166,7 +152,8 @@ class _Row:
         if isinstance(body, LISTED):
             self._listed = record.time
         if self._snapshot is not None and self._snapshot.seq == record.seq:
-            self._snapshot_fits = _plain_state(self._snapshot) == _plain_state(self._state)
+            stored = replace(self._snapshot, session_id=self._state.session_id)
+            self._snapshot_fits = snapshot_of(stored) == snapshot_of(self._state)
 
     @property
     def reaches(self) -> int:
@@ -174,7 +161,7 @@ class _Row:
         return 0 if self._snapshot is None else self._snapshot.seq
 
     def differing(self) -> str | None:
-        """The first column that the records do not bear out."""
+        """Return the first column that differs from what the records say."""
         state, row = self._state, self._row
         if not state.seq:
             return None  # killed before its first record: there is nothing but the row
@@ -194,26 +181,12 @@ class _Row:
         return None if self._snapshot_fits else "snapshot"
 
 
-def _stored_state(snapshot: str | None) -> SessionState | None:
-    try:
-        return codec.from_fields(SessionState, json.loads(snapshot or "null"))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def _plain_state(state: SessionState) -> str:
-    """All of a state that a snapshot keeps."""
-    return codec.dumps(
-        codec.to_plain(replace(state, session_id="", messages=Transcript(), draft=""))
-    )
-
-
 def _request_of(stored: StoredRecord) -> str | None:
-    """The request that the content of a record belongs to."""
+    """Return the request that the content of a record belongs to."""
     try:
         content = json.loads(stored.payload)
     except ValueError:
-        return stored.request_id  # unreadable, and reported as such by who reads it
+        return stored.request_id  # its readers report that it is unreadable
     return content.get("request_id") if isinstance(content, dict) else None
 
 
@@ -232,17 +205,15 @@ def _fault_of(stored: StoredRecord, count: int, previous: str) -> Phrase | None:
 
 
 def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -> int | None:
-    """The first record with other content than at first that no later record accounts for."""
+    """Return the first record with replaced content that no later record explains."""
     if not amended:
         return None
     explained: dict[int, str] = {}
-    for stored in stored_records(database, session_id, min(amended)):
-        if stored.kind == "note":
-            body = stored.record().body
-            if isinstance(body, Noted) and body.kind == FORGOTTEN:
-                listed = body.data.get("records")
-                if isinstance(listed, dict):
-                    explained |= {int(seq): str(digest) for seq, digest in listed.items()}
+    for record in readable_records(database, session_id, min(amended), kinds=("note",)):
+        if isinstance(record.body, Noted) and record.body.kind == FORGOTTEN:
+            listed = record.body.data.get("records")
+            if isinstance(listed, dict):
+                explained |= {int(seq): str(digest) for seq, digest in listed.items()}
     return next(
         (seq for seq, digest in sorted(amended.items()) if explained.get(seq) != digest), None
     )
@@ -253,9 +224,12 @@ def _unexplained(database: Database, session_id: str, amended: dict[int, str]) -
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """The story of one action request. Times in seconds since the epoch; what is not known yet
-    or did not happen is None or empty. `agent` is the task of the sub-agent that asked, in short.
-    `output_digest` is the SHA-256 of what the model saw."""
+    """The history of one action request.
+
+    Times in seconds since the epoch; what is unknown or did not happen is None or empty. `agent` is
+    the task of the sub-agent that asked, in short. `output_digest` is the SHA-256 of what the
+    model saw.
+    """
 
     request_id: str
     seq: int
@@ -285,9 +259,9 @@ class AuditEntry:
 
 
 def trail(database: Database, session_id: str) -> list[AuditEntry]:
-    """One entry for each action request, in the order they came up.
+    """Return one entry for each action request, in the order of their first records.
 
-    Damaged records are left out, but that a command was started or has ended can still be told.
+    Damaged records are left out, but their columns still tell that a command started or ended.
     """
     entries: dict[str, AuditEntry] = {}
     turn = 0
@@ -342,7 +316,7 @@ def _extended(entry: AuditEntry, record: Record) -> AuditEntry:
                 decision_reasons=decision.reasons,
             )
         case Intent() as body:
-            if not entry.tool:  # nobody proposed it: a command the person ran themselves
+            if not entry.tool:  # not proposed: a command that the user ran with `!`
                 entry = replace(entry, tool="!", decision="approve", decided_by="person")
             return replace(
                 entry,
@@ -369,23 +343,20 @@ def _extended(entry: AuditEntry, record: Record) -> AuditEntry:
 
 
 def judged_commands(store: SessionStore) -> Iterator[tuple[str, str, str]]:
-    """(command, folder, verdict then) of every command that was proposed, newest session first.
+    """Yield (command, folder, verdict) of every proposed command, newest session first.
 
-    A command that was judged again, because a person edited it or a crash came between, counts
-    once for each text it had.
+    A command that was judged again, because the user edited it or after a crash, counts once for
+    each text it had.
     """
     for info in store.sessions(limit=1_000_000):
         folders: dict[str, str] = {}
         found: dict[tuple[str, str], tuple[str, str, str]] = {}
-        for stored in stored_records(store.database, info.id):
-            if stored.kind not in ("request", "verdict"):
-                continue
-            with suppress(StorageCorruptError):
-                body = stored.record().body
-                if isinstance(body, Requested) and body.request.effect == "command":
-                    folders[body.request.id] = body.cwd
-                elif isinstance(body, Judged) and body.request_id in folders:
-                    command = body.report.command
-                    folder = folders[body.request_id]
-                    found[body.request_id, command] = (command, folder, body.verdict.kind)
+        for record in readable_records(store.database, info.id, kinds=("request", "verdict")):
+            body = record.body
+            if isinstance(body, Requested) and body.request.effect == "command":
+                folders[body.request.id] = body.cwd
+            elif isinstance(body, Judged) and body.request_id in folders:
+                command = body.report.command
+                folder = folders[body.request_id]
+                found[body.request_id, command] = (command, folder, body.verdict.kind)
         yield from found.values()

@@ -82,7 +82,7 @@ class Transcript(Sequence["BaseMessage"]):
         self._length = len(self._shared)
 
     def extended(self, messages: Sequence[BaseMessage]) -> Transcript:
-        """This transcript with `messages` after it."""
+        """Return this transcript with `messages` after it."""
         if not messages:
             return self
         longer = Transcript()
@@ -146,13 +146,13 @@ class Note(StrEnum):
     UNSETTLED = "unsettled"
 
     def record(self, value: str) -> Noted:
-        """The note that sets this to `value`."""
+        """Return the note that sets this to `value`."""
         return Noted(self.value, {self.value: value})
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownRun:
-    """A run whose outcome was recorded as unknown in `turn` (0: in a session this one is of)."""
+    """A run whose outcome was recorded as unknown in `turn` (0: in the parent session)."""
 
     intent: Intent
     turn: int
@@ -160,23 +160,20 @@ class UnknownRun:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What the journal says so far.
+    """The state of a session after the records so far.
 
-    `pending` are the action requests that still owe the model their ToolMessage, in order.
-    Of these, the ones in `unknown` were started and nobody knows how they ended: their intent
-    stands in the journal, their outcome does not. They must never be run again by themselves.
-    `unsettled` are the runs whose outcome was recorded as unknown, until the user wants one run
-    again or a later run of the same command, which only the user can approve, has ended.
-    With `plan_only` the open turn may only make a plan; `refused` is what was refused in it, in
-    order.
-    `requested`, `verdicts` and `decisions` hold what was frozen, judged and decided for what is
-    pending. `agents` are the sub-agents at work, by the id of the `delegate` call that each will
-    answer; with its answer in `messages` a sub-agent is gone. `cwd` is where the last command
-    left off; `mode` and `plan_mode` are those of the process that wrote last, for its successor to
-    name and never to take over; `draft` what the person had typed and not sent (kept beside the
-    journal, not in it). `history_seq` is the record from which `messages` are read, `instructions`
-    the one that holds the project's instructions in force, `fixed_instructions` the one whose
-    instructions stand in the system message (0: none).
+    `pending` are the action requests that have no ToolMessage yet, in order. Of these, the ones in
+    `unknown` were started and have no outcome: the journal holds their intent only. They must never
+    be run again by themselves. `unsettled` are the runs whose outcome was recorded as unknown,
+    until the user wants one run again or a later run of the same command, which only the user can
+    approve, has ended. With `plan_only` the open turn may only make a plan; `refused` is what was
+    refused in it, in order. `requested`, `verdicts` and `decisions` belong to pending requests.
+    `agents` are the running sub-agents, by the id of the `delegate` call that each will answer;
+    with its answer in `messages` a sub-agent is gone. `cwd` is the folder after the last command;
+    `mode` and `plan_mode` are those of the last process, to be shown and never taken over; `draft`
+    is the input that was typed and not sent (kept beside the journal, not in it). `history_seq` is
+    the record from which `messages` are read, `instructions` the one with the project instructions
+    in force, `fixed_instructions` the one whose instructions are in the system message (0: none).
     """
 
     session_id: str = ""
@@ -221,20 +218,20 @@ class SessionState:
 
 
 def fold(records: Iterable[Record], state: SessionState | None = None) -> SessionState:
-    """The state after `records`, starting from `state` (or from nothing)."""
+    """Return the state after `records`, starting from `state` (or from nothing)."""
     return reduce(advance, records, state or SessionState())
 
 
 def advance(state: SessionState, record: Record) -> SessionState:
-    """The state after one more record."""
+    """Return the state after one more record."""
     return replace(_advance(state, record), seq=record.seq, hash=record.hash)
 
 
 def advance_unreadable(state: SessionState, kind: str, request_id: str | None) -> SessionState:
-    """The state after a record of which only the stored kind and request can be read.
+    """Return the state after a record of which only the stored kind and request are readable.
 
-    A command whose intent is lost was started: it is unknown, with what its request and its
-    approval said. One whose outcome is lost has ended, nobody knows how.
+    A command whose intent is lost was started: it is unknown, with the content of its request and
+    approval. One whose outcome is lost has ended in an unknown way.
     """
     if request_id is None or kind not in ("intent", "outcome"):
         return state
@@ -248,7 +245,7 @@ def advance_unreadable(state: SessionState, kind: str, request_id: str | None) -
 
 
 def _lost_intent(state: SessionState, request_id: str) -> Intent:
-    """What other records tell of an intent that cannot be read."""
+    """Return an unreadable intent, restored from other records."""
     asked = state.requested.get(request_id)
     waiting = (one for one in state.pending if one.id == request_id)
     request = next(waiting, asked.request if asked is not None else None)
@@ -258,7 +255,7 @@ def _lost_intent(state: SessionState, request_id: str) -> Intent:
 
 
 def lost_outcome(request: ActionRequest) -> Outcome:
-    """What takes the place of an outcome that cannot be read: what the model is told of it."""
+    """Return a replacement for an outcome that cannot be read, with a message to the model."""
     told = {"content": LOST_OUTCOME, "tool_call_id": request.call_id, "name": request.tool}
     message = {"type": "tool", "data": {**told, "status": "error"}}
     plain = {"request_id": request.id, "status": "unknown", "agent": request.agent}
@@ -312,7 +309,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
 
 
 def _opened(state: SessionState, body: SessionOpened) -> SessionState:
-    """The first one says where the session lives; later ones only tell who resumed it."""
+    """Apply the first record, with the session's folder, or a later one of a resume."""
     if state.folder:
         return replace(state, model=body.model or state.model)
     return replace(
@@ -341,8 +338,10 @@ def _told(
     usage: Usage = NOTHING_USED,
     failure: Phrase | None = None,
 ) -> SessionState:
-    """`messages` at the end of the history they belong to; the main one ends the sub-agents whose
-    call it answers."""
+    """Append `messages` to the history of `agent`, or to the main history.
+
+    There, an answer to a sub-agent's call ends this sub-agent.
+    """
     if agent:
         before = state.agents.get(agent, AgentState())
         after = before.grown(messages, usage, failure)
@@ -369,8 +368,10 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
 
 
 def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
-    """The decision by which a request was refused; of one that was approved and then withheld, a
-    rejection that says why."""
+    """Return the decision by which a request was refused.
+
+    Of one that was approved and then withheld, this is a rejection that says why.
+    """
     decision = state.decisions.get(body.request_id)
     if body.status != "refused" or decision is None:
         return ()
@@ -380,7 +381,7 @@ def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
 
 
 def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:
-    """The runs that stay unknown when one has ended."""
+    """Return the runs that stay unknown when one has ended."""
     ended = (one for one in state.unknown if one.request_id == body.request_id)
     intent = next(ended, None)
     if intent is None or body.status in ("failed", "refused"):
@@ -395,13 +396,12 @@ def _without_runs(state: SessionState, ids: Sequence[str]) -> tuple[UnknownRun, 
 
 
 def unsettled_note(runs: Iterable[UnknownRun]) -> Noted:
-    """The note by which a session that begins as part of another one knows its unknown runs."""
+    """Return the note that hands the unknown runs of a session on to its fork."""
     told = [[run.intent.request_id, run.intent.command, run.intent.cwd] for run in runs]
     return Noted(Note.UNSETTLED, {Note.UNSETTLED: told})
 
 
 def _told_unsettled(value: object) -> tuple[UnknownRun, ...]:
-    """The runs of such a note."""
     rows = value if isinstance(value, list | tuple) else ()
     return tuple(
         UnknownRun(Intent(str(request_id), str(command), str(cwd), ""), 0)
@@ -439,7 +439,7 @@ def _without(mapping: Mapping[str, _Value], key: str) -> Mapping[str, _Value]:
 
 
 def title_of(task: str) -> str:
-    """A title made from the first task: its first line with words, cut at a word's end."""
+    """Return a title for the first task: its first line with words, cut at a word's end."""
     line = next((line.strip() for line in task.splitlines() if line.strip()), "")
     line = " ".join(line.split())
     if len(line) <= TITLE_LENGTH:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.sessions.journal.codec import COLUMNS, StoredRecord
-from kogniterm.sessions.journal.journal import Fault, no_fault
+from kogniterm.sessions.journal.journal import Fault, no_fault, refresh_row
 from kogniterm.sessions.session_search import add_missing
-from kogniterm.sessions.session_transfer import refresh_row
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.damaged_file import FileInUse, is_damaged, recover
 from kogniterm.storage.database import Database
@@ -34,8 +33,6 @@ from kogniterm.storage.drivers import (
 )
 from kogniterm.storage.head_file import HeadFile, beside
 from kogniterm.types import Phrase
-
-ROOM = "sessions"
 
 _SESSION_COLUMNS = """id TEXT NOT NULL,
     folder TEXT NOT NULL,
@@ -76,7 +73,7 @@ _USER = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id')"
 
 
 def _table(name: str, columns: str, key: str, *, shared: bool, of_session: bool) -> tuple[str, ...]:
-    """Statements that make a table; in a shared one each user sees only their own rows."""
+    """Return the statements for a table; in a shared one each user sees only their own rows."""
     mine = "user_id, " if shared else ""
     parts = [_USER, columns] if shared else [columns]
     if of_session:
@@ -106,11 +103,11 @@ def _search_tables(shared: bool) -> tuple[str, ...]:
 
 
 def _head_tables(shared: bool) -> tuple[str, ...]:
-    """The table `heads` remembers the head files.
+    """Return the statements for the tables that record the head files.
 
-    That beside a file has one row, made with the table, so that a row that is missing was removed.
-    A server has one for each machine, and `removals` tells the other machines which sessions one of
-    them deleted.
+    `heads` beside a file has one row, made with the table, so that a missing row was removed. A
+    server has one for each machine, and `removals` tells the other machines which sessions one
+    of them deleted.
     """
     heads = _table("heads", _HEAD_COLUMNS, "owner", shared=shared, of_session=False)
     if not shared:
@@ -123,7 +120,7 @@ def _head_tables(shared: bool) -> tuple[str, ...]:
 
 
 def _migrations(*, shared: bool) -> tuple[Migration, ...]:
-    """The steps for PostgreSQL, which several users and machines share, or for a file."""
+    """Return the steps for PostgreSQL, which several users and machines share, or for a file."""
     mine = "user_id, " if shared else ""
     journal = (
         *_table("sessions", _SESSION_COLUMNS, "id", shared=shared, of_session=False),
@@ -135,26 +132,23 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     )
     indexed = "ALTER TABLE sessions ADD COLUMN indexed_seq INTEGER NOT NULL DEFAULT 0"
     leases = _table("leases", _LEASE_COLUMNS, "session_id", shared=shared, of_session=True)
-    # Snapshots are compared with the records from the fifth step on: all are made anew.
+    # From the fifth step on snapshots are compared with the records: all are made anew.
     anew = "UPDATE sessions SET snapshot = NULL"
     return (
         Migration(1, "journal", journal),
         Migration(2, "search", (*_search_tables(shared), indexed)),
         Migration(3, "leases", leases),
-        # No table changes: records may name a sub-agent now, and a version that does not know of
-        # them would take its messages for the main history's.
+        # No table changes: records may name a sub-agent now, and an older version would take
+        # the messages of one for the main history's.
         Migration(4, "agents"),
         Migration(5, "heads", (*_head_tables(shared), anew)),
     )
 
 
-SQLITE = _migrations(shared=False)
-POSTGRES = _migrations(shared=True)
-
 SESSIONS = Schema(
-    ROOM,
-    SQLITE,
-    POSTGRES,
+    "sessions",
+    _migrations(shared=False),
+    _migrations(shared=True),
     ("records", "turn_texts", "sessions", "leases", "removals"),
     indexes=("turn_texts",),
     commits_late=True,
@@ -164,8 +158,10 @@ SESSIONS = Schema(
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The result of recovering a damaged file. `lost` is the least number of records known to be
-    missing, by the gaps in the numbering of the journals."""
+    """The result of recovering a damaged file.
+
+    `lost` is the least number of missing records, by the gaps in the numbering of the journals.
+    """
 
     moved_to: Path
     sessions: int
@@ -174,7 +170,7 @@ class Recovery:
 
     @property
     def text(self) -> Phrase:
-        """The sentence that tells the user."""
+        """The report shown to the user."""
         return Phrase(
             "The database was damaged. It was moved to {file}; {sessions} sessions with {records} "
             "records were recovered, and at least {lost} records were lost.",
@@ -198,7 +194,7 @@ def open_store(
     now: Callable[[], float] = time.time,
     fault: Fault = no_fault,
 ) -> tuple[SessionStore, Recovery | None]:
-    """Open the sessions at `location`; a damaged file is recovered first, and the result told.
+    """Open the sessions at `location`; a damaged file is recovered first, and the result returned.
 
     `user` names the user in a shared database, `heads` is the folder for the head file of one
     (a file has its own beside it). Raises `StorageError` kinds.
@@ -213,16 +209,16 @@ def open_store(
     )
     if recovery is not None:
         for info in store.sessions(limit=1_000_000):
-            refresh_row(store, info.id)
+            refresh_row(database, info.id)
             add_missing(database, info.id)
     return store, recovery
 
 
 def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
-    """Check the file, and recover it when it is damaged and nobody else has it open."""
+    """Check the file, and recover it when it is damaged and no other process has it open."""
     with storage_errors(path):
         if not path.exists() or not may_write(path):
-            return None  # where nothing can be written, reading tells what is damaged
+            return None  # damage in a file that cannot be written is reported when it is read
         lock = FileInUse(path)
     try:
         if not _emptied(path) and not is_damaged(path, crashed=lock.left_by_a_crash()):
@@ -237,7 +233,7 @@ def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
 
 
 def _emptied(path: Path) -> bool:
-    """Whether nothing is left of a database that held something, as its head file knows."""
+    """Return whether the file is empty although its head file records sessions."""
     if path.stat().st_size:
         return False
     heads = HeadFile(beside(path)).read()
@@ -245,15 +241,15 @@ def _emptied(path: Path) -> bool:
 
 
 def _complete(target: SqliteConnection) -> tuple[int, int, int]:
-    """Drop records that tell nothing and leases of the dead, and make a row for every journal.
+    """Drop unusable records and all leases, and make a row for every journal.
 
-    Returns how many sessions and records there are, and how many records are missing between.
+    Returns the numbers of sessions and records, and of records missing between them.
     """
     with transaction(target, durable=True):
         broken = [
             (rowid,)
             for rowid, *row in target.execute(f"SELECT rowid, {COLUMNS} FROM records")
-            if not _tells(StoredRecord(*row))
+            if not _is_usable(StoredRecord(*row))
         ]
         target.executemany("DELETE FROM records WHERE rowid = ?", broken)
         target.execute(
@@ -272,6 +268,6 @@ def _complete(target: SqliteConnection) -> tuple[int, int, int]:
     )
 
 
-def _tells(stored: StoredRecord) -> bool:
-    """Whether a record can be read, or its columns tell that a command was started or has ended."""
+def _is_usable(stored: StoredRecord) -> bool:
+    """Return whether a record is intact, or its columns say that a command started or ended."""
     return stored.intact() or (stored.kind in ("intent", "outcome") and bool(stored.request_id))

@@ -26,12 +26,12 @@ from kogniterm.sessions import session_search
 from kogniterm.sessions.fold import Note, SessionState, UnknownRun, unsettled_note
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, chained, insert, new_row, stored_records
-from kogniterm.sessions.journal.journal import load_state, save_snapshot
+from kogniterm.sessions.journal.journal import load_state, refresh_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.session_search import is_image, storable
+from kogniterm.sessions.session_search import is_image
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
 from kogniterm.storage.drivers import storage_errors
-from kogniterm.storage.line_files import check_header, closed, read_closed
+from kogniterm.storage.line_files import closed, read_closed
 
 FORMAT = "kogniterm.session"
 VERSION = 2
@@ -43,39 +43,31 @@ _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", 
 
 
 def export_lines(store: SessionStore, reference: str) -> Iterator[str]:
-    """The lines of the file, without line ends."""
+    """Yield the lines of a session's file, without line ends."""
     info = store.find(reference)
     ((draft,),) = store.database.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
-    rows = stored_records(store.database, info.id)
-    return session_file(header_of(info, draft=draft), rows)
+    return _session_file(info, draft, stored_records(store.database, info.id))
 
 
-def session_file(header: str, rows: Iterable[StoredRecord]) -> Iterator[str]:
-    """A whole file: the header, the records, and the line that closes it."""
-    return closed(chain([header], map(record_line, rows)), _closing)
+def _session_file(info: SessionInfo, draft: str, rows: Iterable[StoredRecord]) -> Iterator[str]:
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": info.id,
+        "created": info.created,
+        "parent": info.parent,
+        "parent_seq": info.parent_seq,
+        "draft": draft,
+    }
+    return closed(chain([codec.dumps(header)], map(_record_line, rows)), _closing)
 
 
 def _closing(lines: int, digest: str) -> dict[str, Any]:
     return {"records": lines - 1, "sha256": digest}
 
 
-def header_of(info: SessionInfo, *, draft: str) -> str:
-    """The first line of a session's file."""
-    return codec.dumps(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "id": info.id,
-            "created": info.created,
-            "parent": info.parent,
-            "parent_seq": info.parent_seq,
-            "draft": draft,
-        }
-    )
-
-
-def record_line(stored: StoredRecord) -> str:
-    """One record; a payload that is not our canonical JSON (damaged) goes as it is, as text."""
+def _record_line(stored: StoredRecord) -> str:
+    """Return one record; a payload that is not canonical JSON (damaged) goes as text."""
     line: dict[str, Any] = {name: getattr(stored, name) for name in _RECORD_FIELDS}
     line = {name: value for name, value in line.items() if value is not None}
     try:
@@ -93,13 +85,13 @@ def record_line(stored: StoredRecord) -> str:
 def import_lines(
     store: SessionStore, lines: Iterable[str], *, as_new: bool = False, replacing: bool = False
 ) -> SessionInfo:
-    """Take in an exported session; with `as_new` under another id, with `replacing` in the place of
-    the session that has its id.
+    """Import an exported session: with `as_new` under another id, with `replacing` instead of the
+    session that has its id.
 
-    Importing what is there already changes nothing. Raises `UsageError` for a file that is cut,
-    changed or of a newer format, naming the line, and when another session has its id.
+    Importing a session that is already present changes nothing. Raises `UsageError` for a file
+    that is cut, changed or of a newer format, naming the line, and when another session has its id.
     """
-    header, rows = _parse(lines)
+    header, rows = read_closed(lines, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
     session_id = new_id() if as_new else str(header["id"])
     present = store.info(session_id)
     if present is not None and not replacing:
@@ -132,7 +124,7 @@ def _written(
     draft: str = "",
     replacing: bool = False,
 ) -> SessionInfo:
-    """Write a whole session, announced in the head file before and noted in it after."""
+    """Write a whole session, announced in the head file before and recorded in it after."""
     last, last_hash = (rows[-1].seq, rows[-1].hash) if rows else (0, "")
     store.anchor.coming(session_id, last, last_hash, created)
     with store.database.transaction(durable=True):
@@ -144,25 +136,10 @@ def _written(
         for row in rows:
             insert(store.database, session_id, row)
         store.save_draft(session_id, draft)
-        refresh_row(store, session_id)
+        refresh_row(store.database, session_id)
     store.anchor.closed(session_id, on_disk=True)
     session_search.add_missing(store.database, session_id)
     return store.find(session_id)
-
-
-def _parse(lines: Iterable[str]) -> tuple[dict[str, Any], list[StoredRecord]]:
-    header: dict[str, Any] = {}
-    rows: list[StoredRecord] = []
-
-    def take(number: int, value: Any) -> None:
-        if number > 1:
-            rows.append(_row(value))
-            return
-        check_header(value, FORMAT, VERSION)
-        header.update(value)
-
-    read_closed(lines, take, closing=_closing, unusable=_unusable)
-    return header, rows
 
 
 def _row(value: dict[str, Any]) -> StoredRecord:
@@ -179,38 +156,14 @@ def _unusable(number: int, detail: str) -> UsageError:
     )
 
 
-def refresh_row(store: SessionStore, session_id: str) -> None:
-    """Make a session's row and snapshot again from its records alone."""
-    database = store.database
-    database.execute("UPDATE sessions SET snapshot = NULL WHERE id = ?", (session_id,))
-    state, _ = load_state(database, session_id)
-    ((last,),) = database.execute(
-        "SELECT max(time) FROM records WHERE session_id = ?", (session_id,)
-    )
-    database.execute(
-        "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, "
-        "updated = coalesce(?, updated) WHERE id = ?",
-        (
-            storable(state.folder),
-            storable(state.title),
-            storable(state.model),
-            state.turn,
-            last,
-            session_id,
-        ),
-    )
-    if state.seq:
-        save_snapshot(database, session_id, state)
-
-
 # --- fork ------------------------------------------------------------------------------------
 
 
 def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> SessionInfo:
-    """A new session that starts as a copy of `reference` up to the end of `turn` (or of all).
+    """Make a session that starts as a copy of `reference` up to the end of `turn` (or of all).
 
-    Its first record names the parent and the last record taken over; the rest keep their
-    numbers, times and contents in a chain of their own.
+    Its first record names the parent and the last record copied; the rest keep their numbers,
+    times and contents in a chain of their own.
     """
     info = store.find(reference)
     rows = list(_until(store, info, turn))
@@ -235,9 +188,9 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
 
 
 def _unknown_behind(state: SessionState, rows: Iterable[StoredRecord]) -> Iterator[RecordBody]:
-    """What a fork must know of the runs behind its place that nobody saw end.
+    """Yield a note of the runs after the fork's last record whose outcome is unknown.
 
-    The conversation goes back to that place; what those commands did to the machine does not.
+    The conversation goes back to that record; what those commands did to the machine does not.
     """
     known = {row.request_id for row in rows if row.kind == "intent"}
     runs = (*state.unsettled, *(UnknownRun(intent, 0) for intent in state.unknown))
@@ -247,7 +200,7 @@ def _unknown_behind(state: SessionState, rows: Iterable[StoredRecord]) -> Iterat
 
 
 def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator[StoredRecord]:
-    """The rows up to the end of `turn`: all before the next turn's input."""
+    """Yield the rows up to the end of `turn`: all before the next turn's input."""
     if turn is not None and not 0 <= turn <= info.turns:
         raise UsageError(
             "Session {session} has {count} turns; there is no turn {turn}.",
@@ -270,7 +223,7 @@ def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What a copy did: ids of sessions copied, there already, and kept because they differ."""
+    """The ids of sessions that were copied, were present already, or differ and were kept."""
 
     copied: tuple[str, ...] = ()
     present: tuple[str, ...] = ()
@@ -280,7 +233,7 @@ class CopyReport:
 def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
     """Copy every session to another database; can be repeated.
 
-    A session that has grown since it was copied is brought up to date. One that went on in both
+    A session that has grown since it was copied is updated. One that was continued in both
     places is a conflict: it is left as it is, in both.
     """
     copied, present, conflicts = [], [], []
@@ -300,7 +253,7 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
 
 
 def differences(source: SessionStore, target: SessionStore) -> list[str]:
-    """The ids of sessions of `source` that `target` does not hold record for record."""
+    """Return the ids of sessions of `source` that `target` does not hold record for record."""
     return [
         info.id
         for info in source.sessions(limit=1_000_000)
@@ -308,6 +261,8 @@ def differences(source: SessionStore, target: SessionStore) -> list[str]:
         != list(stored_records(target.database, info.id))
     ]
 
+
+# --- bug reports -----------------------------------------------------------------------------
 
 REPORT_FORMAT = "kogniterm.report"
 REPORT_VERSION = 1
@@ -317,7 +272,7 @@ _KEPT = frozenset({"type", "name", "id", "call_id", "request_id", "tool_call_id"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A bug report, read: `session` can be imported, `attachments` are lines by name."""
+    """A bug report: `session` can be imported, `attachments` are lines by name."""
 
     about: Mapping[str, str]
     session: tuple[str, ...]
@@ -332,37 +287,29 @@ def report_lines(
     about: Mapping[str, str],
     attachments: Mapping[str, Iterable[str]] | None = None,
 ) -> Iterator[str]:
-    """The lines of the file. `redact` sees every text a person, model or program wrote."""
+    """Yield the lines of the file. `redact` gets every text of a user, model or program."""
     info = store.find(reference)
-    header = {"format": REPORT_FORMAT, "version": REPORT_VERSION, "about": dict(about)}
-    parts: dict[str, Iterable[str]] = {_SESSION: _redacted_session(store, info.id, redact)}
+    rows = _rechained(stored_records(store.database, info.id), redact)
+    parts: dict[str, Iterable[str]] = {_SESSION: _session_file(info, "", rows)}
     for name, lines in (attachments or {}).items():
         parts[name] = map(redact, lines)
-    return closed(chain([codec.dumps(header)], _tagged(parts)), _report_end)
+    header = {"format": REPORT_FORMAT, "version": REPORT_VERSION, "about": dict(about)}
+    tagged = (
+        codec.dumps({"part": name, "line": line.rstrip("\n")})
+        for name, lines in parts.items()
+        for line in lines
+    )
+    return closed(chain([codec.dumps(header)], tagged), _report_end)
 
 
 def _report_end(lines: int, digest: str) -> dict[str, Any]:
     return {"lines": lines, "sha256": digest}
 
 
-def _tagged(parts: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    for name, lines in parts.items():
-        for line in lines:
-            yield codec.dumps({"part": name, "line": line.rstrip("\n")})
-
-
-def _redacted_session(
-    store: SessionStore, session_id: str, redact: Callable[[str], str]
-) -> Iterator[str]:
-    info = store.find(session_id)
-    rows = _rechained(stored_records(store.database, session_id), redact)
-    return session_file(header_of(info, draft=""), rows)
-
-
 def _rechained(
     rows: Iterable[StoredRecord], redact: Callable[[str], str]
 ) -> Iterator[StoredRecord]:
-    """Redacted copies; what is not JSON any more (damaged) is left out."""
+    """Yield redacted copies; records that are no JSON (damaged) are left out."""
     seq, last = 0, ""
     for row in rows:
         try:
@@ -377,7 +324,7 @@ def _rechained(
 
 def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
     if is_image(value):
-        # Nobody can tell what secrets a picture shows.
+        # An image may show secrets that no rule can find.
         return {"type": "text", "text": "[an image is left out here]"}
     if isinstance(value, str):
         return value if key in _KEPT else redact(value)
@@ -389,25 +336,32 @@ def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
 
 
 def is_report(lines: Sequence[str]) -> bool:
-    """Whether this looks like a bug report rather than an exported session."""
+    """Return whether this looks like a bug report rather than an exported session."""
     return bool(lines) and f'"format":"{REPORT_FORMAT}"' in lines[0]
 
 
 def read_report(lines: Iterable[str]) -> Report:
-    """Raises `UsageError` for a file that is cut, changed or of a newer version."""
-    about: dict[str, str] = {}
+    """Read a bug report. Raises `UsageError` if it is cut, changed or of a newer version."""
+    header, tagged = read_closed(
+        lines,
+        REPORT_FORMAT,
+        REPORT_VERSION,
+        lambda value: (str(value["part"]), str(value["line"])),
+        closing=_report_end,
+        unusable=_no_report,
+    )
+    about = header.get("about")
+    if not isinstance(about, dict):
+        raise _no_report(1, "about")
     parts: dict[str, list[str]] = {_SESSION: []}
-
-    def take(number: int, value: Any) -> None:
-        if number > 1:
-            parts.setdefault(str(value["part"]), []).append(str(value["line"]))
-            return
-        check_header(value, REPORT_FORMAT, REPORT_VERSION)
-        about.update((str(name), str(item)) for name, item in value["about"].items())
-
-    read_closed(lines, take, closing=_report_end, unusable=_no_report)
+    for name, line in tagged:
+        parts.setdefault(name, []).append(line)
     session = tuple(parts.pop(_SESSION))
-    return Report(about, session, {name: tuple(lines) for name, lines in parts.items()})
+    return Report(
+        {str(name): str(item) for name, item in about.items()},
+        session,
+        {name: tuple(lines) for name, lines in parts.items()},
+    )
 
 
 def _no_report(number: int, detail: str) -> UsageError:
@@ -418,9 +372,9 @@ def _no_report(number: int, detail: str) -> UsageError:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[TextIO]:
-    """Write a text file whole or not at all: beside it first, synced, then in its place.
+    """Write a text file whole or not at all: to a temporary file first, synced, then renamed.
 
-    A new file is the person's alone (0600). Half characters, which names of files may hold, are
+    A new file is private to the user (0600). Half characters, which names of files may hold, are
     written as JSON would. Raises `StorageError` kinds.
     """
     with storage_errors(path):
@@ -428,7 +382,7 @@ def replaced(path: Path) -> Iterator[TextIO]:
             # Not named after the file, whose name may be as long as names can be.
             descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kogniterm-")
         except OSError as error:
-            error.filename = str(path)  # nobody knows the name beside it
+            error.filename = str(path)  # the user never saw the temporary name
             raise
         temporary = Path(name)
         try:

@@ -1,4 +1,4 @@
-"""All sessions of a user: make, open, list, find, rename, delete."""
+"""All sessions of a user: create, open, list, find, rename, delete."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from kogniterm.errors import StorageCorruptError, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.sessions import session_search
 from kogniterm.sessions.anchor import Anchor, note_removal
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.journal.codec import stored_records
+from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
-from kogniterm.sessions.records import Intent, Outcome, Record, SessionOpened
+from kogniterm.sessions.records import Intent, Outcome, SessionOpened
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError, storage_errors
@@ -29,7 +29,7 @@ LAST = "last"
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """One line of the list of sessions. Times in seconds since the epoch."""
+    """An entry in the list of sessions. Times in seconds since the epoch."""
 
     id: str
     folder: str
@@ -42,16 +42,16 @@ class SessionInfo:
     parent_seq: int | None = None
 
 
-_COLUMNS = "id, folder, title, model, created, updated, turns, parent, parent_seq"
+_COLUMNS = ", ".join(field.name for field in fields(SessionInfo))
 
 
 class SessionStore:
-    """The sessions in one database; `outputs` is the folder that holds their output files, `spool`
-    the one for outcomes that the database cannot take.
+    """The sessions in one database.
 
-    `anchor` notes in the head file what is written, and has what the user should be told of it.
-    Not for use from two threads at once. Methods raise `StorageError` kinds, and `UsageError`
-    for a reference that names no session, or more than one.
+    `outputs` is the folder of their output files, `spool` the one for outcomes that the database
+    cannot take. `anchor` records in the head file what is written, and has the notices about it
+    for the user. Not for use from two threads at once. Methods raise `StorageError` kinds, and
+    `UsageError` for a reference that names no session, or more than one.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SessionStore:
         self.anchor = Anchor(database)
 
     def create(self, *, folder: str, model: str, session_id: str | None = None) -> SessionJournal:
-        """Begin a session that works in `folder`."""
+        """Create a session that works in `folder`."""
         new = session_id or new_id()
         self.add_row(new, folder=folder, model=model)
         journal = self._held(new, lambda: (SessionState(), ()))
@@ -94,7 +94,7 @@ class SessionStore:
         parent: str | None = None,
         parent_seq: int | None = None,
     ) -> None:
-        """Make the row that a session's records hang on."""
+        """Insert the row that a session's records refer to."""
         moment = self.now() if created is None else created
         values = (storable(folder), storable(model), moment, moment, parent, parent_seq)
         try:
@@ -119,7 +119,7 @@ class SessionStore:
         return journal
 
     def hold(self, session_id: str) -> SessionJournal:
-        """The journal of an existing session, its lease taken, nothing written."""
+        """Take the lease of an existing session and return its journal; nothing is written."""
 
         def load() -> tuple[SessionState, tuple[int, ...]]:
             session_search.add_missing(self.database, session_id)
@@ -158,7 +158,7 @@ class SessionStore:
     # --- finding -----------------------------------------------------------------------------
 
     def sessions(self, *, folder: str | None = None, limit: int = 1000) -> list[SessionInfo]:
-        """Sessions, the most recently used first; only those of `folder` when given."""
+        """Return sessions, the most recently used first; only those of `folder` when given."""
         where, values = ("WHERE folder = ? ", (storable(folder),)) if folder else ("", ())
         rows = self.database.execute(
             f"SELECT {_COLUMNS} FROM sessions {where}ORDER BY updated DESC, id LIMIT ?",
@@ -167,12 +167,12 @@ class SessionStore:
         return [SessionInfo(*row) for row in rows]
 
     def info(self, session_id: str) -> SessionInfo | None:
-        """The session with exactly this id, if there is one."""
+        """Return the session with exactly this id, if there is one."""
         row = self.database.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
         return SessionInfo(*row) if row else None
 
     def find(self, reference: str, *, folder: str | None = None) -> SessionInfo:
-        """The one session meant: `last` (of `folder`), an id or its beginning, or a title."""
+        """Return the session meant by `last` (of `folder`), an id or its beginning, or a title."""
         sessions = self.sessions(folder=folder if reference == LAST else None, limit=1_000_000)
         if reference == LAST:
             if not sessions:
@@ -204,7 +204,7 @@ class SessionStore:
     def search(
         self, query: str, *, limit: int = 20
     ) -> list[tuple[SessionInfo, session_search.Hit]]:
-        """Turns that hold words beginning like all words of `query`, best first."""
+        """Return turns that hold words beginning like all words of `query`, best first."""
         hits = session_search.find(self.database, query, limit)
         infos = {hit.session_id: self.info(hit.session_id) for hit in hits}
         return [(info, hit) for hit in hits if (info := infos[hit.session_id]) is not None]
@@ -212,7 +212,7 @@ class SessionStore:
     # --- changing ----------------------------------------------------------------------------
 
     def rename(self, reference: str, title: str) -> SessionInfo:
-        """Give a session another title. A session that is open elsewhere is left alone."""
+        """Rename a session. Raises `SessionBusyError` when it is open elsewhere."""
         if not title.strip():
             raise UsageError("A session needs a title with at least one letter.")
         info = self.find(reference)
@@ -224,7 +224,7 @@ class SessionStore:
         return replace(info, title=journal.state.title)
 
     def save_draft(self, session_id: str, text: str) -> None:
-        """Keep what the user has typed and not sent."""
+        """Save the input that the user has typed and not sent."""
         self.database.execute(
             "UPDATE sessions SET draft = ? WHERE id = ?", (storable(text), session_id)
         )
@@ -232,8 +232,7 @@ class SessionStore:
     def delete(self, references: Iterable[str]) -> list[SessionInfo]:
         """Delete sessions with all that belongs to them; nothing of them stays on disk.
 
-        Sessions that are open elsewhere are left alone (`SessionBusyError`, before anything is
-        deleted).
+        Raises `SessionBusyError`, before anything is deleted, when one is open elsewhere.
         """
         infos = [self.find(reference) for reference in references]
         with ExitStack() as leases:
@@ -243,10 +242,10 @@ class SessionStore:
             self.anchor.leaving([info.id for info in infos])
             with self.database.transaction(durable=True):
                 for info in infos:
-                    note_removal(self.database, info.id, now=self.now)
+                    note_removal(self.database, info.id, now=self.now())
                     self.forget_row(info.id)
             self.anchor.left([info.id for info in infos])
-        remove(paths)
+        _remove_files(paths)
         for info in infos:
             if (spool := self._spool_of(info.id)) is not None:
                 spool.remove()
@@ -255,7 +254,7 @@ class SessionStore:
         return infos
 
     def forget_row(self, session_id: str) -> None:
-        """Delete a session's rows; `delete` also sees to what deleted rows leave behind."""
+        """Delete a session's rows; `delete` also removes what deleted rows leave behind."""
         for table, column in (
             ("turn_texts", "session_id"),
             ("records", "session_id"),
@@ -264,7 +263,7 @@ class SessionStore:
             self.database.execute(f"DELETE FROM {table} WHERE {column} = ?", (session_id,))
 
     def unused(self, days: float) -> list[SessionInfo]:
-        """The sessions not used for `days` days, oldest first, without those that are open."""
+        """Return the sessions not used for `days` days and not open, oldest first."""
         rows = self.database.execute(
             f"SELECT {_COLUMNS} FROM sessions WHERE updated < ? ORDER BY updated",
             (self.now() - days * 86_400,),
@@ -280,7 +279,7 @@ class SessionStore:
     def _files(self, session_id: str) -> list[Path]:
         if self.outputs is None:
             return []
-        return of_session(self.database, session_id, self.outputs)
+        return _output_files(self.database, session_id, self.outputs)
 
     def close(self) -> None:
         """Release the database."""
@@ -288,37 +287,28 @@ class SessionStore:
 
 
 def new_id() -> str:
-    """An id for a new session: short enough to type, random enough to be unique."""
+    """Return an id for a new session: short enough to type, random enough to be unique."""
     return secrets.token_hex(6)
 
 
-def output_paths(record: Record) -> list[str]:
-    """The output files that a record names."""
-    match record.body:
-        case Intent(output_path=path):
-            return [path] if path else []
-        case Outcome(result=result) if result is not None:
-            paths = [result.output_path, *(job.output_path for job in result.jobs)]
-            return [path for path in paths if path]
-        case _:
-            return []
-
-
-def of_session(database: Database, session_id: str, outputs: Path) -> list[Path]:
-    """The files a session left below `outputs`; whatever lies elsewhere is not ours to touch."""
+def _output_files(database: Database, session_id: str, outputs: Path) -> list[Path]:
+    """Return the output files of a session below `outputs`; others are not ours to delete."""
     home = outputs.resolve()
-    found: set[Path] = set()
-    for stored in stored_records(database, session_id):
-        if stored.kind in ("intent", "outcome"):
-            with suppress(StorageCorruptError):
-                found.update(Path(path) for path in output_paths(stored.record()))
+    named: list[str | None] = []
+    for record in readable_records(database, session_id, kinds=("intent", "outcome")):
+        match record.body:
+            case Intent(output_path=path):
+                named.append(path)
+            case Outcome(result=result) if result is not None:
+                named += [result.output_path, *(job.output_path for job in result.jobs)]
+    found = {Path(path) for path in named if path}
     own = outputs / session_id
     if own.is_dir():
         found.update(path for path in own.rglob("*") if not path.is_dir())
     return sorted(path for path in found if path.resolve().is_relative_to(home))
 
 
-def remove(paths: Iterable[Path]) -> None:
+def _remove_files(paths: Iterable[Path]) -> None:
     """Delete files, and their folders when nothing else is in them."""
     for path in paths:
         with storage_errors(path):

@@ -1,7 +1,8 @@
-"""Files of JSON lines that a closing line with a hash completes, so that a cut or a change shows.
+"""Files of JSON lines that end with a hash, so that a cut or a change is detected.
 
-Exports of sessions and memory, and bug reports, are such files. What the lines say is each room's
-own; the hash is the SHA-256 of all lines before the closing one, each with its line end.
+Exports of sessions and memory, and bug reports, are such files: a header line with the format and
+its version, lines that each room defines, and a closing line with the SHA-256 of all lines before
+it, each with its line end.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from kogniterm.errors import KognitermError
 
+Parsed = TypeVar("Parsed")
 Closing = Callable[[int, str], dict[str, Any]]
-"""The closing line for so many lines before it, with this SHA-256."""
+"""Makes the closing line for a number of lines before it and their SHA-256."""
 
 
 def closed(lines: Iterable[str], closing: Closing) -> Iterator[str]:
-    """`lines` and the line that closes them, without line ends."""
+    """Yield `lines` and the line that closes them, without line ends."""
     digest, count = hashlib.sha256(), 0
     for line in lines:
         digest.update(line.encode() + b"\n")
@@ -29,27 +31,35 @@ def closed(lines: Iterable[str], closing: Closing) -> Iterator[str]:
 
 def read_closed(
     lines: Iterable[str],
-    take: Callable[[int, Any], None],
+    form: str,
+    version: int,
+    parse: Callable[[Any], Parsed],
     *,
     closing: Closing,
     unusable: Callable[[int, str], KognitermError],
-) -> None:
-    """Hand the number and the value of every line but the closing one to `take`, in order.
+) -> tuple[dict[str, Any], list[Parsed]]:
+    """Return the header, of this `form`, and what `parse` makes of each line after it.
 
-    Raises what `unusable` makes of a line's number and what is wrong with it: text after the end,
-    an end that is missing or does not fit, no JSON, or an error of `take` about a value.
+    Raises what `unusable` makes of a line's number and what is wrong with it: another form or a
+    newer `version`, text after the end, an end that is missing or does not fit, no JSON, or an
+    error of `parse` about a value.
     """
     digest, number, end = hashlib.sha256(), 0, None
+    header: dict[str, Any] = {}
+    values: list[Parsed] = []
     for number, text in enumerate(lines, 1):
         if end is not None:
             raise unusable(number, "there is text after the end")
         line = text.rstrip("\r\n")
         try:
             value = json.loads(line)
-            if number > 1 and "sha256" in value:
+            if number == 1:
+                header = _checked(value, form, version)
+            elif "sha256" in value:
                 end = value
                 continue
-            take(number, value)
+            else:
+                values.append(parse(value))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise unusable(number, str(error) or type(error).__name__) from error
         digest.update(line.encode() + b"\n")
@@ -57,11 +67,12 @@ def read_closed(
         raise unusable(number, "the file ends too early")
     if end != closing(number - 1, digest.hexdigest()):
         raise unusable(number, "its checksum does not fit: the file was changed or damaged")
+    return header, values
 
 
-def check_header(header: Any, form: str, version: int) -> None:
-    """Raise `ValueError` unless `header` begins a file of this form that can be read here."""
+def _checked(header: Any, form: str, version: int) -> dict[str, Any]:
     if header["format"] != form:
         raise ValueError(f"the format is {header['format']}, not {form}")
     if header["version"] > version:
         raise ValueError("it was written by a newer KogniTerm; update KogniTerm")
+    return dict(header)

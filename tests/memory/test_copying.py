@@ -10,8 +10,8 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.memory import open_memory
-from kogniterm.memory.copying import copy_memory, same_memory
 from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.memory_transfer import copy_memory, same_memory
 from tests.memory.conftest import HandClock
 
 

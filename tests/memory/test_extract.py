@@ -20,8 +20,8 @@ from langchain_core.messages import AIMessage
 
 from kogniterm.errors import ModelUnavailableError
 from kogniterm.memory import Memory, open_memory
-from kogniterm.memory.extraction.candidates import memory_request
 from kogniterm.memory.extraction.extract import Extraction, Extractor
+from kogniterm.memory.extraction.statements import memory_request
 from kogniterm.memory.fact_records import Message, Origin
 from kogniterm.memory.short_term import EVERY, SessionNotes, due, window
 from kogniterm.memory.update import Candidate

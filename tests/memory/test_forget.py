@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.memory import Memory, Origin, open_memory
-from kogniterm.memory.forgetting.proof import Marks, scan
-from kogniterm.memory.forgetting.purge import BESIDE_FACTS, Purged, forget_request
-from kogniterm.memory.forgetting.text_files import FilePurge
+from kogniterm.memory.file_purge import FilePurge, Marks, Purged, scan
+from kogniterm.memory.forgetter import BESIDE_FACTS, forget_request
 from kogniterm.memory.short_term import SessionNotes
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase

@@ -10,8 +10,8 @@ import pytest
 from kogniterm.memory import Memory
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.extract import Extractor
-from kogniterm.memory.extraction.replacement import takes_the_place
 from kogniterm.memory.fact_records import Message
+from kogniterm.memory.update import takes_the_place
 from tests.memory.conftest import DATA, HandClock
 from tests.memory.test_extract import SayingModel, person, reply, stated
 

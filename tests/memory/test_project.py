@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.memory import Memory
-from kogniterm.memory.project import scan as project
-from kogniterm.memory.project.profiles import ProjectProfile
+from kogniterm.memory import project_profile as project
+from kogniterm.memory.project_profile import ProjectProfile
 from tests.memory.conftest import HandClock
 from tests.support.ordinary import ordinary
 from tests.support.programs import needs

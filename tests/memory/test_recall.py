@@ -10,7 +10,7 @@ from kogniterm.errors import ToolError
 from kogniterm.memory import Memory, Origin
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
-from kogniterm.memory.project.profiles import ProjectProfile
+from kogniterm.memory.project_profile import ProjectProfile
 from kogniterm.memory.recall import (
     FEW,
     LESSON_TOKENS,

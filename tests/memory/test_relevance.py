@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kogniterm.memory import Memory, open_memory
-from kogniterm.memory.admission import may_be_recalled
+from kogniterm.memory.fact_records import may_be_recalled
 from kogniterm.memory.recall import FEW, recall
 from tests.memory.test_quality import questions
 

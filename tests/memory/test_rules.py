@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.errors import UsageError
-from kogniterm.memory import admission, fact_records
+from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import CATEGORIES, Fact, Source, fact_id
 from kogniterm.memory.search import searcher
 from kogniterm.memory.search.word_index import ADJACENT, Entry, WordIndex
@@ -165,13 +165,13 @@ def test_what_is_no_id_is_refused(value: str) -> None:
     ],
 )
 def test_secrets_are_seen(text: str) -> None:
-    assert admission.why_not_kept(text) is not None
-    assert not admission.may_be_recalled(text)
+    assert fact_records.why_not_kept(text) is not None
+    assert not fact_records.may_be_recalled(text)
 
 
 @pytest.mark.parametrize(
     "text", ["Ana changes the password every month", "the API key lives in the vault", "m7"]
 )
 def test_talk_about_secrets_is_none(text: str) -> None:
-    assert admission.why_not_kept(text) is None
-    assert admission.may_be_recalled(text)
+    assert fact_records.why_not_kept(text) is None
+    assert fact_records.may_be_recalled(text)

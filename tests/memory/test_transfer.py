@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kogniterm.errors import UsageError
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.memory_export import ImportReport, export_lines, import_lines
+from kogniterm.memory.memory_transfer import ImportReport, export_lines, import_lines
 from kogniterm.memory.update import Candidate
 from kogniterm.text.redact import redact
 from tests.memory.conftest import HandClock, OpenMemory

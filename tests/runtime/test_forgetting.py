@@ -8,8 +8,7 @@ import os
 from pathlib import Path
 
 from kogniterm.execution.undo import PreimageStore
-from kogniterm.memory.forgetting.proof import Marks, scan
-from kogniterm.memory.forgetting.purge import Mention
+from kogniterm.memory.file_purge import Marks, Mention, scan
 from kogniterm.runtime.services.archive import DamagedPurge, LeftoverPurge, UndoPurge
 from kogniterm.runtime.services.written_files import PersonFiles, WrittenFiles
 from kogniterm.text.matching import Matcher

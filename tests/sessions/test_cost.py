@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 
 from kogniterm.sessions.journal.codec import insert, new_row
+from kogniterm.sessions.journal.journal import refresh_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.session_search import add_missing
-from kogniterm.sessions.session_transfer import refresh_row
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database, Row
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
@@ -57,7 +57,7 @@ def write_store(path: Path, turns: int) -> None:
                 row = new_row(body, seq, float(seq), last)
                 insert(store.database, "s", row)
                 seq, last = row.seq, row.hash
-        refresh_row(store, "s")
+        refresh_row(store.database, "s")
     add_missing(store.database, "s")
     store.close()
 

@@ -12,7 +12,6 @@ import pytest
 
 from kogniterm.errors import StorageError, StorageFullError
 from kogniterm.memory import open_memory
-from kogniterm.memory.ledger import verify as verify_facts
 from kogniterm.sessions.chain_audit import verify, verify_all
 from kogniterm.sessions.journal.journal import armed
 from kogniterm.sessions.session_database import SESSIONS
@@ -178,15 +177,15 @@ def test_facts_that_were_not_committed_are_no_fault(tmp_path: Path) -> None:
             memory.add("the harbour opens at seven")
             raise ZeroDivisionError
         assert len(memory.facts()) == 1
-        assert verify_facts(memory.sql).faults == ()
+        assert memory.sql.verify_facts().faults == ()
         note = HeadFile(beside(path)).read()
         assert note is not None
         now = note.memory["ana"]
         coming = Note("memory", "ana", now.seq + 1, "0" * 64, before=(now.seq, now.hash))
         HeadFile(beside(path)).append([coming], durable=True)
-        assert verify_facts(memory.sql).faults == ()
+        assert memory.sql.verify_facts().faults == ()
         memory.add("the harbour opens at eight")
-        assert verify_facts(memory.sql).faults == ()
+        assert memory.sql.verify_facts().faults == ()
 
 
 @pytest.mark.postgres

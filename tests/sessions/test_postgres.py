@@ -19,7 +19,7 @@ import pytest
 
 from kogniterm.errors import StorageError, StorageLockedError, StorageLostError, UsageError
 from kogniterm.sessions.records import Outcome
-from kogniterm.sessions.session_database import POSTGRES, SESSIONS
+from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.session_transfer import copy_all, differences, export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -87,7 +87,7 @@ def test_every_table_forces_row_security(postgres_url: str) -> None:
         "AND relname <> 'schema_migrations'"
     )
     assert dict(rows) == dict.fromkeys(TABLES, True)
-    assert len(POSTGRES) == 5
+    assert len(SESSIONS.postgres) == 5
     store.close()
 
 

@@ -11,7 +11,7 @@ from kogniterm.errors import StorageError
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.codec import new_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.session_database import POSTGRES, ROOM, SQLITE, open_store
+from kogniterm.sessions.session_database import SESSIONS, open_store
 from kogniterm.storage.drivers import Migration, migrate, open_postgres, open_sqlite, transaction
 from tests.support.conversation import command_turn
 
@@ -23,7 +23,7 @@ def connection_of(location: Path | str) -> Any:
 
 
 def steps_of(location: Path | str) -> tuple[Migration, ...]:
-    return SQLITE if isinstance(location, Path) else POSTGRES
+    return SESSIONS.sqlite if isinstance(location, Path) else SESSIONS.postgres
 
 
 def fill_as_the_first_version_did(connection: Any, mark: str) -> None:
@@ -48,10 +48,10 @@ def fill_as_the_first_version_did(connection: Any, mark: str) -> None:
             )
 
 
-@pytest.mark.parametrize("version", range(1, len(SQLITE) + 1))
+@pytest.mark.parametrize("version", range(1, len(SESSIONS.sqlite) + 1))
 def test_every_older_schema_is_brought_up_to_date(location: Path | str, version: int) -> None:
     connection = connection_of(location)
-    assert migrate(connection, ROOM, steps_of(location)[:version]) == version
+    assert migrate(connection, SESSIONS.room, steps_of(location)[:version]) == version
     fill_as_the_first_version_did(connection, "?" if isinstance(location, Path) else "%s")
     connection.close()
     store, recovery = open_store(location, user="ana", version="2.0")
@@ -68,15 +68,15 @@ def test_every_older_schema_is_brought_up_to_date(location: Path | str, version:
 
 
 def test_both_backends_have_the_same_steps() -> None:
-    assert [(step.number, step.name) for step in SQLITE] == [
-        (step.number, step.name) for step in POSTGRES
+    assert [(step.number, step.name) for step in SESSIONS.sqlite] == [
+        (step.number, step.name) for step in SESSIONS.postgres
     ]
 
 
 def test_a_database_of_the_future_is_refused(location: Path | str) -> None:
     connection = connection_of(location)
-    later = Migration(len(SQLITE) + 1, "later")
-    migrate(connection, ROOM, (*steps_of(location), later))
+    later = Migration(len(SESSIONS.sqlite) + 1, "later")
+    migrate(connection, SESSIONS.room, (*steps_of(location), later))
     connection.close()
     with pytest.raises(StorageError, match="newer KogniTerm"):
         open_store(location, user="ana", version="1.0")

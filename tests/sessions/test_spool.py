@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from kogniterm.errors import StorageError
-from kogniterm.memory.forgetting.text_files import FilePurge
+from kogniterm.memory.file_purge import FilePurge
 from kogniterm.sessions.journal.outcome_spool import MOST, ROOM, Spool
 from kogniterm.sessions.records import Outcome
 from kogniterm.types import CommandResult, Phrase

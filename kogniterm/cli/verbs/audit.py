@@ -25,7 +25,7 @@ from kogniterm.ui.questions.approval_words import (
 )
 
 if TYPE_CHECKING:
-    from kogniterm.memory.ledger import LedgerReport
+    from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.runtime.use_cases.stored_data import Proof
     from kogniterm.sessions.chain_audit import AuditEntry, ChainReport
     from kogniterm.sessions.store import SessionStore

@@ -22,7 +22,8 @@ from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.forgetting.purge import Forgettable, Receipt
+    from kogniterm.memory.file_purge import Forgettable
+    from kogniterm.memory.forgetter import Receipt
     from kogniterm.runtime.use_cases.stored_data import FactChange
 
 CATEGORIES = (
@@ -53,7 +54,7 @@ def _open(
 ) -> Memory:
     """Open the user's memory; with `others`, ready to forget."""
     from kogniterm.memory import open_memory
-    from kogniterm.memory.search.vectors import vectors_installed
+    from kogniterm.memory.search.minilm import vectors_installed
     from kogniterm.text.redact import redact
 
     paths = stores.paths_in_use()
@@ -72,7 +73,7 @@ def _open(
 
 def _project(args: argparse.Namespace) -> str:
     from kogniterm.cli.options import here
-    from kogniterm.memory.project.scan import project_root
+    from kogniterm.memory.project_profile import project_root
 
     return str(project_root(named("", args.project) if args.project else here()))
 
@@ -207,7 +208,7 @@ def _ask(
 
 def _receipt(receipt: Receipt) -> Report:
     """Report what went; the status is 1 when the words were still found somewhere."""
-    from kogniterm.memory.forgetting.purge import BESIDE_FACTS
+    from kogniterm.memory.forgetter import BESIDE_FACTS
     from kogniterm.runtime.services.forget_service import told
 
     data = {
@@ -240,7 +241,7 @@ def _receipt(receipt: Receipt) -> Report:
 
 
 def _export(args: argparse.Namespace) -> Report:
-    from kogniterm.memory.memory_export import export_lines
+    from kogniterm.memory.memory_transfer import export_lines
     from kogniterm.storage.drivers import storage_errors
     from kogniterm.text.redact import redact
 
@@ -259,7 +260,7 @@ def _export(args: argparse.Namespace) -> Report:
 
 
 def _import(args: argparse.Namespace) -> Report:
-    from kogniterm.memory.memory_export import import_lines
+    from kogniterm.memory.memory_transfer import import_lines
     from kogniterm.runtime.use_cases.stored_data import read_lines
 
     if args.yes:

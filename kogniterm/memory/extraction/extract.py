@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UsageError
-from kogniterm.memory.extraction import candidates, statements
-from kogniterm.memory.extraction.candidates import Proposal, Rejection
-from kogniterm.memory.extraction.replacement import shares_a_subject, takes_the_place, with_value
-from kogniterm.memory.extraction.statements import Statement
+from kogniterm.memory.extraction import statements
+from kogniterm.memory.extraction.statements import Proposal, Rejection, Statement
 from kogniterm.memory.fact_records import Change, Fact, Message, Origin
 from kogniterm.memory.recall import cited
 from kogniterm.memory.short_term import SessionNotes, due
-from kogniterm.memory.update import Candidate
+from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place, with_value
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words, stems_of
@@ -141,7 +139,7 @@ class Extractor:
         changes: list[Change] = []
         with self._memory.repository.transaction():
             for message in persons:
-                own = candidates.own_words(message)
+                own = statements.own_words(message)
                 said = [*statements.memory_requests(own), *statements.rules(own)]
                 stored = self._stored_from(notes, [message])
                 for one in said:
@@ -160,7 +158,7 @@ class Extractor:
         changes: list[Change] = []
         for message in persons:
             stored = self._stored_from(notes, [message])
-            requests = statements.memory_requests(candidates.own_words(message))
+            requests = statements.memory_requests(statements.own_words(message))
             for one in requests:
                 if not same_as(one.text, of_wording(stored, one.text), quotes=True):
                     changes.append(self._remember(one, notes.session_id, message, None))
@@ -173,7 +171,7 @@ class Extractor:
     ) -> list[Change]:
         """Correct what the message before told, when `message` only names another value for it."""
         stated_before = self._stated_before(notes, messages, message)
-        for one in statements.corrections(candidates.own_words(message)):
+        for one in statements.corrections(statements.own_words(message)):
             changed = [(old, with_value(old.text, one.text)) for old in stated_before]
             found = [(old, text) for old, text in changed if text is not None]
             if len(found) == 1:
@@ -205,7 +203,7 @@ class Extractor:
     ) -> Change:
         candidate = Candidate(
             text=said.text,
-            category=candidates.guess_category(said.text),
+            category=statements.guess_category(said.text),
             project=self._memory.project,
             created=message.time or None,
             origin=Origin(session_id, message.seq, said.text),
@@ -234,7 +232,7 @@ class Extractor:
             return Extraction(failure=failure)
         persons = [one for one in new if one.role == "person"]
         checked = [
-            candidates.check(raw, persons, notes.session_id, self._memory.project)
+            statements.check(raw, persons, notes.session_id, self._memory.project)
             for raw in reading.facts
         ]
         proposals = [one for one in checked if isinstance(one, Proposal)]
@@ -254,7 +252,7 @@ class Extractor:
     def _stored_from(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Fact]:
         """What was stored from `messages` before this extraction."""
         facts = self._memory.repository.facts("active", "pending")
-        own = [candidates.own_words(one) for one in messages]
+        own = [statements.own_words(one) for one in messages]
         return [fact for said in own for fact in from_message(facts, notes.session_id, said)]
 
     def _store(
@@ -303,7 +301,7 @@ class Extractor:
         for message in new:
             if message.role != "person":
                 continue
-            own = candidates.own_words(message)
+            own = statements.own_words(message)
             if statements.corrections(own):
                 before = self._stated_before(notes, messages, message)
                 found.update(dict.fromkeys(fact.id for fact in before))
@@ -318,7 +316,7 @@ class Extractor:
         named: list[int] = []
         for one in reversed(before):
             named += cited(one.text)
-            own = candidates.own_words(one)[:LONGEST_MESSAGE]
+            own = statements.own_words(one)[:LONGEST_MESSAGE]
             named += [hit.id for hit in self._memory.search(own, 3)]
         return named
 
@@ -337,7 +335,7 @@ class Extractor:
         lines += [_shown(one, "") for one in earlier if one.role in ("person", "model")]
         lines += [_shown(one, "NEW ") for one in new if one.role in ("person", "model")]
         content: list[BaseMessage] = [SystemMessage(instructions), HumanMessage("\n".join(lines))]
-        return ModelRequest(tuple(content), purpose="extract_facts", schema=candidates.SCHEMA)
+        return ModelRequest(tuple(content), purpose="extract_facts", schema=statements.SCHEMA)
 
 
 def _may_touch(target: Fact, proposal: Proposal, stated_before: Collection[int]) -> bool:
@@ -361,11 +359,11 @@ def _may_touch(target: Fact, proposal: Proposal, stated_before: Collection[int])
 
 def _worth_reading(new: Sequence[Message]) -> bool:
     return any(
-        statements.worth_reading(candidates.own_words(one)) for one in new if one.role == "person"
+        statements.worth_reading(statements.own_words(one)) for one in new if one.role == "person"
     )
 
 
-async def _read(model: Model, request: ModelRequest) -> candidates.Reading:
+async def _read(model: Model, request: ModelRequest) -> statements.Reading:
     """Ask; once more with what was wrong when the reply cannot be read. Raises `ValueError`."""
     from langchain_core.messages import HumanMessage
 
@@ -375,7 +373,7 @@ async def _read(model: Model, request: ModelRequest) -> candidates.Reading:
             if isinstance(event, Reply):
                 text = str(event.message.text)
         try:
-            return candidates.read_reply(text)
+            return statements.read_reply(text)
         except ValueError as error:
             if attempt == _ATTEMPTS - 1:
                 raise

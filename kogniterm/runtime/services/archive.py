@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, UsageError
-from kogniterm.memory.forgetting.proof import Marks, scan
-from kogniterm.memory.forgetting.purge import Forgettable, Purged
-from kogniterm.memory.forgetting.text_files import FilePurge
+from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
 from kogniterm.runtime.services.trust_store import TrustStore, trusted_files
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, PersonFiles, WrittenFiles
 from kogniterm.sessions.journal.ownership import start_of
@@ -24,7 +22,7 @@ from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
-    from kogniterm.memory.forgetting.purge import Forgetter
+    from kogniterm.memory.forgetter import Forgetter
     from kogniterm.paths import Paths
     from kogniterm.runtime.services.memory_service import MemoryService
     from kogniterm.runtime.services.written_files import PersonFiles

@@ -16,7 +16,7 @@ from kogniterm.errors import (
     ToolError,
     UsageError,
 )
-from kogniterm.memory.forgetting.purge import ForgetRequest, forget_request, terms_of
+from kogniterm.memory.forgetter import ForgetRequest, forget_request, terms_of
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.memory_service import MemoryService
@@ -25,7 +25,7 @@ from kogniterm.types import Answer, Phrase, UserInput, events
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact
-    from kogniterm.memory.forgetting.purge import Forgetter, Receipt
+    from kogniterm.memory.forgetter import Forgetter, Receipt
     from kogniterm.runtime.services.written_files import PersonFiles
 
 MOST = 40

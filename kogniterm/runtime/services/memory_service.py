@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError
 from kogniterm.memory.fact_records import Message
-from kogniterm.memory.project.scan import scan
+from kogniterm.memory.project_profile import scan
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Clock
 from kogniterm.sessions.journal.journal import Journal

@@ -15,9 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
-from kogniterm.memory.forgetting.proof import is_regular
-from kogniterm.memory.forgetting.purge import Mention, Purged
-from kogniterm.memory.forgetting.text_files import FilePurge
+from kogniterm.memory.file_purge import FilePurge, Mention, Purged, is_regular
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.matching import Matcher

@@ -219,7 +219,7 @@ def _installed(package: str) -> bool:
 
 
 def _extras() -> Iterator[Finding]:
-    from kogniterm.memory.search.vectors import vectors_installed
+    from kogniterm.memory.search.minilm import vectors_installed
     from kogniterm.models.catalog import PROVIDERS
 
     there = {p.extra: _installed(p.package) for p in PROVIDERS if p.extra and p.package}

@@ -28,7 +28,7 @@ from kogniterm.sessions.records import Noted
 from kogniterm.text.visible import clean, one_line
 
 if TYPE_CHECKING:
-    from kogniterm.memory.project.profiles import ProjectProfile
+    from kogniterm.memory.project_profile import ProjectProfile
     from kogniterm.runtime.session import LiveSession
 
 

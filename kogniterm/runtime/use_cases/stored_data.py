@@ -15,7 +15,7 @@ from kogniterm.errors import UsageError, why
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.fact_records import Change
-    from kogniterm.memory.ledger import LedgerReport
+    from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.memory.update import Candidate
     from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.chain_audit import StoreReport
@@ -129,31 +129,29 @@ def prove_sessions(store: SessionStore, references: list[str]) -> Proof:
 
 def prove_all(store: SessionStore, location: Location, user: str, heads: Path) -> Proof:
     """Check every journal, the head file and the ledger of facts."""
-    from kogniterm.memory.ledger import verify
     from kogniterm.memory.memory_database import MemoryDatabase
     from kogniterm.sessions.chain_audit import verify_all
 
     checked = verify_all(store.database)
     with closing(MemoryDatabase(location, user, heads=heads)) as sql:
-        return Proof(checked, verify(sql))
+        return Proof(checked, sql.verify_facts())
 
 
 def begin_heads(store: SessionStore, location: Location, user: str, heads: Path) -> int:
     """Begin a new head file with everything as it is found; returns the number of sessions."""
-    from kogniterm.memory import ledger
     from kogniterm.memory.memory_database import MemoryDatabase
     from kogniterm.sessions import anchor
 
     count = anchor.accept(store.database)
     with closing(MemoryDatabase(location, user, heads=heads)) as sql:
-        ledger.accept(sql)
+        sql.accept_facts()
     return count
 
 
 def copy_memory_between(source: Location, target: Location, user: str) -> int:
     """Copy the memory to another database; returns the number of rows."""
-    from kogniterm.memory.copying import copy_memory
     from kogniterm.memory.memory_database import MemoryDatabase
+    from kogniterm.memory.memory_transfer import copy_memory
 
     with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
         return copy_memory(old, new).rows
@@ -161,8 +159,8 @@ def copy_memory_between(source: Location, target: Location, user: str) -> int:
 
 def has_same_memory(source: Location, target: Location, user: str) -> bool:
     """Tell whether two databases hold the same memory."""
-    from kogniterm.memory.copying import same_memory
     from kogniterm.memory.memory_database import MemoryDatabase
+    from kogniterm.memory.memory_transfer import same_memory
 
     with closing(MemoryDatabase(source, user)) as old, closing(MemoryDatabase(target, user)) as new:
         return same_memory(old, new)
@@ -170,10 +168,10 @@ def has_same_memory(source: Location, target: Location, user: str) -> bool:
 
 def schema_version(store: SessionStore) -> int:
     """Return the number of the newest migration of the sessions' tables."""
-    from kogniterm.sessions.session_database import ROOM
+    from kogniterm.sessions.session_database import SESSIONS
 
     rows = store.database.execute(
-        "SELECT max(number) FROM schema_migrations WHERE room = ?", (ROOM,)
+        "SELECT max(number) FROM schema_migrations WHERE room = ?", (SESSIONS.room,)
     )
     return int(rows[0][0])
 

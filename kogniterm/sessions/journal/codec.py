@@ -15,7 +15,8 @@ import hashlib
 import json
 import secrets
 import types as python_types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -28,7 +29,7 @@ from kogniterm.storage.database import Database
 from kogniterm.types import Phrase
 
 GENESIS = "0" * 64
-"""What the first record of a chain names as its predecessor."""
+"""The predecessor that the first record of a chain names."""
 
 KINDS: dict[str, type[RecordBody]] = {
     "opened": records.SessionOpened,
@@ -51,22 +52,22 @@ _TAGS = {BYTES, _TEXT, _AS_IS}
 
 
 def kind_of(body: RecordBody) -> str:
-    """The stored name of this body's kind."""
+    """Return the stored name of this body's kind."""
     return _NAMES[type(body)]
 
 
 def encode(body: RecordBody) -> str:
-    """The canonical JSON of `body`."""
+    """Return the canonical JSON of `body`."""
     return dumps(to_plain(body))
 
 
 def dumps(value: object) -> str:
-    """Plain JSON values in the canonical form; a lone surrogate or NUL survives as an escape."""
+    """Return the canonical JSON of plain values; lone surrogates and NUL survive as escapes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def decode(kind: str, payload: str) -> RecordBody:
-    """The body that `encode` wrote. Raises `StorageCorruptError` when it cannot be read."""
+    """Return the body that `encode` wrote. Raises `StorageCorruptError` if it cannot be read."""
     try:
         value = json.loads(payload)
         body = KINDS.get(kind)
@@ -80,7 +81,7 @@ def decode(kind: str, payload: str) -> RecordBody:
 
 
 def payload_digest(salt: str, payload: str) -> str:
-    """What a record's hash knows of its payload.
+    """Return the digest of a payload that its record's hash covers.
 
     The random salt keeps the digest from confirming a guess once the payload was forgotten.
     """
@@ -88,7 +89,7 @@ def payload_digest(salt: str, payload: str) -> str:
 
 
 def record_hash(seq: int, time: float, kind: str, digest: str, previous: str) -> str:
-    """The hash of a record, which its successor carries as `previous`."""
+    """Return the hash of a record, which its successor carries as `previous`."""
     return hashlib.sha256(f"{seq}\n{time!r}\n{kind}\n{digest}\n{previous}".encode()).hexdigest()
 
 
@@ -107,7 +108,7 @@ def _plain_fields(value: Any) -> dict[str, Any]:
 
 @cache
 def _fields(owner: Any) -> tuple[tuple[Field[Any], Any], ...]:
-    """The fields of a dataclass with their defaults, `MISSING` where there is none."""
+    """Return the fields of a dataclass with their defaults, `MISSING` where there is none."""
     return tuple(
         (field, field.default_factory() if field.default_factory is not MISSING else field.default)
         for field in fields(owner)
@@ -115,7 +116,7 @@ def _fields(owner: Any) -> tuple[tuple[Field[Any], Any], ...]:
 
 
 def to_plain(value: Any) -> Any:
-    """`value` as JSON values; bytes and `Text` are tagged so that they come back as such.
+    """Return `value` as JSON values; bytes and `Phrase` are tagged to come back as such.
 
     A dictionary that happens to look like a tag (a model may write anything) is marked as is.
     """
@@ -140,7 +141,7 @@ def to_plain(value: Any) -> Any:
 
 
 def _plain_message(message: Any) -> dict[str, Any]:
-    """A LangChain message, without what a provider's library hangs on it that is not JSON."""
+    """Return a LangChain message without the provider's metadata that is not JSON."""
     data = message.model_dump(exclude_defaults=True)
     metadata = _json_only(data.pop("response_metadata", {}))
     data.pop("type", None)
@@ -151,7 +152,7 @@ def _plain_message(message: Any) -> dict[str, Any]:
 
 
 def _json_only(value: Any) -> Any:
-    """The JSON part of `value`; everything else in it is dropped."""
+    """Return the JSON part of `value`; everything else in it is dropped."""
     if isinstance(value, Mapping):
         kept = {str(key): _json_only(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item is not None}
@@ -164,12 +165,12 @@ def _json_only(value: Any) -> Any:
 
 
 class _Message:
-    """Stands for LangChain's message classes in type hints, so that reading hints loads nothing."""
+    """A placeholder for LangChain's message classes, so that reading type hints loads nothing."""
 
 
 _Value = TypeVar("_Value")
 HINTS = {"BaseMessage": _Message, "AIMessage": _Message}
-"""What stands for the message classes when the type hints of records are read."""
+"""Placeholders for the message classes when the type hints of records are read."""
 _Reader = Callable[[Any], Any]
 
 
@@ -179,13 +180,13 @@ def _is_dataclass(hint: Any) -> bool:
 
 @cache
 def _reader(hint: Any) -> _Reader:
-    """A function that makes a value of type `hint` from its plain form."""
+    """Return a function that makes a value of type `hint` from its plain form."""
     if hint is _Message:
         return _read_message
     if hint is Phrase:
         return _read_text
     if _is_dataclass(hint):
-        # The fields are looked at when first read, not before: a plan step holds plan steps.
+        # The fields are resolved on first use: a plan step holds plan steps.
         return partial(from_fields, hint)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is tuple:
@@ -209,7 +210,7 @@ def _field_readers(owner: Any) -> dict[str, _Reader]:
 
 
 def from_fields(owner: type[_Value], value: Mapping[str, Any]) -> _Value:
-    """An `owner` (a dataclass) from its plain form; fields it does not have are ignored."""
+    """Return an `owner` (a dataclass) from its plain form; unknown fields are ignored."""
     key: Any = owner
     readers = _field_readers(key)
     return owner(**{name: readers[name](item) for name, item in value.items() if name in readers})
@@ -228,7 +229,7 @@ def _read_message(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """Undo `to_plain` where no type says what is expected: tags become what they stand for."""
+    """Undo `to_plain` where no type is known: tagged values become what they stand for."""
     if isinstance(value, dict):
         if len(value) == 1:
             if BYTES in value:
@@ -242,6 +243,8 @@ def from_plain(value: Any) -> Any:
     return value
 
 
+# --- rows ------------------------------------------------------------------------------------
+
 COLUMNS = "seq, time, kind, salt, payload, previous, hash, amended, request_id"
 _values = attrgetter(*COLUMNS.split(", "))
 _PAGE = 500
@@ -249,7 +252,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A row of the journal as it stands on disk, not yet believed."""
+    """A row of the journal as it is on disk, unchecked."""
 
     seq: int
     time: float
@@ -262,17 +265,17 @@ class StoredRecord:
     request_id: str | None = None
 
     def digest(self) -> str:
-        """What the hash covers: of the original payload, if it was amended since."""
+        """Return the digest that the hash covers: of the original payload, if it was amended."""
         return self.amended or payload_digest(self.salt, self.payload)
 
     def intact(self) -> bool:
-        """Whether the hash fits the content."""
+        """Return whether the hash fits the content."""
         return self.hash == record_hash(
             self.seq, self.time, self.kind, self.digest(), self.previous
         )
 
     def record(self) -> Record:
-        """The record. Raises `StorageCorruptError` when it was changed or cannot be read."""
+        """Return the record. Raises `StorageCorruptError` if it was changed or is unreadable."""
         if not self.intact():
             raise StorageCorruptError("Record {seq} was changed or damaged.", seq=self.seq)
         body = decode(self.kind, self.payload)
@@ -282,7 +285,7 @@ class StoredRecord:
 def stored_records(
     database: Database, session_id: str, first: int = 1, last: int | None = None
 ) -> Iterator[StoredRecord]:
-    """The rows of a journal from number `first` to `last`, in order, unchecked.
+    """Yield the rows of a journal from number `first` to `last`, in order, unchecked.
 
     They are fetched page by page, so that no query stays open while the caller writes.
     """
@@ -299,8 +302,21 @@ def stored_records(
         first = rows[-1][0] + 1
 
 
+def readable_records(
+    database: Database, session_id: str, first: int = 1, kinds: Collection[str] | None = None
+) -> Iterator[Record]:
+    """Yield the records of a journal from number `first` on; damaged ones are left out.
+
+    With `kinds` (stored names), only records of these kinds are decoded.
+    """
+    for stored in stored_records(database, session_id, first):
+        if kinds is None or stored.kind in kinds:
+            with suppress(StorageCorruptError):
+                yield stored.record()
+
+
 def new_row(body: RecordBody, last_seq: int, time: float, last_hash: str) -> StoredRecord:
-    """The row that writes `body` down after the record `last_seq` with hash `last_hash`."""
+    """Return the row of `body` after the record `last_seq` with hash `last_hash`."""
     return chained(
         kind_of(body),
         encode(body),
@@ -320,7 +336,7 @@ def chained(
     *,
     request_id: str | None = None,
 ) -> StoredRecord:
-    """The row with this content that follows `last_seq` in its chain."""
+    """Return the row with this content that follows `last_seq` in its chain."""
     seq, salt, previous = last_seq + 1, secrets.token_hex(8), last_hash or GENESIS
     digest = payload_digest(salt, payload)
     own = record_hash(seq, time, kind, digest, previous)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.errors import (
     OutcomeNotWrittenError,
@@ -38,9 +38,15 @@ from kogniterm.sessions.fold import (
     lost_outcome,
 )
 from kogniterm.sessions.journal import codec
-from kogniterm.sessions.journal.codec import StoredRecord, insert, new_row, stored_records
+from kogniterm.sessions.journal.codec import (
+    StoredRecord,
+    insert,
+    new_row,
+    readable_records,
+    stored_records,
+)
 from kogniterm.sessions.journal.outcome_spool import Spool
-from kogniterm.sessions.journal.ownership import Holder, Lease
+from kogniterm.sessions.journal.ownership import Lease
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
@@ -128,14 +134,18 @@ _MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
 
 
 class Journal(Protocol):
-    """What a live session writes to."""
+    """The journal of a live session."""
 
     @property
     def state(self) -> SessionState:
         """The fold of everything appended so far."""
 
     def append(self, body: RecordBody, *, durable: bool = False) -> Record:
-        """Write one record; it is safe when this returns. Raises `StorageError` kinds."""
+        """Write one record; it is safe when this returns.
+
+        Raises `StorageError` kinds: `OutcomeNotWrittenError` for an outcome, and as long as one is
+        kept that the database does not take.
+        """
 
     def settle_kept(self) -> None:
         """Write the outcomes that could not be written before, each once.
@@ -144,18 +154,19 @@ class Journal(Protocol):
         """
 
     def records(self, from_seq: int = 1) -> Iterator[Record]:
-        """The readable records from `from_seq` on, in order."""
+        """Yield the readable records from `from_seq` on, in order."""
 
     def close(self) -> None:
-        """Let go of the session."""
+        """Release the session."""
 
 
-class SessionJournal:
-    """The journal of one session in a `Database`; made by the store, which holds the lease.
+class SessionJournal(Journal):
+    """The journal of one session in a `Database`; made by the store.
 
     `damaged` are the numbers of the records that were found changed or unreadable when it was
     opened; they were left out of the state. Outcomes that cannot be written are kept in `spool`,
-    and written before anything else is; `settled` counts those that were.
+    and written before anything else is; `settled` counts those that were. `taken_from` is the
+    process that died while it held the session, if it was taken over.
     """
 
     def __init__(
@@ -165,14 +176,15 @@ class SessionJournal:
         state: SessionState,
         *,
         now: Callable[[], float],
-        fault: Fault = no_fault,
-        damaged: tuple[int, ...] = (),
-        lease: Lease | None = None,
-        anchor: Anchor | None = None,
-        spool: Spool | None = None,
+        fault: Fault,
+        damaged: tuple[int, ...],
+        lease: Lease,
+        anchor: Anchor,
+        spool: Spool | None,
     ) -> None:
         self.damaged = damaged
         self.settled = 0
+        self.taken_from = lease.taken_from
         self._spool = spool
         self._kept = spool.read() if spool is not None else []
         self._database = database
@@ -180,26 +192,15 @@ class SessionJournal:
         self._state = state
         self._now = now
         self._fault = fault
-        self._lease = lease
+        self._lease: Lease | None = lease
         self._anchor = anchor
         self._on_disk = False
 
     @property
     def state(self) -> SessionState:
-        """The fold of everything appended so far."""
         return self._state
 
-    @property
-    def taken_from(self) -> Holder | None:
-        """The process that died while it held this session, if it was taken over."""
-        return self._lease.taken_from if self._lease is not None else None
-
     def append(self, body: RecordBody, *, durable: bool = False) -> Record:
-        """Write one record; it is safe when this returns.
-
-        Raises `StorageError` kinds: `OutcomeNotWrittenError` for an outcome, and as long as one is
-        kept that the database does not take.
-        """
         self.settle_kept()
         if isinstance(body, Intent) and self._spool is not None:
             self._spool.make_room()
@@ -213,10 +214,6 @@ class SessionJournal:
             raise self._keep(body, error) from error
 
     def settle_kept(self) -> None:
-        """Write the outcomes that could not be written before, each once.
-
-        Raises `OutcomeNotWrittenError` while the database does not take them.
-        """
         while self._kept:
             body = self._kept[0]
             if self._is_open(body):
@@ -232,11 +229,11 @@ class SessionJournal:
                 self._spool.remove()
 
     def _is_open(self, body: Outcome) -> bool:
-        """Whether this is the end of something that was started, and the journal has none of it."""
+        """Return whether this ends something that was started and has no outcome yet."""
         return any(body.request_id == intent.request_id for intent in self._state.unknown)
 
     def _keep(self, body: Outcome, problem: StorageError) -> OutcomeNotWrittenError:
-        """Keep an outcome beside the database, and say what became of it."""
+        """Keep an outcome beside the database, and return the error that says so."""
         if self._spool is None:
             return _neither(problem)
         try:
@@ -273,7 +270,7 @@ class SessionJournal:
         self._state = state
         self._fault(f"unnoted-{kind}")
         self._on_disk = durable or isinstance(body, DURABLE)
-        if self._on_disk and self._anchor is not None:
+        if self._on_disk:
             ended = isinstance(body, TurnEnded)
             self._anchor.reached(self._session_id, row.seq, row.hash, ended=ended)
         self._fault(f"after-{kind}")
@@ -285,21 +282,28 @@ class SessionJournal:
         self, row: StoredRecord, state: SessionState, record: Record, *, durable: bool
     ) -> None:
         body = record.body
-        with self._transaction(body, durable or isinstance(body, DURABLE)):
+        durable = durable or isinstance(body, DURABLE)
+        # A single row commits by itself; it needs a transaction only with company, or to wait.
+        alone = not durable and not isinstance(body, LISTED)
+        with nullcontext() if alone else self._database.transaction(durable=durable):
             insert(self._database, self._session_id, row)
             if isinstance(body, LISTED):
-                self._list(state, record, snapshot=isinstance(body, TurnEnded | Compacted))
-            self._fault(f"written-{codec.kind_of(body)}")
+                _update_row(self._database, self._session_id, state, record.time)
+            if isinstance(body, TurnEnded | Compacted):
+                _save_snapshot(self._database, self._session_id, state)
+            self._fault(f"written-{row.kind}")
 
     def _insist(self, write: Callable[[], None], row: StoredRecord) -> None:
-        """Write `row`, over a new connection if that was lost; what stands already is not repeated.
+        """Write `row`, over a new connection if the old one was lost, and never twice.
 
         Whether a commit arrived before its connection broke, only the journal can tell.
         """
         deadline: float | None = None
         while True:
             try:
-                if deadline is None or not self._stands(row):
+                if deadline is None or not _has_record(
+                    self._database, self._session_id, row.seq, row.hash
+                ):
                     write()
                 return
             except StorageLostError:
@@ -309,56 +313,21 @@ class SessionJournal:
                 deadline = deadline or now + PATIENCE
             time.sleep(_PAUSE)
 
-    def _stands(self, row: StoredRecord) -> bool:
-        found = self._database.execute(
-            "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
-            (self._session_id, row.seq, row.hash),
-        )
-        return bool(found)
-
-    def _transaction(self, body: RecordBody, durable: bool) -> Any:
-        """A single row commits by itself; it needs a transaction only with company, or to wait."""
-        if durable or isinstance(body, LISTED):
-            return self._database.transaction(durable=durable)
-        return nullcontext()
-
-    def _list(self, state: SessionState, record: Record, *, snapshot: bool) -> None:
-        """Keep the session's row in step; it holds nothing that the records do not."""
-        self._database.execute(
-            "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, updated = ? "
-            "WHERE id = ?",
-            (
-                storable(state.folder),
-                storable(state.title),
-                storable(state.model),
-                state.turn,
-                record.time,
-                self._session_id,
-            ),
-        )
-        if snapshot:
-            save_snapshot(self._database, self._session_id, state)
-
     def records(self, from_seq: int = 1) -> Iterator[Record]:
-        """The readable records from `from_seq` on, in order."""
-        for stored in stored_records(self._database, self._session_id, from_seq):
-            with suppress(StorageCorruptError):
-                yield stored.record()
+        return readable_records(self._database, self._session_id, from_seq)
 
     def reload(self) -> None:
-        """Read the state again, after the stored records were changed under it."""
+        """Read the state again, after the stored records were changed."""
         self._state, self.damaged = load_state(self._database, self._session_id)
 
     def close(self) -> None:
-        """Let go of the session."""
         if self._spool is not None and not self._kept:
             with suppress(StorageError):
                 self._spool.remove()
         if self._lease is not None:
             self._index()
-            if self._anchor is not None:
-                self._anchor.closed(self._session_id, on_disk=self._on_disk)
-            with suppress(StorageError):  # a lease of the dead holds nobody up
+            self._anchor.closed(self._session_id, on_disk=self._on_disk)
+            with suppress(StorageError):  # a dead holder's lease blocks nobody
                 self._lease.release()
             self._lease = None
 
@@ -379,16 +348,57 @@ def _neither(problem: StorageError) -> OutcomeNotWrittenError:
 # --- from the journal to the state -----------------------------------------------------------
 
 
-def save_snapshot(database: Database, session_id: str, state: SessionState) -> None:
-    """Keep the state without its messages: small, and of a size that does not grow."""
-    plain = codec.to_plain(replace(state, messages=Transcript(), draft=""))
+def refresh_row(database: Database, session_id: str) -> None:
+    """Make a session's row and snapshot again from its records alone."""
+    database.execute("UPDATE sessions SET snapshot = NULL WHERE id = ?", (session_id,))
+    state, _ = load_state(database, session_id)
+    ((last,),) = database.execute(
+        "SELECT max(time) FROM records WHERE session_id = ?", (session_id,)
+    )
+    _update_row(database, session_id, state, last)
+    if state.seq:
+        _save_snapshot(database, session_id, state)
+
+
+def _update_row(
+    database: Database, session_id: str, state: SessionState, updated: float | None
+) -> None:
+    """Bring a session's row in step; it holds nothing that the records do not."""
     database.execute(
-        "UPDATE sessions SET snapshot = ? WHERE id = ?", (codec.dumps(plain), session_id)
+        "UPDATE sessions SET folder = ?, title = ?, model = ?, turns = ?, "
+        "updated = coalesce(?, updated) WHERE id = ?",
+        (
+            storable(state.folder),
+            storable(state.title),
+            storable(state.model),
+            state.turn,
+            updated,
+            session_id,
+        ),
     )
 
 
+def _save_snapshot(database: Database, session_id: str, state: SessionState) -> None:
+    database.execute(
+        "UPDATE sessions SET snapshot = ? WHERE id = ?", (snapshot_of(state), session_id)
+    )
+
+
+def snapshot_of(state: SessionState) -> str:
+    """Return the state without its messages: small, and of a size that does not grow."""
+    return codec.dumps(codec.to_plain(replace(state, messages=Transcript(), draft="")))
+
+
+def read_snapshot(snapshot: str | None) -> SessionState | None:
+    """Return the state in a snapshot; None if there is none, or it cannot be read."""
+    try:
+        return codec.from_fields(SessionState, json.loads(snapshot or "null"))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
 def load_state(database: Database, session_id: str) -> tuple[SessionState, tuple[int, ...]]:
-    """The state of a session, and the numbers of records that were left out as damaged.
+    """Return the state of a session, and the numbers of records left out as damaged.
 
     Starts from the snapshot when it fits the journal, so that the time does not depend on the
     session's length; the messages are read when they are first looked at.
@@ -411,25 +421,24 @@ def load_state(database: Database, session_id: str) -> tuple[SessionState, tuple
 
 
 def _from_snapshot(database: Database, session_id: str, snapshot: str | None) -> SessionState:
-    try:
-        state = codec.from_fields(SessionState, json.loads(snapshot or "null"))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    state = read_snapshot(snapshot)
+    if state is None or not _has_record(database, session_id, state.seq, state.hash):
         return SessionState()
-    there = database.execute(
+    first, last = state.history_seq, state.seq
+    history = Transcript(load=lambda: list(_history(database, session_id, first, last)))
+    return replace(state, messages=history)
+
+
+def _has_record(database: Database, session_id: str, seq: int, record_hash: str) -> bool:
+    found = database.execute(
         "SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?",
-        (session_id, state.seq, state.hash),
+        (session_id, seq, record_hash),
     )
-    if not there:
-        return SessionState()
-
-    def load() -> list[BaseMessage]:
-        return list(_history(database, session_id, state.history_seq, state.seq))
-
-    return replace(state, messages=Transcript(load=load))
+    return bool(found)
 
 
 def _history(database: Database, session_id: str, first: int, last: int) -> Iterator[BaseMessage]:
-    """The messages of the records from `first` to `last`; damaged ones are left out.
+    """Yield the messages of the records from `first` to `last`; damaged ones are left out.
 
     Where the outcome of a request is damaged, its call is answered by what is known.
     """

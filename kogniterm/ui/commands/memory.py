@@ -15,7 +15,7 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.forgetting.purge import Receipt
+    from kogniterm.memory.forgetter import Receipt
     from kogniterm.runtime.services.memory_service import MemoryService
     from kogniterm.runtime.use_cases.stored_data import FactChange
 

@@ -87,7 +87,7 @@ def _show(repl: Repl, differences: Sequence[FileDifference]) -> None:
 
 async def init(repl: Repl, argument: str) -> None:
     """/init."""
-    from kogniterm.memory.project.scan import scan
+    from kogniterm.memory.project_profile import scan
     from kogniterm.runtime.use_cases.project_files import project_file
     from kogniterm.ui.screen.diffs import diff
 

@@ -8,16 +8,15 @@ the words were still found, and what cannot be reached from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from kogniterm.errors import UsageError
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.forgetting.proof import Marks, Searched, scan, scan_rows
-from kogniterm.memory.forgetting.tombstones import Tombstones
-from kogniterm.memory.repository import FactRepository
+from kogniterm.memory.file_purge import Forgettable, Marks, Mention, Purged, scan
+from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
 from kogniterm.text.matching import Matcher
@@ -38,37 +37,6 @@ BESIDE_FACTS = Phrase("lessons, notes and preferences")
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
 _LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A line of a file, counted from 1, that holds what is to be forgotten."""
-
-    path: Path
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """What one store did: how many records it removed or blanked, and what it cannot reach.
-
-    `untouched` stands in files that a person wrote; `files` are those outside of our folders
-    that were cleaned, for the proof to read; `searched` are those it need not read again.
-    """
-
-    place: Phrase
-    removed: int
-    unreachable: tuple[Phrase, ...] = ()
-    untouched: tuple[Mention, ...] = ()
-    files: tuple[Path, ...] = ()
-    searched: tuple[Searched, ...] = ()
-
-
-class Forgettable(Protocol):
-    """A store that can forget. Each room hands in its own."""
-
-    def purge(self, terms: Sequence[str]) -> Purged:
-        """Remove or blank everything that holds one of `terms`, literally, in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,3 +389,58 @@ def forget_request(text: str) -> str | None:
         return None
     what = found["what"].strip()
     return what if re.fullmatch(r"\[?m\d{1,18}\]?", what) or stems_of(what) else None
+
+
+def scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]:
+    """Search every column of the user's rows, of all rooms; (columns, those that hold a mark).
+
+    They are named "table.column". What a server keeps beside its rows it shows nobody, and what
+    SQLite tears apart in its file stands whole here.
+    """
+    if not marks:
+        return 0, ()
+    searched = 0
+    found = []
+    for table, columns in tables(sql).items():
+        held: set[str] = set()
+        # As bytes, so that a damaged text is searched instead of refused.
+        wanted = columns if sql.is_postgres else [f"CAST({one} AS BLOB)" for one in columns]
+        names = ", ".join(wanted)
+        for row in sql.each(f"SELECT {names} FROM {table}"):
+            for column, value in zip(columns, row, strict=True):
+                if column not in held and _value_holds(value, marks):
+                    held.add(column)
+        searched += len(columns)
+        found += [f"{table}.{column}" for column in columns if column in held]
+    return searched, tuple(found)
+
+
+def tables(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
+    """The tables with the user's rows, and their columns that hold text or bytes."""
+    if sql.is_postgres:
+        rows = sql.execute(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND data_type IN ('text', 'bytea') "
+            "AND table_name IN (SELECT tablename FROM pg_policies "
+            "WHERE schemaname = current_schema() AND policyname = 'own_rows') "
+            "ORDER BY table_name, ordinal_position"
+        )
+    else:
+        # The tables that SQLite keeps behind its search index say what the index says.
+        rows = sql.execute(
+            "SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c "
+            "WHERE t.schema = 'main' AND t.type IN ('table', 'virtual') "
+            "AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
+        )
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, []).append(column)
+    return found
+
+
+def _value_holds(value: object, marks: Marks) -> bool:
+    if isinstance(value, str):
+        return marks.matcher.holds(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return marks.stand_in(bytes(value), stored=False)
+    return False

@@ -1,0 +1,254 @@
+"""Whether words stand in files and tables: a search of raw bytes, and of every row."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from kogniterm.storage import drivers
+from kogniterm.text.matching import FARTHEST, Matcher, decoded, encoded, without_letters
+from kogniterm.types import Phrase
+
+CHUNK = 1 << 20
+"""Bytes of a file that are looked at together; with `FARTHEST` all that is held of it."""
+
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A file that was read to its end: its size in bytes, and whether it holds what is sought.
+
+    `stamp` tells whether it was changed since.
+    """
+
+    path: Path
+    size: int
+    holds: bool
+    stamp: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A line of a file, counted from 1, that holds what is to be forgotten."""
+
+    path: Path
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What one store did: how many records it removed or blanked, and what it cannot reach.
+
+    `untouched` stands in files that a person wrote; `files` are those outside of our folders
+    that were cleaned, for the proof to read; `searched` are those it need not read again.
+    """
+
+    place: Phrase
+    removed: int
+    unreachable: tuple[Phrase, ...] = ()
+    untouched: tuple[Mention, ...] = ()
+    files: tuple[Path, ...] = ()
+    searched: tuple[Searched, ...] = ()
+
+
+class Forgettable(Protocol):
+    """A store that can forget. Each room hands in its own."""
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Remove or blank everything that holds one of `terms`, literally, in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What must not stand anywhere: texts, and bytes that are copies of them."""
+
+    matcher: Matcher
+    copies: tuple[bytes, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.matcher or self.copies)
+
+    def stand_in(self, data: bytes, *, stored: bool) -> bool:
+        """Whether `data` holds one of them; `stored`: it is a piece of a database file."""
+        if any(copy in data for copy in self.copies):
+            return True
+        return self.matcher.holds(decoded(data), stored=stored)
+
+
+def scan(
+    paths: Iterable[Path], marks: Marks, known: Iterable[Searched] = ()
+) -> tuple[int, int, tuple[Path, ...]]:
+    """Read every regular file at or below `paths`; (files, bytes, files that hold a mark).
+
+    Those of `known` that were not changed since are not read again.
+    """
+    if not marks:
+        return 0, 0, ()
+    before = {one.path: one for one in known}
+    files = read = 0
+    found: list[Path] = []
+    for file in dict.fromkeys(_files(paths)):
+        searched = before.get(file)
+        if searched is None or searched.stamp != stamp(file):
+            searched = _search_file(file, marks)
+        files += 1
+        read += searched.size
+        if searched.holds:
+            found.append(file)
+    return files, read, tuple(found)
+
+
+def windows(file: BinaryIO) -> Iterator[tuple[int, bytearray]]:
+    """The content of `file` in overlapping pieces, each with the place it begins at.
+
+    What the taker changes in a piece is what the next one begins with.
+    """
+    at, tail = 0, bytearray()
+    while chunk := file.read(CHUNK):
+        window = tail + chunk
+        yield at, window
+        kept = min(FARTHEST, len(window))
+        at += len(window) - kept
+        tail = window[len(window) - kept :]
+
+
+def stamp(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written or replaced."""
+    info = path.stat()
+    return info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def is_regular(path: Path) -> bool:
+    """Whether `path` itself is a regular file: no link, pipe, socket or device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            for folder, _, names in os.walk(path):
+                yield from (
+                    file for name in sorted(names) if is_regular(file := Path(folder) / name)
+                )
+        elif is_regular(path):
+            yield path
+            # What SQLite keeps beside its file belongs to it.
+            yield from (
+                beside
+                for ending in _BESIDE
+                if is_regular(beside := path.with_name(path.name + ending))
+            )
+
+
+def _search_file(path: Path, marks: Marks) -> Searched:
+    size = 0
+    is_database = path.name.endswith((".db", *_BESIDE))
+    with drivers.raw_bytes(path) if is_database else path.open("rb") as file:
+        for at, window in windows(file):
+            size = at + len(window)
+            if marks.stand_in(bytes(window), stored=is_database):
+                return Searched(path, size, holds=True)
+    return Searched(path, size, holds=False)
+
+
+FORGOTTEN = b"[forgotten]"
+_LINE_START = re.compile(rb"(\n[+> ]?)")
+
+
+class FilePurge:
+    """Forgets in the regular files at or below `paths`; links are not followed."""
+
+    def __init__(self, place: Phrase, paths: Sequence[Path]) -> None:
+        self._place = place
+        self._paths = tuple(paths)
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Overwrite every term, however it is written. Raises `StorageError` kinds."""
+        matcher = Matcher(terms)
+        if not matcher:
+            return Purged(self._place, 0)
+        removed = 0
+        searched = []
+        for file in self._files():
+            changed, outcome = _overwrite(file, matcher)
+            removed += changed
+            searched.append(outcome)
+        return Purged(self._place, removed, searched=tuple(searched))
+
+    def _files(self) -> Iterator[Path]:
+        for path in self._paths:
+            candidates = sorted(path.rglob("*")) if path.is_dir() else [path]
+            yield from (one for one in candidates if is_regular(one))
+
+
+def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
+    """Overwrite what `matcher` finds in `path`; whether there was anything, and how it is now."""
+    changed = holds = False
+    size = 0
+    with drivers.storage_errors(path):
+        if path.stat().st_size == 0:
+            return False, Searched(path, 0, holds=False, stamp=stamp(path))
+        # Opened for writing only where there is something to write: logs may be read-only.
+        with path.open("rb") as file:
+            for at, window in windows(file):
+                size = at + len(window)
+                spans = _blanked(window, matcher)
+                if spans:
+                    changed = True
+                    _write(path, at, window, spans)
+                    holds = holds or matcher.holds(decoded(_read_back(path, at, len(window))))
+        return changed, Searched(path, size, holds, stamp(path))
+
+
+def _blanked(window: bytearray, matcher: Matcher) -> list[tuple[int, int]]:
+    """Blank what is found in `window`, and say where."""
+    spans = matcher.byte_spans(bytes(window))
+    for start, end in spans:
+        window[start:end] = blank(bytes(window[start:end]))
+    codes = matcher.encoded_byte_spans(bytes(window))
+    for start, end in codes:
+        # Still base64, of zeros: whoever decodes it gets as many bytes as before.
+        window[start:end] = b"A" * (end - start)
+    return [*spans, *codes]
+
+
+def _write(path: Path, at: int, window: bytearray, spans: Sequence[tuple[int, int]]) -> None:
+    with path.open("r+b") as file:
+        for start, end in spans:
+            file.seek(at + start)
+            file.write(window[start:end])
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_back(path: Path, at: int, length: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(at)
+        return file.read(length)
+
+
+def blank(forgotten: bytes) -> bytes:
+    """What stands for `forgotten`: as many bytes, as many lines, in the same encoding."""
+    length = len(forgotten)
+    if b"\0" in forgotten:
+        return bytes(ord("-") if byte else 0 for byte in forgotten)
+    text = decoded(forgotten)
+    dashes = without_letters(text)
+    if dashes is not None and dashes != text:
+        # Quotes, escapes and control sequences go on meaning what they mean to a reader.
+        return encoded(dashes)
+    if b"\n" in forgotten:
+        # What begins the lines of a file (the + of the prompt history) must go on doing so.
+        lines = _LINE_START.split(forgotten)
+        kept = b"".join(one if at % 2 else b"-" * len(one) for at, one in enumerate(lines))
+        return kept if kept != forgotten else b"-" * length
+    return FORGOTTEN.ljust(length) if length >= len(FORGOTTEN) else b"-" * length

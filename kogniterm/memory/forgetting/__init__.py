@@ -1,1 +1,0 @@
-"""Removing what was asked to be forgotten, and the proof of it."""

@@ -1,0 +1,375 @@
+"""Export and import of memory as JSON Lines, and its copy to another database.
+
+A file is a header, one typed record a line, and a closing hash. Export, import into an empty
+memory, export again: the same bytes. Ids are numbered anew in the file. The source and pin that a
+file claims for a fact are passed on and not believed: imported facts are `imported`, never
+pinned, and never replace what the user said here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kogniterm.errors import UsageError
+from kogniterm.memory.fact_records import Fact, Origin, Preference
+from kogniterm.memory.memory_database import NUMBERED, TABLES, MemoryDatabase
+from kogniterm.memory.update import Candidate, judge
+from kogniterm.memory.user_memory import Memory
+from kogniterm.storage.drivers import DuplicateError
+from kogniterm.storage.line_files import closed, read_closed
+from kogniterm.text.sensitive_topics import personal_kind
+
+FORMAT = "kogniterm-memory"
+VERSION = 1
+
+_COPIED = (
+    "text", "category", "slot", "keywords", "language", "confidence", "status", "created",
+    "last_confirmed", "relevance_count", "valid_from", "valid_to",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """The numbers of facts and preferences by what an import does, or would do, with them."""
+
+    added: int = 0
+    known: int = 0
+    superseded: int = 0
+    pending: int = 0
+    forgotten: int = 0
+    sensitive: int = 0
+    preferences: int = 0
+
+
+def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: text) -> list[str]:
+    """Return everything in this scope, as lines without line ends. No vectors, no hashes."""
+    facts = memory.facts()
+    numbers = {fact.id: number for number, fact in enumerate(facts, start=1)}
+    records = [_fact_record(fact, numbers, redact) for fact in facts]
+    preferences = memory.preferences.stored()
+    records += [
+        {
+            "type": "preference",
+            "key": one.key,
+            "value": one.value,
+            "scope": _scope(one.project),
+            "source": one.source,
+            "updated": one.updated,
+        }
+        for one in preferences
+    ]
+    times = [fact.last_confirmed for fact in facts] + [one.updated for one in preferences]
+    header = {
+        "type": "header",
+        "format": FORMAT,
+        "version": VERSION,
+        "as_of": max(times, default=0.0),
+        "facts": len(facts),
+        "preferences": len(preferences),
+    }
+    lines = (
+        json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in (header, *records)
+    )
+    return list(closed(lines, _closing))
+
+
+def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False) -> ImportReport:
+    """Import what `export_lines` wrote, all or nothing; importing twice changes nothing more.
+
+    Raises `UsageError` for a file that is cut, changed, or of a newer format.
+    """
+    _, records = read_closed(
+        (line for line in lines if line.strip()),
+        FORMAT,
+        VERSION,
+        lambda value: (value["type"], value),
+        closing=_closing,
+        unusable=_unusable,
+    )
+    try:
+        with memory.sql.transaction():
+            report = _Import(memory).take(records)
+            if dry_run:
+                raise _DryRunError
+    except _DryRunError:
+        return report
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            "The file cannot be imported: a record is wrong ({detail}).", detail=str(error)
+        ) from error
+    memory.searcher.noticed()
+    return report
+
+
+class _DryRunError(Exception):
+    """Leaves the transaction so that nothing is written."""
+
+
+class _Import:
+    """One import, with the numbers of what happens and the new ids of the file's facts."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._repository = memory.repository
+        self._now = memory.clock.now()
+        self._ids: dict[int, int] = {}
+        self._counts: Counter[str] = Counter()
+
+    def take(self, records: Iterable[tuple[str, dict[str, Any]]]) -> ImportReport:
+        links: list[tuple[Fact, int]] = []
+        for kind, record in records:
+            if kind == "preference":
+                self._preference(record)
+            elif kind == "fact":
+                stored = self._fact(record)
+                if stored is not None and record.get("superseded_by"):
+                    links.append((stored, int(record["superseded_by"])))
+        for fact, successor in links:
+            if successor in self._ids:
+                self._change(fact, "link", superseded_by=self._ids[successor])
+        return ImportReport(**self._counts)
+
+    def _change(self, fact: Fact, operation: str, **changes: object) -> None:
+        self._repository.change(fact, changes, now=self._now, who="import", operation=operation)
+
+    def _fact(self, record: Mapping[str, Any]) -> Fact | None:
+        """Store one fact and return it; None when it was known, forgotten or refused."""
+        fact = self._parsed(record)
+        known = self._known(fact)
+        if known is not None:
+            self._counts["known"] += 1
+            self._ids[int(record["id"])] = known.id
+            return None
+        if self._memory.tombstones.holds(fact.text):
+            self._counts["forgotten"] += 1
+            return None
+        if personal_kind(fact.text) is not None:
+            self._counts["sensitive"] += 1
+            return None
+        if fact.status == "active" and fact.slot:
+            fact = self._contested(fact)
+        stored = self._repository.insert(fact, now=self._now, who="import")
+        self._ids[int(record["id"])] = stored.id
+        if fact.status == "pending" and record["status"] != "pending":
+            self._counts["pending"] += 1
+        else:
+            self._counts["added"] += 1
+        return stored
+
+    def _contested(self, fact: Fact) -> Fact:
+        """Return `fact` as it may be stored beside the fact that has its slot."""
+        taken = self._repository.in_slot(fact.slot or "", fact.project)
+        if taken is None:
+            return fact
+        candidate = Candidate(fact.text, confidence=fact.confidence, source="imported")
+        if judge("update", candidate, taken, self._now) != "supersede":
+            return replace(fact, status="pending")
+        self._change(taken, "supersede", status="superseded", valid_to=self._now)
+        self._counts["superseded"] += 1
+        return fact
+
+    def _known(self, fact: Fact) -> Fact | None:
+        if fact.status != "superseded":
+            return self._repository.same_text(fact.text, fact.project)
+        return next(
+            (
+                one
+                for one in self._repository.facts("superseded")
+                if (one.text, one.project, one.valid_from, one.valid_to)
+                == (fact.text, fact.project, fact.valid_from, fact.valid_to)
+            ),
+            None,
+        )
+
+    def _parsed(self, record: Mapping[str, Any]) -> Fact:
+        clean = self._memory.redact
+        copied: dict[str, Any] = {name: record.get(name) for name in _COPIED}
+        copied["text"], copied["keywords"] = clean(record["text"]), clean(record["keywords"])
+        return Fact(
+            id=0,
+            project=self._project(record),
+            source="imported",
+            origin=Origin(
+                str(record.get("session", "")), record.get("seq"), clean(record["quote"])
+            ),
+            claim=f"{record['source']}{' pinned' if record['pinned'] else ''}",
+            **copied,
+        )
+
+    def _preference(self, record: Mapping[str, Any]) -> None:
+        if self._memory.preferences.take_over(
+            Preference(
+                str(record["key"]),
+                record["value"],
+                self._project(record),
+                record["source"],
+                float(record["updated"]),
+            )
+        ):
+            self._counts["preferences"] += 1
+
+    def _project(self, record: Mapping[str, Any]) -> str:
+        return self._memory.project if record["scope"] == "project" else ""
+
+
+def _fact_record(
+    fact: Fact, numbers: Mapping[int, int], redact: Callable[[str], str]
+) -> dict[str, Any]:
+    source, _, pin = fact.claim.partition(" ") if fact.claim else (fact.source, "", "")
+    record: dict[str, Any] = {"type": "fact", "id": numbers[fact.id], "scope": _scope(fact.project)}
+    record.update((name, getattr(fact, name)) for name in _COPIED)
+    record["text"] = redact(fact.text)
+    record["keywords"] = redact(fact.keywords)
+    record["source"] = source
+    record["pinned"] = fact.pinned or bool(pin)
+    record["superseded_by"] = numbers.get(fact.superseded_by) if fact.superseded_by else None
+    record["session"] = fact.origin.session_id
+    record["seq"] = fact.origin.seq
+    record["quote"] = redact(fact.origin.quote)
+    return record
+
+
+def _closing(_lines: int, digest: str) -> dict[str, Any]:
+    return {"type": "end", "sha256": digest}
+
+
+def _unusable(number: int, detail: str) -> UsageError:
+    return UsageError(
+        "This is not a memory export (line {line}): {detail}.", line=number, detail=detail
+    )
+
+
+def _scope(project: str) -> str:
+    return "project" if project else "everywhere"
+
+
+# --- copies to another database --------------------------------------------------------------
+
+_REFERENCES = {"superseded_by", "fact_id"}
+_OWN = "user_id"
+_BOOKKEEPING = ("memory_clock", "memory_sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCopy:
+    """The number of rows now in the target, and whether they were there before the copy."""
+
+    rows: int
+    present: bool = False
+
+
+def copy_memory(source: MemoryDatabase, target: MemoryDatabase) -> MemoryCopy:
+    """Copy everything of `source`'s user to `target`'s user, all or nothing.
+
+    Unlike an import this copies the tables as they are. Row ids are kept where they are free; on
+    a server where other users' rows have them, new ones are given and all references follow.
+    Copying again what is there already changes nothing. Raises `UsageError` when the target
+    holds other memories of this user: two memories are not merged without being asked.
+    """
+    if not any(
+        target.one(f"SELECT 1 FROM {table} WHERE {_OWN} = ? LIMIT 1", (target.user,))
+        for table in TABLES
+        if table not in _BOOKKEEPING
+    ):
+        try:
+            return MemoryCopy(_copy(source, target, keep_ids=True))
+        except DuplicateError:
+            return MemoryCopy(_copy(source, target, keep_ids=False))
+    if same_memory(source, target):
+        return MemoryCopy(len(_rows(target)), present=True)
+    raise UsageError(
+        "There are other memories in {place} already; they were left as they are. Use "
+        "'kogniterm memory export' and 'import' to bring the two together.",
+        place=target.place,
+    )
+
+
+def same_memory(source: MemoryDatabase, target: MemoryDatabase) -> bool:
+    """Return whether both hold the same, apart from the numbers of the rows."""
+    return _rows(source) == _rows(target)
+
+
+def _rows(sql: MemoryDatabase) -> list[str]:
+    """Return all rows of the user, without the columns that a copy may number anew."""
+    found = []
+    for table in TABLES:
+        ignored = _REFERENCES | {"id", _OWN}
+        columns = sorted(name for name in _columns(sql, table) if name not in ignored)
+        rows = sql.execute(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE {_OWN} = ?", (sql.user,)
+        )
+        found += [f"{table} {[_plain(value) for value in row]!r}" for row in rows]
+    return sorted(found)
+
+
+def _plain(value: object) -> object:
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+def _columns(sql: MemoryDatabase, table: str) -> list[str]:
+    if sql.is_postgres:
+        query = (
+            "SELECT column_name FROM information_schema.columns WHERE table_name = ? "
+            "AND table_schema = current_schema() ORDER BY ordinal_position"
+        )
+    else:
+        query = "SELECT name FROM pragma_table_info(?)"
+    return [name for (name,) in sql.execute(query, (table,))]
+
+
+def _copy(source: MemoryDatabase, target: MemoryDatabase, *, keep_ids: bool) -> int:
+    count = 0
+    facts: dict[object, int | None] = {None: None}
+    with target.transaction():
+        for table in _BOOKKEEPING:  # an opened, empty memory has rows there
+            target.run(f"DELETE FROM {table} WHERE {_OWN} = ?", (target.user,))
+        for table in TABLES:
+            columns = _columns(source, table)
+            order = "id" if table in NUMBERED else columns[0]
+            for values in source.execute(
+                f"SELECT {', '.join(columns)} FROM {table} WHERE {_OWN} = ? ORDER BY {order}",
+                (source.user,),
+            ):
+                row = dict(zip(columns, values, strict=True)) | {_OWN: target.user}
+                old = row.get("id")
+                if "superseded_by" in row:
+                    row["superseded_by"] = None  # set when all facts have their numbers
+                if "fact_id" in row:
+                    row["fact_id"] = facts.get(row["fact_id"])
+                if table in NUMBERED and not keep_ids:
+                    del row["id"]
+                number = target.put(table, row)
+                if table == "facts":
+                    facts[old] = number
+                count += 1
+        _link(source, target, facts)
+        target.record_facts(number for number in facts.values() if number is not None)
+        if keep_ids and target.is_postgres:
+            _advance_numbers(target)
+    return count
+
+
+def _link(
+    source: MemoryDatabase, target: MemoryDatabase, facts: Mapping[object, int | None]
+) -> None:
+    """Point superseded facts to their successors."""
+    query = f"SELECT id, superseded_by FROM facts WHERE {_OWN} = ? AND superseded_by IS NOT NULL"
+    for fact, successor in source.execute(query, (source.user,)):
+        target.run(
+            f"UPDATE facts SET superseded_by = ? WHERE id = ? AND {_OWN} = ?",
+            (facts.get(successor), facts[fact], target.user),
+        )
+
+
+def _advance_numbers(target: MemoryDatabase) -> None:
+    """Move the server's counters past the rows that were written with their own numbers."""
+    for table in NUMBERED:
+        target.execute(
+            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(max(id), "
+            f"pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass), 1)) "
+            f"FROM {table}"
+        )

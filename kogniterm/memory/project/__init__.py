@@ -1,1 +1,0 @@
-"""The profile of a project, read from its files."""
