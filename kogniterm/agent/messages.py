@@ -368,6 +368,12 @@ def tool_message(
     )
 
 
+def artifact_of(message: BaseMessage) -> Mapping[str, Any]:
+    """Return what an observation carries for the evaluator; empty for any other message."""
+    found = message.artifact if isinstance(message, ToolMessage) else None
+    return found if isinstance(found, Mapping) else {}
+
+
 def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
     """The tool calls of the last AIMessage that have no ToolMessage yet, in call order."""
     answered = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, TypedDict
 
@@ -288,40 +288,32 @@ def _typed(name: str, wanted: Input, value: Any) -> Any:
     return value
 
 
-def compile_recipe(runner: Runner) -> Any:
+def _compiled(runner: Runner) -> Any:
     """The LangGraph graph of the recipe's main line."""
     main = runner.recipe.main
     graph = StateGraph(RecipeState)
-    for node in main:
-        graph.add_node(node.id, _step(runner, node))  # type: ignore[call-overload]  # the stubs want a class, a coroutine function is one of the documented forms
     graph.add_edge(START, main[0].id)
     for node, after in zip(main, [*main[1:], None], strict=True):
         default = after.id if after is not None else recipes.END
+        graph.add_node(node.id, _step(runner, node, default))  # type: ignore[call-overload]  # the stubs want a class, a coroutine function is one of the documented forms
         if node.condition is not None:
             ways = {node.then or default, node.otherwise or default}
-            graph.add_conditional_edges(node.id, _way, {way: _target(way) for way in ways})
+            targets: dict[Hashable, str] = {way: _target(way) for way in ways}
+            graph.add_conditional_edges(node.id, lambda state: state["way"], targets)
         else:
             graph.add_edge(node.id, _target(node.next or default))
     return graph.compile(name=runner.recipe.name)
 
 
-def _step(runner: Runner, node: Node) -> Callable[[RecipeState], Any]:
+def _step(runner: Runner, node: Node, default: str) -> Callable[[RecipeState], Any]:
     async def run(state: RecipeState) -> RecipeState:
         result = await runner.run(node, RecipeScope(runner.inputs, state.get("results", {})))
         update: RecipeState = {"results": {node.id: result}}
         if node.condition is not None:
-            main = runner.recipe.main
-            after = main[main.index(node) + 1 :]
-            default = after[0].id if after else recipes.END
-            way = node.then if result.value else node.otherwise
-            update["way"] = way or default
+            update["way"] = (node.then if result.value else node.otherwise) or default
         return update
 
     return run
-
-
-def _way(state: RecipeState) -> str:
-    return state["way"]
 
 
 def _target(way: str) -> str:
@@ -336,19 +328,13 @@ async def run_recipe(
     Raises `UsageError` for wrong inputs, and whatever a node raises.
     """
     runner = Runner(recipe, checked_inputs(recipe, inputs), ports)
-    state = await compiled_run(runner)
+    limit = {"recursion_limit": recipes.MAX_NODES + 5}
+    state: RecipeState = await _compiled(runner).ainvoke({"results": {}}, limit)
     results: dict[str, NodeResult] = state.get("results", {})
     scope = RecipeScope(runner.inputs, results)
     if recipe.outputs:
         return {name: scope.filled(text) for name, text in recipe.outputs.items()}
     return {"result": list(results.values())[-1].part("text")}
-
-
-async def compiled_run(runner: Runner) -> RecipeState:
-    """Run the compiled graph to its end."""
-    limit = {"recursion_limit": recipes.MAX_NODES + 5}
-    state: RecipeState = await compile_recipe(runner).ainvoke({"results": {}}, limit)
-    return state
 
 
 def checked_inputs(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:

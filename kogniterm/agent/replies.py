@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.agent.messages import is_input, note, tool_message
+from kogniterm.agent.messages import artifact_of, is_input, note, tool_message
 from kogniterm.errors import ModelReplyError
 from kogniterm.text.visible import whole_json
 from kogniterm.types import UNUSABLE, Reply
@@ -127,14 +127,10 @@ def malformed_rounds(messages: Sequence[BaseMessage]) -> int:
     """Count the rounds at the tail that consist only of calls that could not run."""
     count = 0
     for results in _result_groups_backwards(messages):
-        if not all(_is_malformed(result) for result in results):
+        if not all(artifact_of(result).get("malformed") for result in results):
             break
         count += 1
     return count
-
-
-def _is_malformed(message: ToolMessage) -> bool:
-    return isinstance(message.artifact, Mapping) and bool(message.artifact.get("malformed"))
 
 
 def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolMessage]]:

@@ -21,7 +21,7 @@ from langgraph.config import get_stream_writer
 from kogniterm import prompts
 from kogniterm.agent.compaction import clip
 from kogniterm.agent.graph_state import Item, ThinkContext
-from kogniterm.agent.messages import last_ai
+from kogniterm.agent.messages import artifact_of, last_ai
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Tool
 from kogniterm.types import (
@@ -281,8 +281,8 @@ def result_of(state: AgentState) -> Result:
 def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
     used = [m for m in reversed(messages) if isinstance(m, ToolMessage)]
     for message in (*(m for m in used if m.name in (*_EDIT, *_RUN)), *used):
-        artifact = message.artifact
-        if isinstance(artifact, Mapping) and artifact.get("request_id"):
+        artifact = artifact_of(message)
+        if artifact.get("request_id"):
             kept = ("request_id", "exit_code", "command")
             return {key: artifact[key] for key in kept if key in artifact}
     return None

@@ -22,8 +22,14 @@ from kogniterm.agent.messages import (
 )
 from kogniterm.agent.plan.evaluate import check_command, complete
 from kogniterm.agent.plan.judge import JUDGED, Judge
-from kogniterm.agent.plan.plan_parsing import parse_plan
-from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN, PLAN_TOOLS, accepted, find
+from kogniterm.agent.plan.plan_tools import (
+    COMPLETE_STEP,
+    MAKE_PLAN,
+    PLAN_TOOLS,
+    accepted,
+    find,
+    parse_plan,
+)
 from kogniterm.agent.subagent import DELEGATE, Result, acts, run_side_by_side
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool

@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from kogniterm.agent.messages import GIVEN_PLAN
-from kogniterm.agent.plan.plan_parsing import MAX_STEPS, MAX_TEXT, misplaced, parse_plan
-from kogniterm.agent.plan.plan_tools import activate_next, open_steps, where_we_are
+from kogniterm.agent.plan.plan_tools import (
+    MAX_STEPS,
+    MAX_TEXT,
+    activate_next,
+    misplaced,
+    open_steps,
+    parse_plan,
+    where_we_are,
+)
 from kogniterm.errors import ToolError, UsageError, why
 from kogniterm.types import (
     Phrase,

@@ -13,8 +13,13 @@ from dataclasses import replace
 from langchain_core.messages import BaseMessage
 
 from kogniterm.agent import messages
-from kogniterm.agent.plan.plan_parsing import parse_plan, unknown_tools
-from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted, where_we_are
+from kogniterm.agent.plan.plan_tools import (
+    PLAN_TOOLS,
+    accepted,
+    parse_plan,
+    unknown_tools,
+    where_we_are,
+)
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.budgets import TurnCount

@@ -22,6 +22,7 @@ from langgraph.config import get_stream_writer
 from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip, fitted
 from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.messages import artifact_of
 from kogniterm.agent.plan.plan_tools import fresh_outputs, is_about
 from kogniterm.errors import ModelError
 from kogniterm.text.visible import whole
@@ -156,24 +157,19 @@ def outputs_of(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> t
     found = [
         Output(_what(message, calls), message.text)
         for message in fresh_outputs(plan, messages)
-        if _artifact(message).get("request_id") not in others and is_about(message, step)
+        if artifact_of(message).get("request_id") not in others and is_about(message, step)
     ]
     return tuple(reversed(dict.fromkeys(found)))
 
 
 def _what(message: ToolMessage, calls: Mapping[str, Any]) -> str:
     """Return the source of an output: the command that ran, or the tool with its arguments."""
-    command = _artifact(message).get("command")
+    command = artifact_of(message).get("command")
     if command:
         return clip(f"$ {command}", 400)
     call = calls.get(message.tool_call_id)
     arguments = json.dumps(call["args"], ensure_ascii=False, default=str) if call else ""
     return clip(f"{message.name} {arguments}".strip(), 400)
-
-
-def _artifact(message: BaseMessage) -> Mapping[str, Any]:
-    found = message.artifact if isinstance(message, ToolMessage) else None
-    return found if isinstance(found, Mapping) else {}
 
 
 def as_text(case: JudgedCase, limit: int) -> str:
@@ -252,7 +248,7 @@ def _object(reply: str) -> Mapping[str, Any] | None:
 
 def _known(messages: Sequence[BaseMessage], digest: str) -> str | None:
     for message in reversed(messages):
-        kept = _artifact(message).get(JUDGED)
+        kept = artifact_of(message).get(JUDGED)
         if isinstance(kept, Mapping) and kept.get("case") == digest and kept.get("reply"):
             return str(kept["reply"])
     return None

@@ -50,27 +50,6 @@ _ENDING_LIST: dict[Language, str] = {
     "arme arlo ame eme ar er ir an en as es os a e o s",
 }
 _ENDINGS = {language: tuple(endings.split()) for language, endings in _ENDING_LIST.items()}
-CATEGORIES = (
-    "archives",
-    "content",
-    "counting",
-    "create",
-    "data",
-    "dates",
-    "disk",
-    "environment",
-    "files",
-    "git",
-    "network",
-    "permissions",
-    "processes",
-    "python",
-    "rename",
-    "search",
-    "sizes",
-    "system",
-    "text",
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
 from kogniterm.models.local.bank import Bank, Example, examples
-from kogniterm.models.local.conversation import asks_how, asks_to_look
+from kogniterm.models.local.conversation import asks_how, asks_to_look, wording
 from kogniterm.models.local.runtime import Chat, Prompt, chat_text
 from kogniterm.models.local.steps import TurnSoFar
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain
@@ -26,10 +26,7 @@ _QUOTED = re.compile(r"\"([^\"\n]+)\"|«([^»\n]+)»|“([^”\n]+)”|(?<!\w)'(
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?![\w.,]*\w)")
 # A name inside a sentence; names of tools and kinds of file need not stand in the command.
 _PROPER = re.compile(r"(?<=[\w,] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]{2,}\b")
-_NO_NAME = re.compile(
-    r"bash|css|csv|docker|english|git|github|html|java|javascript|json|linux|lua|makefile|markdown|"
-    r"perl|php|python|ruby|rust|shell|spanish|sql|svg|toml|typescript|unix|xml|yaml|zip"
-)
+_NO_NAME = re.compile(wording("no_name"))
 _COMMAND_NAME = re.compile(r"(?<![\w.*?/-])[\w-]+(?:/[\w.-]+)*\.[a-z]\w{0,5}\b")
 
 _DESTROYS = re.compile(
@@ -45,46 +42,14 @@ _CHANGES = re.compile(
     r"(mv|chmod|chown|chgrp|ln|install|tee|patch|git\s+(commit|add|merge|rebase|push|mv|rm|init))\b"
     r"|\b(sed|perl)\s+(?:\S+\s+)*?-(?:\w*i\b|-in-place)|\bsort\s+(?:\S+\s+)*?-o\b"
 )
-_QUESTION = re.compile(
-    r"^\W*(which|what|who|where|when|how|is|are|was|were|does|do|did|has|have|any|que|cual|cuales|"
-    r"quien|donde|cuando|cuant[oa]s?|como|hay|esta|estan|tiene|tienen|es|son|en que|a que|de que)\b"
-    r".*\?"
-)
+_QUESTION = re.compile(wording("question"))
 _SWEEPS = re.compile(
     r"\brm\s+(?:-\S+\s+)*(?:\.{1,2}|/|~|/\*|\"?\$HOME\"?)/?(?=\s|$|[;&|)])|"
     r"\b(?:mkfs\S*|dd)\b.*/dev/[a-z]|:\(\)\s*\{"
 )
-_WANTS_IT_GONE = re.compile(
-    r"\b(delet|remov|eras|get rid|rid of|drop|discard|throw|trash|clean|wip|purg|prun|strip|"
-    r"undo|revert|reset|restor|forget|uninstall|kill|stop|end|terminat|quit|clos|shut|reboot|"
-    r"restart|free|clear|truncat|overwrit|replac|move|merg|dedup|shred|destroy|unlink|"
-    r"borr|elimin|quit|suprim|desech|descart|tir[ae]|limpi|deshaz|deshac|revert|restaur|"
-    r"restablec|olvid|desinstal|mat[ae]|par[ae]\b|deten|termin|cierr|cerr|apag|reinici|libera|"
-    r"trunca|sobrescrib|reemplaz|mueve|mover|pasa|fusion|destru|depur)"
-)
-# "empty" is most often said of what is empty already: it orders something at the beginning, or in
-# front of what is to be emptied.
-_WANTS_IT_EMPTY = re.compile(
-    r"^(?:please )?empty (?!(?:files?|folders?|director(?:y|ies)|dirs?|lines?|ones?)\b)|"
-    r"(?<!\ban )(?<!\bthe )(?<!\ball )(?<!\bany )\bempty(?:ing)? "
-    r"(?:the|my|our|this|that|these|those|all|out|its|it|them|trash|\S*\w[./]\w\S*)\b|"
-    r"\bvaci(?:a|e|ar|ando)(?:l[oae]s?\b| (?:el|la|los|las|mi|mis|este|esta|estos|estas|todo|"
-    r"toda|todos|todas|\S*\w[./]\w\S*)\b)"
-)
-# Where something is to be found, listed or counted, only a plain order makes it go: "deleted",
-# "closed" and "free" say which ones are meant.
-_ORDERS_IT_GONE = re.compile(
-    r"(?:(?:^|[,;.:?!&]|\b(?:and|then|also|please|(?:can|could|would|will) you|y|e|luego|despues|"
-    r"tambien|por favor|puedes|podrias))\s*)"
-    r"(?:(?:then|also|please|finally|just|safely|luego|despues|tambien|por favor|a continuacion) )*"
-    r"(?:(?:delet|remov|eras|wip|purg|prun|terminat|overwrit|replac|mov|merg|truncat|clos)(?:e|ing)|"
-    r"get rid|drop|discard|throw|trash|clean|strip|undo|revert|reset|restore|forget|uninstall|"
-    r"kill|stop|end|quit|shut|reboot|restart|free|clear|shred|destroy|unlink|"
-    r"(?:borr|elimin|quit|desech|descart|tir|limpi|restaur|desinstal|mat|termin|apag|liber|trunc|"
-    r"reemplaz|depur|fusion)(?:a|e|ar|en|ando)(?:l[oae]s?)?|suprim(?:e|a|ir)(?:l[oae]s?)?|"
-    r"det(?:en|ener)(?:l[oae]s?)?|par(?:ar|al[oae]s?)|cierra(?:l[oae]s?)?|cerrar(?:l[oae]s?)?|"
-    r"muev[ea](?:l[oae]s?)?|mover(?:l[oae]s?)?|deshaz|deshacer|reinicia(?:l[oae]s?)?)\b"
-)
+_WANTS_IT_GONE = re.compile(wording("wants_it_gone"))
+_WANTS_IT_EMPTY = re.compile(wording("wants_it_empty"))
+_ORDERS_IT_GONE = re.compile(wording("orders_it_gone"))
 _CREATES = re.compile(
     r"\b(creat|mak|touch|generat|sav|put|stor|writ|crea|haz|hacer|gener|guard|escrib|pon)\w*"
 )
@@ -108,11 +73,7 @@ _LISTS = re.compile(r"^(find|ls|grep|pgrep|git (ls-files|branch|tag|log --onelin
 _LONG = re.compile(r"^ls\b(?=.*\s-\w*l)|\s-(print0|exec|ls|delete)\b|^grep\b.*\s-\w*q")
 
 _COUNTS_LINES = re.compile(r"\bwc -l$|\bgrep (-\w+ )*-\w*c\b")
-_WANTS_NUMBER = re.compile(
-    r"\b(how (many|long|much|big|large)|number|count|total|amount|lines|rows|size|cuant[oa]s?|"
-    r"numero|cuenta|contar|cantidad|total|lineas|filas|tamano|longitud|veces|times|often|records|"
-    r"registros|lleva|hay)\b"
-)
+_WANTS_NUMBER = re.compile(wording("wants_number"))
 
 _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 

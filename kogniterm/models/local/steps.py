@@ -12,35 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output
+from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output, wording
 from kogniterm.text.language import fold_case, language_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 MAX_PARTS = 8
-_IMPERATIVES = (
-    "add|append|archive|build|calculate|change|check|clean|clone|commit|compare|compress|convert|"
-    "copy|count|create|decompress|delete|display|download|echo|edit|extract|fetch|filter|find|"
-    "generate|get|give|initiali[sz]e|insert|install|join|kill|let|list|look|make|merge|move|open|"
-    "pack|print|pull|push|put|read|remove|rename|replace|restore|reverse|run|save|search|see|set|"
-    "show|sort|split|stage|start|stop|store|sum|switch|tag|take|tell|test|touch|unpack|unzip|"
-    "verify|view|write|zip|"
-    "abre|actualiza|agrega|anade|archiva|borra|busca|calcula|cambia|combina|compara|comprime|"
-    "comprueba|convierte|copia|corta|crea|cuenta|cuentame|dame|deja|descarga|descomprime|dime|"
-    "divide|edita|ejecuta|elimina|empaqueta|encuentra|ensena|ensename|escribe|extrae|filtra|"
-    "genera|guarda|guardal[oa]|haz|imprime|inicia|instala|invierte|junta|lee|limpia|lista|mata|"
-    "mete|mira|muestra|muestrame|mueve|ordena|pasa|pon|prueba|quita|reemplaza|renombra|revisa|"
-    "saca|suma|sustituye|une|vacia|ve|verifica"
-)
+_IMPERATIVES = wording("imperatives")
 _ORDER = rf"(?:{_IMPERATIVES})(?:l[oae]s?)?\b"
 _ASKING = "how many|how big|how large|which|what is|cuant[oa]s?|cual|que hay"
-_THEN = (
-    "then|after that|after this|afterwards|next|finally|lastly|second(?:ly)?|third(?:ly)?|also|"
-    "once (?:that is |that's )?done|when (?:that is |you are )?done|"
-    "luego|despues(?: de eso)?|a continuacion|finalmente|por ultimo|segundo|tercero|tambien|"
-    "ademas|tras eso|acto seguido|seguidamente|cuando termines|una vez hecho(?: eso| esto)?"
-)
+_THEN = wording("then")
 _ITEM = re.compile(r"^\s*(?:\d{1,2}[.)]|[-*•])\s+(.+)$")
 _INLINE_ITEM = re.compile(rf"(?:^|[\s,;:.])\s*\d[.)]\s+(?={_ORDER})")
 _CONNECTIVE = re.compile(
@@ -226,7 +208,7 @@ def _shown(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
         return None
     text = str(messages[-1].text)
     found = _UNRUN.match(text)
-    if found is None or not any(text.startswith(one) for one in sentences()["would"].values()):
+    if found is None or not any(text.startswith(one) for one in sentences("would").values()):
         return None
     return words_of_person(str(asked[-1].text)), found.group(1)
 
