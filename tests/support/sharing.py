@@ -10,8 +10,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
     "tests/models/local/test_chat.py": "the embedded model, loaded",
-    "tests/models/test_langchain.py": "the libraries of other providers, imported",
-    "tests/models/test_images.py": "the libraries of other providers, imported",
+    "tests/models/providers/test_langchain.py": "the libraries of other providers, imported",
+    "tests/models/providers/test_provider_images.py": "the libraries of other providers, imported",
     "tests/house/test_gates.py": "the package, parsed",
     "tests/ui/test_locale.py": "the sentences of the package",
     "tests/sessions/test_cost.py": "long sessions, written",

@@ -1,10 +1,11 @@
-"""The bank as data: every pair usable, none twice, both languages alike; and the search in it."""
+"""The bank as data, the search in it, and the examples learned from approved commands."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,10 @@ from benchmarks.eval.table import tasks
 from kogniterm import approval
 from kogniterm.models.local.bank import (
     LANGUAGES,
+    MOST,
     Bank,
     Example,
+    LearnedExamples,
     examples,
     stem,
     words_of,
@@ -164,3 +167,41 @@ def test_no_file_name_of_a_task_is_in_the_bank() -> None:
     for task in tasks():
         shared = {name.strip(".,;:?") for name in _names(task.request)} & used
         assert not shared, (task.id, shared)
+
+
+def test_pairs_are_kept_newest_last_and_once_a_request(tmp_path: Path) -> None:
+    learned = LearnedExamples(tmp_path / "data" / "examples.jsonl")
+    assert learned.load() == ()
+    assert learned.add("show the tide", "tide --now")
+    assert learned.add("muestra los archivos de la carpeta", "ls -la")
+    assert learned.add("Show  the tide", "tide --port Vigo")
+    assert learned.load() == (
+        Example("muestra los archivos de la carpeta", "ls -la", "es"),
+        Example("Show the tide", "tide --port Vigo", "en"),
+    )
+    assert learned.file.stat().st_mode & 0o077 == 0
+    assert [f.name for f in learned.file.parent.iterdir()] == ["examples.jsonl"]
+
+
+def test_what_teaches_nothing_is_left_out(tmp_path: Path) -> None:
+    learned = LearnedExamples(tmp_path / "e.jsonl")
+    assert not learned.add("", "ls")
+    assert not learned.add("do", "a\nb")
+    assert not learned.add("x" * 301, "ls")
+    assert not learned.file.exists()
+
+
+def test_their_number_is_bounded_and_broken_lines_are_passed_over(tmp_path: Path) -> None:
+    learned = LearnedExamples(tmp_path / "e.jsonl")
+    lines = "".join(f'{{"request": "r{n}", "command": "c{n}"}}\n' for n in range(MOST + 5))
+    learned.file.write_text("not json\n[1]\n" + lines)
+    assert learned.add("newest", "c")
+    found = learned.load()
+    assert len(found) == MOST
+    assert found[-1].request == "newest"
+
+
+def test_an_own_example_is_found_for_a_similar_request() -> None:
+    own = Example("show the tide in Vigo", "tide --port Vigo", "en")
+    others = [Example(f"count the files in {n}", f"ls {n} | wc -l", "en") for n in "abc"]
+    assert Bank([*others, own], "en").nearest("show me the tide in Cadiz", 1) == (own,)
