@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from kogniterm.cli import verb_table
+from kogniterm.cli.command_tree import places
 from kogniterm.settings.schema import Settings, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def generator() -> ModuleType:
@@ -107,3 +110,53 @@ def test_every_verb_offers_the_same_face() -> None:
         module = load_verb(verb)
         assert callable(module.add_parser), verb.name
         assert callable(module.run), verb.name
+
+
+def calls(text: str) -> Iterator[list[str]]:
+    """Yield the words of each call of kogniterm in a page's code."""
+    code = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`(kogniterm [^`]*)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in [*"".join(code).splitlines(), *spans]:
+        call = re.search(r"(?:^|[|;&] *)kogniterm((?: +(?:\"[^\"]*\"|'[^']*'|[^ |;&<>#])+)*)", line)
+        if call:
+            yield call[1].split()
+
+
+def unknown_words(words: list[str]) -> Iterator[str]:
+    """Yield what the command line has not: the verbs, actions and options of a call."""
+    path = ""
+    flags = dict(FLAGS[""])
+    left = iter(words)
+    for word in left:
+        name, equals, _value = word.partition("=")
+        if re.match(r"--?[a-z]", word):
+            if name not in flags:
+                yield f"kogniterm{path.replace('/', ' ')} {name}"
+            elif flags[name] and not equals:
+                next(left, None)
+        elif f"{path}/{word}" in FLAGS:
+            path = f"{path}/{word}"
+            flags |= FLAGS[path]
+        elif re.fullmatch(r"[a-z]{2,}", word) and path in HOLDERS:
+            yield f"kogniterm{path.replace('/', ' ')} {word}"
+            return
+
+
+FLAGS = {
+    place.path: {name: flag.takes_value for flag in place.flags for name in flag.names}
+    for place in places()
+}
+"""By verb and action (`/memory/add`): each option, and whether it takes a value."""
+HOLDERS = {path.rpartition("/")[0] for path in FLAGS if path}
+"""What is followed by a verb or an action."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_a_page_exist_with_their_options(page: Path) -> None:
+    found = [word for call in calls(page.read_text("utf-8")) for word in unknown_words(call)]
+    assert found == []
+
+
+def test_a_wrong_command_in_a_page_is_found() -> None:
+    page = "```sh\nls | kogniterm memroy list\n```\n`kogniterm memory lst` `kogniterm run --jsn`\n"
+    assert len([word for call in calls(page) for word in unknown_words(call)]) == 3
