@@ -3,7 +3,6 @@
 from kogniterm.approval.analysis.analyser import classify, fills
 from kogniterm.approval.analysis.same_command import repeats, same_command
 from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
-from kogniterm.approval.policy.folder_trust import TrustFinding, TrustRecord, compare
 from kogniterm.approval.policy.leases import Lease, Offer, explain, grant, offers
 from kogniterm.approval.policy.rules import Rule, RuleSet, load_rules
 from kogniterm.approval.policy.verdict import Circumstances, Unattended, judge
@@ -20,11 +19,8 @@ __all__ = [
     "RuleSet",
     "SandboxFailure",
     "Sanitizer",
-    "TrustFinding",
-    "TrustRecord",
     "Unattended",
     "classify",
-    "compare",
     "explain",
     "fills",
     "grant",

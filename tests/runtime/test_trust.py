@@ -10,6 +10,7 @@ import pytest
 from kogniterm.runtime.services.trust_store import (
     MAX_FILE,
     TrustStore,
+    compare,
     discover,
     instructions_text,
     trusted_files,
@@ -30,6 +31,27 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(tmp_path: Path) -> TrustStore:
     return TrustStore(tmp_path / "data" / "trust.json")
+
+
+def test_new_changed_and_missing_files_are_told_apart() -> None:
+    trusted = {".env": "1", "AGENTS.md": "2", "old": "3"}
+    assert compare({".env": "1"}, trusted).trusted
+    finding = compare({".env": "9", "AGENTS.md": "2", "mcp": "4"}, trusted)
+    assert not finding.trusted
+    assert (finding.new, finding.changed, finding.gone) == (("mcp",), (".env",), ("old",))
+    assert [str(text) for text in finding.texts] == [
+        "New since it was trusted: mcp.",
+        "Changed since it was trusted: .env.",
+        "No longer there, or not readable: old.",
+    ]
+    assert [str(text) for text in compare({".env": "1"}, None).texts] == [
+        "This folder has not been trusted before."
+    ]
+
+
+def test_trust_is_not_inherited_by_folders_below(project: Path, store: TrustStore) -> None:
+    store.trust(project, discover(project))
+    assert not store.finding(project / "sub", ()).trusted
 
 
 def test_trust_holds_until_something_changes(project: Path, store: TrustStore) -> None:

@@ -29,9 +29,8 @@ ERRORS = {
 TEMPLATES = {
     "approval/analysis/program_call.py",
     "approval/programs/basic_rules.py",
-    "approval/policy/folder_trust.py",
     "storage/drivers.py",
-    "execution/undo/effect_preview.py",
+    "execution/effect_preview.py",
     "runtime/budgets.py",
     "settings/loading.py",
 }

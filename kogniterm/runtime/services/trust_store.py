@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.approval.policy.folder_trust import TrustFinding, TrustRecord, compare
 from kogniterm.host.safe_files import open_file, resolved
 from kogniterm.storage.folders import write_private
 from kogniterm.types import Phrase
@@ -99,6 +98,51 @@ def trusted_files(
     return (), (*finding.texts, ignored)
 
 
+@dataclass(frozen=True, slots=True)
+class TrustFinding:
+    """A comparison of the files of a folder with its record; `known` is false without a record."""
+
+    known: bool
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether everything found may have an effect: nothing is new or changed."""
+        return self.known and not self.new and not self.changed
+
+    @property
+    def texts(self) -> tuple[Phrase, ...]:
+        """The questions of trust that the user is asked."""
+        new, changed, gone = (
+            {"names": ", ".join(names)} for names in (self.new, self.changed, self.gone)
+        )
+        found = []
+        if not self.known:
+            found.append(Phrase("This folder has not been trusted before."))
+        elif self.new:
+            found.append(Phrase("New since it was trusted: {names}.", new))
+        if self.changed:
+            found.append(Phrase("Changed since it was trusted: {names}.", changed))
+        if self.gone:
+            found.append(Phrase("No longer there, or not readable: {names}.", gone))
+        return tuple(found)
+
+
+def compare(found: Mapping[str, str], trusted: Mapping[str, str] | None) -> TrustFinding:
+    """Compare the files `found` (name to hash) with those trusted, None for an unknown folder."""
+    if trusted is None:
+        return TrustFinding(known=False, new=tuple(sorted(found)))
+    changed = (name for name in found if name in trusted and trusted[name] != found[name])
+    return TrustFinding(
+        known=True,
+        new=tuple(sorted(set(found) - set(trusted))),
+        changed=tuple(sorted(changed)),
+        gone=tuple(sorted(set(trusted) - set(found))),
+    )
+
+
 class TrustStore:
     """The folders a person trusts, with the hashes of what they held then."""
 
@@ -106,10 +150,8 @@ class TrustStore:
         self._file = file
 
     def finding(self, folder: Path, files: tuple[ProjectFile, ...]) -> TrustFinding:
-        """How what was found compares with what was trusted."""
-        place = os.path.realpath(folder)
-        records = {name: TrustRecord(name, hashes) for name, hashes in self._load().items()}
-        return compare(place, _hashes(files), records)
+        """Compare the files found in `folder` with those trusted."""
+        return compare(_hashes(files), self._load().get(os.path.realpath(folder)))
 
     def folders(self) -> tuple[str, ...]:
         """The trusted folders."""

@@ -1,4 +1,4 @@
-"""Policy, rules, leases, trust and outcomes."""
+"""Policy, rules and leases."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 from kogniterm.approval import (
     Circumstances,
     RuleSet,
-    TrustRecord,
     Unattended,
     classify,
-    compare,
     judge,
     load_rules,
-    sandbox_failure,
 )
 from kogniterm.errors import SettingsError
 from kogniterm.types import ActionRequest
@@ -187,35 +184,3 @@ async def test_nobody_there_means_no() -> None:
     assert decision.kind == "reject"
     assert decision.command == "make"
     assert "Nobody is there" in decision.reason
-
-
-def test_trust_is_per_folder_and_per_content() -> None:
-    records = {"/p": TrustRecord("/p", {".env": "1", "AGENTS.md": "2", "old": "3"})}
-    assert compare("/p", {".env": "1"}, records).trusted
-    finding = compare("/p", {".env": "9", "AGENTS.md": "2", "mcp": "4"}, records)
-    assert not finding.trusted
-    assert (finding.new, finding.changed, finding.gone) == (("mcp",), (".env",), ("old",))
-    assert not compare("/p/sub", {}, records).trusted
-    assert "not been trusted" in str(compare("/q", {".env": "1"}, records).texts[0])
-
-
-@pytest.mark.parametrize(
-    ("output", "widen"),
-    [
-        ("curl: (6) Could not resolve host: pypi.org", "network"),
-        ("touch: cannot touch '/etc/x': Read-only file system", "write"),
-        ("mkdir: cannot create directory '/opt/y': Permission denied", "write"),
-        ("OSError: [Errno 30] Read-only file system: '/etc/x'", "write"),
-        ("PermissionError: [Errno 13] Permission denied: '/var/x'", "write"),
-        ("curl: (7) Failed to connect to localhost port 80: Connection refused", "network"),
-        ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "process"),
-        ("Failed to connect to bus: Operation not permitted", "process"),
-        ("error connecting to /tmp/tmux-0/default (Operation not permitted)", "process"),
-        ("PermissionError: [Errno 1] Operation not permitted", "process"),
-        ("error: test failed", None),
-    ],
-)
-def test_sandbox_failures_are_recognised(output: str, widen: str | None) -> None:
-    failure = sandbox_failure(output, 1)
-    assert (failure.widen if failure else None) == widen
-    assert sandbox_failure(output, 0) is None

@@ -1,0 +1,29 @@
+"""Output that looks as if the sandbox stopped a command."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.approval import sandbox_failure
+
+
+@pytest.mark.parametrize(
+    ("output", "widen"),
+    [
+        ("curl: (6) Could not resolve host: pypi.org", "network"),
+        ("touch: cannot touch '/etc/x': Read-only file system", "write"),
+        ("mkdir: cannot create directory '/opt/y': Permission denied", "write"),
+        ("OSError: [Errno 30] Read-only file system: '/etc/x'", "write"),
+        ("PermissionError: [Errno 13] Permission denied: '/var/x'", "write"),
+        ("curl: (7) Failed to connect to localhost port 80: Connection refused", "network"),
+        ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "process"),
+        ("Failed to connect to bus: Operation not permitted", "process"),
+        ("error connecting to /tmp/tmux-0/default (Operation not permitted)", "process"),
+        ("PermissionError: [Errno 1] Operation not permitted", "process"),
+        ("error: test failed", None),
+    ],
+)
+def test_sandbox_failures_are_recognised(output: str, widen: str | None) -> None:
+    failure = sandbox_failure(output, 1)
+    assert (failure.widen if failure else None) == widen
+    assert sandbox_failure(output, 0) is None
