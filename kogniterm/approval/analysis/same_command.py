@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from dataclasses import fields, is_dataclass
 
 from kogniterm.approval.analysis.analyser import classify
 from kogniterm.approval.analysis.program_call import UNREAD
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Literal, Node, Opaque, Sequence, Simple, Unknown, Word
-from kogniterm.approval.policy.rules import quoted
 
 _PATTERN = frozenset("*?[]{}~")
 """What means something to the shell only where it is not quoted."""
@@ -69,7 +69,7 @@ def _acts(command: str, folder: str) -> set[_Act]:
         if argv[0] in _MOVES:
             entered = _moved(folders, argv)
             folders = entered if sure else list(dict.fromkeys([*folders, *entered]))
-        elif classify(quoted(argv)).label != "safe_readonly":
+        elif classify(shlex.join(argv)).label != "safe_readonly":
             named = (posixpath.basename(argv[0]), *argv[1:])
             acts.update((one, named) for one in folders)
         else:

@@ -2,14 +2,15 @@
 
 A lease covers what its sentence says: exactly one command; one program with the same options; or
 one kind of effect on files of a folder or on addresses. It never covers an effect or a reason that
-the command it was granted for did not have, and nothing dangerous. What is not known to be harmless
-is not covered (`lease_forms`). Time is given by the caller.
+the command it was granted for did not have, and nothing dangerous. Only calls listed in
+`tables/lease_forms.txt` are covered. Time is given by the caller.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -23,7 +24,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     names,
     within,
 )
-from kogniterm.approval.policy.rules import called, quoted, uncovered_program, unnamed_changes
+from kogniterm.approval.policy.rules import called, uncovered_program, unnamed_changes
 from kogniterm.text.visible import render
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
 
@@ -57,7 +58,7 @@ _NAMES_A_FILE = ("It writes {path}.", "It deletes {path}.")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """How long a kind of lease holds: its uses, its seconds, or (None) until the session ends."""
+    """The duration of a kind of lease: its uses, its seconds, or (None) until the session ends."""
 
     label: Phrase
     uses: int | None = None
@@ -76,10 +77,9 @@ TERMS: Mapping[LeaseKind, Term] = {
 class Lease:
     """A granted permission.
 
-    `report` is the risk report it was granted for, `folder` where it holds and below which files
-    may be touched, `workspace` what the targets of reports are relative to. `expires` is in seconds
-    of the caller's clock, `uses` how often at most (None: until the session ends), `used` how often
-    it was used.
+    `report` is the risk report it was granted for; `folder` is where it holds and below which files
+    may be touched; targets of reports are relative to `workspace`. `expires` is in seconds of the
+    caller's clock; `uses` is the limit (None: until the session ends), `used` the number so far.
     """
 
     id: str
@@ -93,7 +93,7 @@ class Lease:
 
     @property
     def text(self) -> Phrase:
-        """What it permits, for people."""
+        """The permission in words."""
         if self.kind == "exact":
             values = {"command": render(self.report.command), "folder": self.folder}
             return Phrase("exactly this command: {command} (in {folder})", values)
@@ -122,7 +122,7 @@ class Lease:
         )
 
     def _exact_mismatch(self, report: RiskReport) -> Phrase | None:
-        """The same text may have come to mean more: a remote has another URL, a link leads away."""
+        # The same text may mean more than before: a remote has another URL, a link leads away.
         granted = {_coarse(effect) for effect in self.report.effects}
         other = next((e for e in report.effects if _coarse(e) not in granted), None)
         return _wider(other) if other is not None else None
@@ -149,13 +149,10 @@ class Lease:
         return _reaches(effect, self.folder, self.workspace)
 
     def _programs_mismatch(self, report: RiskReport) -> Phrase | None:
-        redirected = [
-            effect
-            for effect in unnamed_changes(report, asking(report))
-            if effect not in self.report.effects
-        ]
-        if self.kind == "program" and redirected:
-            return _wider(redirected[0])
+        changes = unnamed_changes(report, asking(report))
+        redirected = next((e for e in changes if e not in self.report.effects), None)
+        if self.kind == "program" and redirected is not None:
+            return _wider(redirected)
         other = uncovered_program(report, self._covers_program)
         if other is None:
             return None
@@ -166,7 +163,7 @@ class Lease:
             return True
         if any("…" in word for word in argv) or not argv or argv[0] in _MOVES:
             return False
-        if classify(quoted(argv), cwd=self.folder).label == "safe_readonly":
+        if classify(shlex.join(argv), cwd=self.folder).label == "safe_readonly":
             return True
         form = form_of(argv)
         if form is None or any(map(_WILD.match, form.operands)):
@@ -195,7 +192,7 @@ class Lease:
         return None
 
     def taken(self) -> Lease:
-        """The lease after one more use."""
+        """Return the lease after one more use."""
         return replace(self, used=self.used + 1)
 
 
@@ -208,12 +205,12 @@ class Offer:
 
     @property
     def label(self) -> Phrase:
-        """What it permits, and for how long."""
+        """The permission and its duration in words."""
         return Phrase(TERMS[self.kind].label.template, {"what": self.text})
 
 
 def offers(report: RiskReport, *, folder: str, workspace: str | None = None) -> tuple[Offer, ...]:
-    """Return what may be offered for `report` in `folder`; nothing for what is dangerous."""
+    """Return the leases to offer for `report` in `folder`; none for a dangerous command."""
     if report.label == "dangerous":
         return ()
     found = [Offer("exact", Phrase("exactly this command, in {folder}", {"folder": folder}))]
@@ -266,7 +263,7 @@ def explain(
 
 def asking(report: RiskReport) -> tuple[tuple[str, ...], ...]:
     """Return the programs of a command that do more than read."""
-    return tuple(a for a in report.programs if classify(quoted(a)).label != "safe_readonly")
+    return tuple(a for a in report.programs if classify(shlex.join(a)).label != "safe_readonly")
 
 
 def at_or_below(target: str, granted: str) -> bool:
@@ -302,7 +299,7 @@ def _name(option: tuple[str, str | None]) -> str:
 
 
 def _coarse(effect: Effect) -> tuple[object, ...]:
-    """An effect without what a first run changes by itself: what it created is there now."""
+    """Return an effect without what a first run changes: a created file exists afterwards."""
     kind = "change" if effect.kind in _ON_FILES else effect.kind
     return (kind, effect.target, effect.outside)
 
@@ -341,7 +338,7 @@ def _wider(effect: Effect) -> Phrase:
 
 
 def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
-    """The sentence of a lease: what it covers is what a reader takes from this."""
+    """Return the sentence that tells the user exactly what a lease covers."""
     forms = [form for form in map(form_of, asking(report)) if form is not None]
     hosts = render(", ".join(e.target for e in report.effects if e.kind == "network"))
     if kind == "effect" and not hosts:
@@ -372,35 +369,26 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
     return Phrase("{program} with no other options or arguments, in {folder}", values)
 
 
-_RUNS: Mapping[str, str] = {
-    "it runs code that it is given": """
-        interpreter eval source code database docker awk sed
-    """,
-    "it runs the command in its arguments": """
-        shell wrap env command sudo xargs watch find fd exec ssh namespace containers later
-    """,
-    "its options can name programs to run": "tar zip rsync transfer man pager split",
-    "its interactive commands can start a shell": "editor screen tmux records netcat",
-    "it opens files in other programs": "opens",
-}
-"""Why a program is never leased, by its rules in the parser's table: the base, or KIND of `ask`."""
-_ALSO_RUNS: Mapping[str, str] = {
-    "it runs code that it is given": """
-        gdb lldb irb pry jshell m4 bc dc ed ex ftp sftp lftp mysql psql sqlite3 nmap emacs
-    """,
-    "it runs programs that a file of the project names": """
-        make gmake ninja cmake npm pnpm yarn npx bun deno uv poetry pip pip3 cargo go gradle mvn
-        just task rake tox nox pytest jest vitest eslint prettier terraform ansible ansible-playbook
-        pre-commit composer bundle
-    """,
-    "it runs the command in its arguments": """
-        parallel busybox toybox chroot unshare nsenter systemd-run machinectl setsid coproc trap at
-        batch crontab doas su pkexec runuser gosu script expect builtin rsh mosh autossh
-    """,
-    "its interactive commands can start a shell": "tmux",
-    "its options can name programs to run": "scp bsdtar gtar cpio ar pax less more info",
-    "it deletes what cannot be brought back": "rm shred dd",
-}
+_NEVER_BASES = names("""
+    interpreter eval source code database docker awk sed shell wrap env command sudo xargs watch
+    find fd exec ssh namespace containers later tar zip rsync transfer man pager split editor
+    screen tmux records netcat opens
+""")
+"""Rules of programs that are never leased as a whole, by base or KIND of `ask`.
+
+They run code or commands that they are given, can start a shell, have options that name programs to
+run, or open files in other programs.
+"""
+_NEVER = names("""
+    gdb lldb irb pry jshell m4 bc dc ed ex ftp sftp lftp mysql psql sqlite3 nmap emacs make
+    gmake ninja cmake npm pnpm yarn npx bun deno uv poetry pip pip3 cargo go gradle mvn just
+    task rake tox nox pytest jest vitest eslint prettier terraform ansible ansible-playbook
+    pre-commit composer bundle parallel busybox toybox chroot unshare nsenter systemd-run
+    machinectl setsid coproc trap at batch crontab doas su pkexec runuser gosu script expect
+    builtin rsh mosh autossh tmux scp bsdtar gtar cpio ar pax less more info rm shred dd
+""")
+"""Further programs of that kind, programs that run what a file of the project names, and programs
+that delete what cannot be brought back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +403,7 @@ class Form:
 
     @property
     def title(self) -> str:
-        """The program with its subcommands and options, for people."""
+        """The program with its subcommands and options."""
         words = self.key.split(":")
         for name, value in self.options:
             written = f"--{name}" if len(name) > 1 else f"-{name}"
@@ -424,14 +412,11 @@ class Form:
         return " ".join(words)
 
 
-def why_never(program: str) -> str | None:
-    """Return why no lease speaks of `program` as a whole, or None when one might."""
+def is_never_leased(program: str) -> bool:
+    """Return whether no lease may cover `program` as a whole."""
     rules = rules_for(program)
     kinds = {rules.base, rules.detail.partition(" ")[0]} if rules else set()
-    for why, bases in _RUNS.items():
-        if kinds & names(bases):
-            return why
-    return next((why for why, also in _ALSO_RUNS.items() if program in names(also)), None)
+    return bool(kinds & _NEVER_BASES) or program in _NEVER
 
 
 def form_of(argv: tuple[str, ...]) -> Form | None:
@@ -439,7 +424,7 @@ def form_of(argv: tuple[str, ...]) -> Form | None:
     if not argv or any("…" in word for word in argv):
         return None
     words = [called(argv[0]), *argv[1:]]
-    if ":" in words[0] or why_never(words[0]) is not None:
+    if ":" in words[0] or is_never_leased(words[0]):
         return None
     depth = next((n for n in (3, 2, 1) if ":".join(words[:n]) in rule_table("lease_forms")), 0)
     if not depth or len(words) < depth:

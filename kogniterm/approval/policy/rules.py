@@ -1,4 +1,4 @@
-"""The person's own rules, in TOML: read, checked with their examples, and matched.
+"""The user's own rules, in TOML: read, checked with their examples, and matched.
 
     [[rule]]
     decision = "allow"            # allow, ask or deny; deny beats ask beats allow
@@ -18,7 +18,6 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -62,20 +61,16 @@ class Rule:
         if every and not self._covers_redirections(report):
             return False
         quantify: Callable[[list[bool]], bool] = (lambda t: all(t) and bool(t)) if every else any
-        speaks = self.programs or self.arguments is not None
-        if (
-            every
-            and uncovered_program(report, self._covers if speaks else _any_program) is not None
-        ):
+        speaks = bool(self.programs) or self.arguments is not None
+        if every and uncovered_program(report, lambda a: not speaks or self._covers(a)) is not None:
             return False
         if speaks and not quantify([self._covers(argv) for argv in report.programs]):
             return False
-        if self.path is not None:
-            files = [e.target for e in report.effects if e.kind in _FILE_EFFECTS]
-            reaches = _is_below if every else _may_reach
-            if not quantify([reaches(name, self.path) for name in files]):
-                return False
-        return True
+        if self.path is None:
+            return True
+        reaches = fnmatch.fnmatchcase if every else _may_reach
+        files = (e.target for e in report.effects if e.kind in _FILE_EFFECTS)
+        return quantify([reaches(name, self.path) for name in files])
 
     def _covers_redirections(self, report: RiskReport) -> bool:
         """Return whether each file changed outside is named by an argument or the rule's path."""
@@ -95,7 +90,7 @@ class Rule:
 
     @property
     def text(self) -> Phrase:
-        """The rule's reason for people."""
+        """The rule's reason."""
         return Phrase("{reason}", {"reason": self.reason or f"rule {self.origin}"})
 
 
@@ -110,26 +105,17 @@ class RuleSet:
 
 
 def called(program: str) -> str:
-    """The name `program` goes by: bare where it is the system's, a path for any other file.
+    """Return the name of `program`: bare where it is the system's, a path for any other file.
 
-    Whoever allows a program by its name means the one on the PATH.
+    A rule that allows a program by its name means the one on the PATH.
     """
     folder, _, base = program.rpartition("/")
     return base if folder in SYSTEM_FOLDERS else program
 
 
-def _any_program(argv: tuple[str, ...]) -> bool:
-    del argv
-    return True
-
-
-def _is_below(target: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(target, pattern)
-
-
 def _may_reach(target: str, pattern: str) -> bool:
     """Return whether `target`, which may hold wildcards or unknown parts, could be such a file."""
-    if _is_below(target, pattern):
+    if fnmatch.fnmatchcase(target, pattern):
         return True
     if not re.search(r"[*?\[…]", target):
         return False
@@ -141,7 +127,7 @@ def _may_reach(target: str, pattern: str) -> bool:
 
 
 class _RuleError(Exception):
-    """What is wrong with a rule, and the key at which."""
+    """A mistake in a rule, and the key where it stands."""
 
     def __init__(self, key: str, wrong: Phrase) -> None:
         super().__init__(key)
@@ -260,17 +246,12 @@ def _line(text: str, index: int, key: str | None) -> int:
     return head
 
 
-def quoted(argv: tuple[str, ...]) -> str:
-    """An argv as shell text."""
-    return shlex.join(argv)
-
-
 def uncovered_program(
     report: RiskReport, covers: Callable[[tuple[str, ...]], bool]
 ) -> tuple[str, ...] | None:
     """Return the first program that `covers` does not speak of, or None.
 
-    What could not be read is never covered.
+    Commands that could not be read are never covered.
     """
     return next((argv for argv in report.programs if argv == UNREAD or not covers(argv)), None)
 

@@ -1,4 +1,4 @@
-"""Policy: from a risk report to a verdict, with a trace of everything that was looked at.
+"""Policy: from a risk report to a verdict, with a trace of every rule and lease considered.
 
 Order, strictest first: the hard limits, deny rules, the mode's own refusals, ask rules and what may
 have run already, a repository's own programs outside a sandbox, allow rules, leases, and last what
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kogniterm.approval.policy.leases import Lease
 from kogniterm.approval.policy.rules import Choice, Rule, RuleSet
@@ -33,13 +33,12 @@ UNKNOWN_OUTCOME = Phrase(
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What besides the command decides.
+    """The facts that decide besides the command.
 
-    `unsandboxed_ok`: the person typed `--no-sandbox`. `safe_unasked`: manual mode may run
+    `unsandboxed_ok`: the user typed `--no-sandbox`. `safe_unasked`: manual mode may run
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
-    it; `small_model_forced`: the person lets it change more than nothing in auto mode, but never
-    delete. `unknown_outcome`: the same
-    was started before, and nobody knows how it ended.
+    it; `small_model_forced`: the user lets such a model change files in auto mode, but never delete
+    them. `unknown_outcome`: the same command was started before, and its outcome is unknown.
     """
 
     mode: ApprovalMode = "manual"
@@ -53,12 +52,9 @@ class Circumstances:
     now: float = 0.0
 
 
-@dataclass
-class _Trace:
-    entries: list[RuleTrace] = field(default_factory=list)
-
+class _Trace(list[RuleTrace]):
     def add(self, origin: str, decision: Choice, reason: Phrase, *, matched: bool = True) -> None:
-        self.entries.append(RuleTrace(origin, decision, matched, reason))
+        self.append(RuleTrace(origin, decision, matched, reason))
 
 
 def judge(
@@ -69,7 +65,7 @@ def judge(
     leases: Iterable[Lease] = (),
     circumstances: Circumstances | None = None,
 ) -> Verdict:
-    """The verdict on `report`; `request` names the tool (default: a command)."""
+    """Return the verdict on `report`; `request` names the tool (default: a command)."""
     now = circumstances or Circumstances()
     trace = _Trace()
     limit = hard_limit_reason(report)
@@ -77,17 +73,17 @@ def judge(
         "floor", "deny", limit or Phrase("nothing the floor forbids"), matched=limit is not None
     )
     if limit is not None:
-        return Verdict("deny", (limit, *report.reasons), tuple(trace.entries))
+        return Verdict("deny", (limit, *report.reasons), tuple(trace))
     tool = request.tool if request is not None else "execute_command"
     matching = _matching(report, rules or RuleSet(), tool, now.mode, trace)
     denying = tuple(rule.text for rule in matching if rule.decision == "deny")
     if denying:
-        return Verdict("deny", (*denying, *report.reasons), tuple(trace.entries))
+        return Verdict("deny", (*denying, *report.reasons), tuple(trace))
     dangerous = report.label == "dangerous"
     if dangerous and now.mode == "auto":
         refused = Phrase("Auto mode does not run dangerous commands.")
         trace.add("mode auto", "deny", refused)
-        return Verdict("deny", (refused, *report.reasons), tuple(trace.entries))
+        return Verdict("deny", (refused, *report.reasons), tuple(trace))
     asking = tuple(rule.text for rule in matching if rule.decision == "ask")
     if now.unknown_outcome:
         trace.add("unknown outcome", "ask", UNKNOWN_OUTCOME)
@@ -95,24 +91,24 @@ def judge(
     if asking or dangerous:
         always = Phrase("Dangerous commands are always asked about.")
         trace.add("mode manual", "ask", always, matched=dangerous)
-        return Verdict("ask", (*asking, *report.reasons), tuple(trace.entries))
+        return Verdict("ask", (*asking, *report.reasons), tuple(trace))
     repository = repository_reason(report)
     if repository is not None and not now.sandboxed:
         unconfined = Phrase("A repository's own programs run unasked in a sandbox only.")
         trace.add(f"mode {now.mode}", "ask", unconfined)
         others = (reason for reason in report.reasons if reason != repository)
-        return Verdict("ask", (repository, unconfined, *others), tuple(trace.entries))
+        return Verdict("ask", (repository, unconfined, *others), tuple(trace))
     allowing = [rule for rule in matching if rule.decision == "allow"]
     if allowing:
-        return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace.entries))
+        return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace))
     command = request is None or request.effect == "command"
     lease = _lease(report, leases if command else (), now, trace)
     if lease is not None:
-        return Verdict("allow", (lease.text,), tuple(trace.entries), lease_id=lease.id)
+        return Verdict("allow", (lease.text,), tuple(trace), lease_id=lease.id)
     kind, reason = _by_mode(report, now)
     trace.add(f"mode {now.mode}", kind, reason)
     more = report.reasons if kind == "ask" else ()
-    return Verdict(kind, (reason, *more), tuple(trace.entries))
+    return Verdict(kind, (reason, *more), tuple(trace))
 
 
 def _matching(
@@ -139,7 +135,6 @@ def _lease(
 
 
 def _by_mode(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
-    """What the mode does with the label."""
     safe = report.label == "safe_readonly"
     if now.mode == "manual":
         if safe and now.safe_unasked:
@@ -164,11 +159,11 @@ UNATTENDED_HINT = Phrase(
     "Start with --allow-reads to let read-only commands run unasked, or with --auto-approve to let "
     "everything run that your rules do not deny."
 )
-"""Advice to the user where nobody could be asked."""
+"""Advice to the user where no user could be asked."""
 
 
 class Unattended:
-    """The approver where nobody can be asked: rejects, and says clearly why."""
+    """The approver for runs without a user: rejects every request, with the reason."""
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
@@ -181,7 +176,7 @@ class Unattended:
         return Decision("reject", request.command, "unattended", reason, reasons)
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> None:
-        """Nobody looks at plans here."""
+        """Accept the plan: there is no user to review it."""
 
 
 _ALWAYS = frozenset(

@@ -1,4 +1,4 @@
-r"""Programs that are judged by patterns over their words: what reads, what asks, what is dangerous.
+r"""Programs that are judged by patterns over their words.
 
 Each program has a list of cases, read in order. A case whose pattern matches all of the words
 applies; one of `reads`, or with `stop`, ends the list. The words are joined by blanks; text that is
@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One pattern, and what a call that matches it does.
+    """One pattern, and the effects of a call that matches it.
 
     `effects` are `kind=target`, `mentions` (secret files named anywhere count as read) or
     `operands` (the operands behind the first are read). Reasons and targets are templates over
@@ -35,24 +36,26 @@ class Case:
 _ALL = ".*"
 
 
-def _reads(pattern: str, *effects: str, op: bool = False) -> Case:
-    return Case("", re.compile(pattern, re.DOTALL), "", effects, True, op)
+def _case(
+    label: Literal["", "network", "ask", "danger"],
+    pattern: str,
+    reason: str = "",
+    *effects: str,
+    stop: bool = False,
+    op: bool = False,
+) -> Case:
+    return Case(label, re.compile(pattern, re.DOTALL), reason, effects, stop, op)
+
+
+_network, _ask, _danger = partial(_case, "network"), partial(_case, "ask"), partial(_case, "danger")
 
 
 def _notes(pattern: str, *effects: str, op: bool = False) -> Case:
-    return Case("", re.compile(pattern, re.DOTALL), "", effects, False, op)
+    return _case("", pattern, "", *effects, op=op)
 
 
-def _network(pattern: str, target: str = "", *, stop: bool = False, op: bool = False) -> Case:
-    return Case("network", re.compile(pattern, re.DOTALL), target, (), stop, op)
-
-
-def _ask(pattern: str, reason: str, *effects: str, stop: bool = False, op: bool = False) -> Case:
-    return Case("ask", re.compile(pattern, re.DOTALL), reason, effects, stop, op)
-
-
-def _danger(pattern: str, reason: str, *effects: str, stop: bool = False, op: bool = False) -> Case:
-    return Case("danger", re.compile(pattern, re.DOTALL), reason, effects, stop, op)
+def _reads(pattern: str, *effects: str, op: bool = False) -> Case:
+    return _case("", pattern, "", *effects, stop=True, op=op)
 
 
 _INSTALLS = (

@@ -15,7 +15,7 @@ from kogniterm.approval.policy.leases import (
     LeaseKind,
     at_or_below,
     form_of,
-    why_never,
+    is_never_leased,
 )
 from kogniterm.approval.policy.verdict import Circumstances
 from kogniterm.types import ActionRequest, Effect, RiskReport
@@ -295,10 +295,10 @@ def test_what_can_run_other_programs_is_granted_as_one_command_only(command: str
 def test_no_listed_form_is_of_a_program_that_can_run_others() -> None:
     listed = {name.partition(":")[0] for name in rule_table("lease_forms")}
     assert len(listed) > 20
-    assert {name for name in listed if why_never(name)} == set()
+    assert {name for name in listed if is_never_leased(name)} == set()
     assert form_of(("tar", "xf", "a")) is None
     for name in ("tar", "sqlite3", "vim", "less", "man", "gdb", "awk", "sed", "rsync", "docker"):
-        assert why_never(name)
+        assert is_never_leased(name)
 
 
 def test_a_remote_with_another_address_is_not_covered() -> None:
