@@ -1,7 +1,7 @@
 """The analysis of a command: from shell text to a `RiskReport`.
 
 It follows the shell: folder and variables are tracked, branches and subshells work on copies,
-every substitution is judged where it stands. Whatever is not understood is asked about.
+every substitution is judged where it stands. A command that is not understood is asked about.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from kogniterm.approval.analysis.command_options import rules_for
 from kogniterm.approval.analysis.expansion import (
+    NUMBER,
     TAINTED,
     Argument,
     Scope,
@@ -62,24 +64,21 @@ from kogniterm.approval.programs.basic_rules import shows_variables
 from kogniterm.approval.programs.builtins import assigns, calculates, calculates_printed, sets
 from kogniterm.approval.programs.script_files import run_file, watch
 from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
+from kogniterm.approval.programs.word_patterns import apply_cases
 from kogniterm.approval.programs.wrappers import piped_items
 from kogniterm.text.visible import hidden_characters
 from kogniterm.types import Phrase, RiskReport
 
 _HANDLERS: Mapping[str, Callable[[Call], None]] = {
-    **basic_rules.BASES,
-    **builtins.HANDLERS,
-    **files.HANDLERS,
-    **remote.HANDLERS,
-    **scripts.HANDLERS,
-    **wrappers.HANDLERS,
-    "git": git.git,
+    base: handler
+    for module in (basic_rules, builtins, files, git, remote, scripts, wrappers)
+    for base, handler in module.HANDLERS.items()
 }
-"""What judges a call, by the base of its program's rules."""
+"""The functions that judge a call, by the base of its program's rules."""
 MAX_COMMANDS = 200
 MAX_SHELL_DEPTH = 6
 _KEPT_NAMES = ("_", "command_not_found")
-"""Beginnings of names that the shell itself, or what drives it, may call."""
+"""Beginnings of names of functions that the shell itself or KogniTerm may call."""
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
@@ -88,24 +87,12 @@ MAX_PIPES = 800
 """An unfinished pipe costs the parser time that grows with the square of its length."""
 
 
-def _too_long(command: str) -> bool:
-    """Return whether reading `command` could take longer than a person would wait."""
-    return len(command) > MAX_TEXT or command.count("|") > MAX_PIPES
-
-
-def _goes_to_device(redirect: Redirect, scope: Scope) -> bool:
-    """Return whether a redirection leads to `/dev/null` or its kin."""
-    if redirect.target is None:
-        return True
-    return is_harmless_device(expand_single(redirect.target, scope).value)
-
-
 # Version managers stand in front of these, and may fetch what a project file asks for.
 _MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
 
 
 def _tells_version(words: list[str]) -> bool:
-    """Return whether a command of these words only tells its version or how it is used."""
+    """Return whether a command of these words only prints its version or its help."""
     return words[1:] in (["--version"], ["--help"]) and words[0] not in _MANAGED
 
 
@@ -115,14 +102,8 @@ def _prints_nothing(words: list[str]) -> bool:
     return silent or words in (["echo", "-n"], ["printf", ""])
 
 
-def _judge(call: Call) -> None:
-    basic_rules.shows_arguments(call)
-    basic_rules.apply_cases(call)
-    _HANDLERS[call.rules.base](call)
-
-
 class Analyser:
-    """Follows the statements of one command."""
+    """The analysis of the statements of one command."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
@@ -134,7 +115,8 @@ class Analyser:
 
     def text(self, command: str, scope: Scope) -> None:
         """Judge shell text."""
-        if _too_long(command) or self._shell_depth > MAX_SHELL_DEPTH:
+        too_long = len(command) > MAX_TEXT or command.count("|") > MAX_PIPES
+        if too_long or self._shell_depth > MAX_SHELL_DEPTH:
             self._give_up("It is too long or too nested to be judged.")
             return
         self._shell_depth += 1
@@ -152,7 +134,11 @@ class Analyser:
             self._simple(node, scope, piped=piped)
         elif isinstance(node, Sequence):
             for op, item in node.items:
-                self._item(op, item, scope, piped=piped)
+                # What follows || may not have run.
+                inner = scope.branch() if op == "||" else scope
+                self.node(item, inner, piped=piped)
+                if inner is not scope:
+                    scope.merge([inner])
         elif isinstance(node, Pipeline):
             self._pipeline(node, scope)
         elif isinstance(node, Group):
@@ -170,15 +156,6 @@ class Analyser:
             self._test(node, scope)
         else:
             self._give_up("It could not be read: {why}.", why=Phrase(node.why))
-
-    def _item(self, op: str, item: Node, scope: Scope, *, piped: bool) -> None:
-        """One member of a list; after && and || it may not have run."""
-        if op == "||":
-            other = scope.branch()
-            self.node(item, other, piped=piped)
-            scope.merge([other])
-        else:
-            self.node(item, scope, piped=piped)
 
     def _pipeline(self, node: Pipeline, scope: Scope) -> None:
         upstream: tuple[str, ...] = ()
@@ -252,18 +229,8 @@ class Analyser:
         if "-v" in texts or "-R" in texts:
             self._findings.ask("A test of a variable's existence may run commands.")
 
-    def _arithmetic_names(self, word: Word, scope: Scope) -> None:
-        for part in word.parts:
-            if isinstance(part, Unknown) and part.digits:
-                call = self._call("calculation", (), scope)
-                calculates(call, part.names, part.targets)
-                for nested in part.inner:
-                    calculates_printed(call, nested)
-                if part.assigns:
-                    scope.variables[part.assigns] = Argument("0")
-
     def _subscripts(self, computes: tuple[str, ...], scope: Scope) -> None:
-        """A subscript is an expression: whether the array is a map only the shell knows."""
+        # A subscript is an expression, unless the array is a map, which only the shell knows.
         if computes:
             calculates(self._call("calculation", (), scope), computes)
 
@@ -290,10 +257,15 @@ class Analyser:
                 if part.given:
                     call = self._call("expansion", (), scope)
                     call.read_later([Argument(scope.roots.tilde(part.given))])
-                self._arithmetic_names(Word("", (part,)), scope)
-                if part.assigns and not part.digits:
+                if part.digits:
+                    call = self._call("calculation", (), scope)
+                    calculates(call, part.names, part.targets)
+                    for nested in part.inner:
+                        calculates_printed(call, nested)
+                elif part.assigns:
                     sets(self._call("expansion", (), scope), part.assigns)
-                    scope.variables[part.assigns] = TAINTED
+                if part.assigns:
+                    scope.variables[part.assigns] = NUMBER if part.digits else TAINTED
 
     def _simple(self, node: Simple, scope: Scope, *, piped: bool) -> None:
         self._count += 1
@@ -315,11 +287,10 @@ class Analyser:
             arguments.extend(Argument(assignment.name) for assignment in node.assignments)
         else:
             self._prefixes(node, scope, name)
+        written = (r.target for r in node.redirects if r.op in {">", ">|", "&>"} and r.target)
+        files = (expand_single(target, scope).value for target in written)
         silent = _prints_nothing([argument.value for argument in arguments])
-        empties = (
-            r.op in {">", ">|", "&>"} and not _goes_to_device(r, scope) for r in node.redirects
-        )
-        if silent and any(empties):
+        if silent and not all(map(is_harmless_device, files)):
             self._findings.ask("It empties a file.")
         self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
 
@@ -351,7 +322,7 @@ class Analyser:
             self._findings.program((f"{variable}=…",))
 
     def _redirects(self, redirects: tuple[Redirect, ...], scope: Scope, name: str) -> str | None:
-        """Judge redirections; returns what a heredoc or here-string gives, if it is known."""
+        """Judge redirections; return the input that a heredoc or here-string gives, if known."""
         stdin: str | None = None
         for redirect in redirects:
             if redirect.body is not None:
@@ -359,7 +330,8 @@ class Analyser:
                 body = expand_single(redirect.body, scope)
                 shows_variables(self._call(name, (), scope), body)
                 stdin = body.value
-                self._feeds_shell(name, body, scope)
+                if name in SHELLS:
+                    comes_from_network(self._call(name, (), scope), body)
                 continue
             if redirect.target is None:
                 continue
@@ -367,16 +339,12 @@ class Analyser:
             target = expand_single(redirect.target, scope)
             if redirect.op == "<" and len(target.inner) == 1:
                 stdin = said(target.inner[0].node, scope)
-            self._feeds_shell(name, target, scope)
+            if name in SHELLS:
+                comes_from_network(self._call(name, (), scope), target)
             if redirect.op in {">&", "<&"} and re.fullmatch(r"\d+-?|-", target.value):
                 continue
             self._redirect(redirect.op, target, scope, name)
         return stdin
-
-    def _feeds_shell(self, name: str, source: Argument, scope: Scope) -> None:
-        """What a substitution gives a shell to read, the shell runs."""
-        if name in SHELLS:
-            comes_from_network(self._call(name, (), scope), source)
 
     def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
         call = self._call(name or "redirection", (), scope)
@@ -397,7 +365,7 @@ class Analyser:
         return Call(name, args, scope, self._findings, self._inner, self.text)
 
     def _inner(self, args: tuple[Argument, ...], scope: Scope, piped: bool) -> None:
-        """A call started by another program."""
+        """Judge a call started by another program."""
         if not args:
             return
         self._count += 1
@@ -411,7 +379,7 @@ class Analyser:
     def _run(
         self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
     ) -> None:
-        """One program with its arguments."""
+        """Judge one program with its arguments."""
         findings = self._findings
         findings.program(tuple(arg.value.replace(HOLE, "…") for arg in args))
         program = args[0]
@@ -440,7 +408,8 @@ class Analyser:
             self._call(name, (), scope).read_later(args[1:])
             self._call_function(scope.functions[name], inside)
             return
-        watch(self._call(name, args[1:], scope))
+        call = self._call(name, args[1:], scope)
+        watch(call)
         rules = rules_for(name)
         if rules is None:
             findings.effect("execute", name)
@@ -450,7 +419,10 @@ class Analyser:
             return
         if _tells_version([name, *(arg.value for arg in args[1:])]):
             return
-        _judge(Call(name, args[1:], scope, findings, self._inner, self.text, rules, piped, stdin))
+        call = replace(call, rules=rules, piped=piped, stdin=stdin)
+        basic_rules.shows_arguments(call)
+        apply_cases(call)
+        _HANDLERS[rules.base](call)
 
 
 def classify(
@@ -460,7 +432,7 @@ def classify(
     workspace: str | None = None,
     filled: Collection[str] = (),
 ) -> RiskReport:
-    """The risk report of `command`, run in `cwd` with `workspace` (default: `cwd`) as its own.
+    """Return the risk report of `command`, run in `cwd` with `workspace` (default: `cwd`).
 
     `filled` names the shell's variables that earlier commands filled with data they read
     (`fills`). Never raises, does no I/O, and takes time bounded by the text's length. Without
@@ -470,7 +442,7 @@ def classify(
 
 
 def fills(command: str, *, cwd: str | None = None, filled: Collection[str] = ()) -> frozenset[str]:
-    """The variables that hold data nobody judged, after `command` ran in a shell with `filled`."""
+    """Return the variables that hold unjudged data after `command` ran in a shell with `filled`."""
     scope = _judged(command, cwd, None, filled)[1]
     return frozenset(name for name, value in scope.variables.items() if value.tainted)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import cast
 
 from kogniterm.approval.analysis.command_options import ANY_OTHER, Option, Parsed
 from kogniterm.approval.analysis.expansion import Argument
@@ -19,8 +18,6 @@ from kogniterm.approval.analysis.paths_and_variables import (
     within,
 )
 from kogniterm.approval.analysis.program_call import Call
-from kogniterm.approval.programs.word_patterns import CASES, Case
-from kogniterm.types import EffectKind
 
 ASK_KINDS = {
     "code": "{program} runs code that is not judged.",
@@ -215,56 +212,6 @@ def reads_below(call: Call, operand: Argument) -> None:
         call.secret(resolved)
 
 
-# --- words --------------------------------------------------------------------------------------
-
-
-def apply_cases(call: Call) -> None:
-    """Judge the words of `call` by the cases of its program, or of the name behind `patterns`."""
-    cases = CASES.get(call.name)
-    if cases is None and call.rules.base == "patterns":
-        cases = CASES.get(call.rules.detail)
-    if cases is None:
-        return
-    operands = [one.value.replace(HOLE, "…") for one in call.parse().operands]
-    verb = (operands or call.words or [""])[0]
-    values = {
-        "program": call.name, "verb": verb, "path": verb, "words": " ".join(call.words)[:80],
-        "operand": "".join(operands[:1]),
-    }  # fmt: skip
-    subjects = {True: _joined(operands), False: _joined(call.words)}
-    for case in cases:
-        if case.pattern.fullmatch(subjects[case.operands]):
-            _apply_case(call, case, values)
-            if case.stop:
-                return
-
-
-def _joined(words: list[str]) -> str:
-    """The words joined by blanks; a blank inside a word is another one."""
-    return " ".join(word.replace(" ", "\xa0") or "''" for word in words)
-
-
-def _apply_case(call: Call, case: Case, values: Mapping[str, str]) -> None:
-    for effect in case.effects:
-        kind, _, target = effect.partition("=")
-        if kind == "mentions":
-            call.mentions()
-        elif kind == "operands":
-            for operand in call.bare[1:]:
-                call.reads(operand)
-        else:
-            shown = target.format_map(values).strip()
-            outside = kind == "privilege"
-            call.findings.effect(cast(EffectKind, kind), shown, outside=outside)
-    named = {key: values[key] for key in ("verb", "path") if f"{{{key}}}" in case.reason}
-    if case.label == "network":
-        call.network(case.reason.format_map(values))
-    elif case.label == "ask":
-        call.ask(case.reason, **named)
-    elif case.label == "danger":
-        call.danger(case.reason, **named)
-
-
 _FETCHES = names("install add update upgrade publish push pull get i ci download")
 
 
@@ -337,7 +284,7 @@ def shows_arguments(call: Call) -> None:
             shows_variables(call, arg)
 
 
-BASES: Mapping[str, Callable[[Call], None]] = {
+HANDLERS: Mapping[str, Callable[[Call], None]] = {
     "read": reads, "list": lists, "pattern": pattern, "text": text, "none": none, "write": writes,
     "media": media, "binutils": binutils, "verbs": verbs, "subcommands": subcommands,
     "patterns": text, "ask": asks, "danger": dangers,

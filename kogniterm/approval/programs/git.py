@@ -270,3 +270,6 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
     else:
         call.findings.effect("write", ".git")
         call.findings.note("workspace_write", "git {verb} changes the repository.", verb=verb)
+
+
+HANDLERS: Mapping[str, Callable[[Call], None]] = {"git": git}

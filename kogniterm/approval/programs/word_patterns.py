@@ -12,7 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, cast
+
+from kogniterm.approval.analysis.paths_and_variables import HOLE
+from kogniterm.approval.analysis.program_call import Call
+from kogniterm.types import EffectKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ _DPKG_SHOWS = (
     r"|contents|audit|version|help|verify|compare-versions|field))"
 )
 
-CASES: Mapping[str, tuple[Case, ...]] = {
+_CASES: Mapping[str, tuple[Case, ...]] = {
     # --- the machine ---
     "disk": (
         _ask(r"(?:-l|--list|list|status|-n .*|show|get .*|-L|help|print)(?: [\w/]+)?",
@@ -250,3 +254,50 @@ CASES: Mapping[str, tuple[Case, ...]] = {
         *_STATEMENTS, _network(_ALL), _danger(_ALL, "{program} is told to destroy data."),
     ),
 }  # fmt: skip
+
+
+def apply_cases(call: Call) -> None:
+    """Judge the words of `call` by the cases of its program, or of the name behind `patterns`."""
+    cases = _CASES.get(call.name)
+    if cases is None and call.rules.base == "patterns":
+        cases = _CASES.get(call.rules.detail)
+    if cases is None:
+        return
+    operands = [one.value.replace(HOLE, "…") for one in call.parse().operands]
+    verb = (operands or call.words or [""])[0]
+    values = {
+        "program": call.name, "verb": verb, "path": verb, "words": " ".join(call.words)[:80],
+        "operand": "".join(operands[:1]),
+    }  # fmt: skip
+    subjects = {True: _joined(operands), False: _joined(call.words)}
+    for case in cases:
+        if case.pattern.fullmatch(subjects[case.operands]):
+            _apply_case(call, case, values)
+            if case.stop:
+                return
+
+
+def _joined(words: list[str]) -> str:
+    """The words joined by blanks; a blank inside a word is another one."""
+    return " ".join(word.replace(" ", "\xa0") or "''" for word in words)
+
+
+def _apply_case(call: Call, case: Case, values: Mapping[str, str]) -> None:
+    for effect in case.effects:
+        kind, _, target = effect.partition("=")
+        if kind == "mentions":
+            call.mentions()
+        elif kind == "operands":
+            for operand in call.bare[1:]:
+                call.reads(operand)
+        else:
+            shown = target.format_map(values).strip()
+            outside = kind == "privilege"
+            call.findings.effect(cast(EffectKind, kind), shown, outside=outside)
+    named = {key: values[key] for key in ("verb", "path") if f"{{{key}}}" in case.reason}
+    if case.label == "network":
+        call.network(case.reason.format_map(values))
+    elif case.label == "ask":
+        call.ask(case.reason, **named)
+    elif case.label == "danger":
+        call.danger(case.reason, **named)
