@@ -23,7 +23,8 @@ def main() -> int:
     if sys.argv[1:] in (["--version"], ["-V"]):
         from kogniterm import __version__
 
-        sys.stdout.write(f"kogniterm {__version__}\n")
+        folder = __file__.rpartition("/")[0]
+        sys.stdout.write(f"kogniterm {__version__} from {folder}\n")
         return 0
     from kogniterm.cli.main import main as run
     from kogniterm.host.unused_libraries import keep_out

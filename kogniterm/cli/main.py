@@ -19,6 +19,7 @@ from kogniterm.cli import process_border, verb_table
 from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options
 from kogniterm.cli.process_border import complain, flushed
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
+from kogniterm.host.installation import program_folder
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, use_language
 
@@ -97,7 +98,7 @@ def build_parser(asked: verb_table.Verb | None = None) -> Parser:
         "-V",
         "--version",
         action="version",
-        version=f"kogniterm {__version__}",
+        version=f"kogniterm {__version__} from {program_folder()}",
         help=_("show the version"),
     )
     add_options(parser.add_argument_group(_("session options")), SESSION)

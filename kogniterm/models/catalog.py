@@ -56,17 +56,18 @@ def cost_of(name: str, usage: Usage) -> float | None:
 class Provider:
     """A service, or a way to run a model, as it is chosen by `name:model`.
 
-    `package` is the module that must be importable and `extra` the extra of KogniTerm that
-    brings it (None for what always works). `key` names the environment variable to set,
-    None where no key is needed. `argument` says what stands behind the colon. `url` is where a
-    service is reached unless the settings say otherwise.
+    `package` is the module that must be importable, and `distribution` the package of the index
+    that brings it (None for what always works). `key` names the environment variable with the
+    key; None where no key is needed. `argument` tells what stands behind the colon, and
+    `default_model` what is used without it. `url` is where a service is reached unless the
+    settings say otherwise.
     """
 
     name: str
     title: str
     argument: str
     package: str | None = None
-    extra: str | None = None
+    distribution: str | None = None
     key: str | None = None
     default_model: str = ""
     url: str = ""

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kogniterm.errors import ModelAuthError, UsageError
+from kogniterm.host.installation import install_command
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import (
     ANY_IMAGES,
@@ -53,7 +54,7 @@ def parse_name(name: str) -> tuple[Provider, str]:
     provider = BY_NAME.get(start)
     if provider is None:
         raise _unknown(name, start, bool(colon))
-    if not argument and provider.name != "local":
+    if not argument and provider.name not in ("local", "ollama"):
         if not provider.default_model:
             raise UsageError(
                 "The model name {name} lacks {argument} behind the colon, as in {provider}:NAME.",
@@ -88,24 +89,29 @@ def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
 
 
 def default_name(options: ModelOptions) -> str:
-    """The model used when none is named: Gemini with a key, else the embedded model.
+    """Return the model used when none is named.
 
-    Raises `ModelAuthError` when there is neither, with the ways out.
+    That is the default model of the first provider in the catalog with a key, else Ollama where its
+    address is set, else the embedded model. Raises `ModelAuthError` when there is none of them, or
+    when the key belongs to a compatible service whose models are not known, with the ways out.
     """
-    if options.keys.get("google_genai"):
-        return f"google_genai:{BY_NAME['google_genai'].default_model}"
+    for provider in PROVIDERS:
+        if not options.keys.get(provider.name):
+            continue
+        if provider.name == "openai" and options.base_urls.get(provider.name):
+            raise ModelAuthError(
+                "Only you know the models of the service at OPENAI_BASE_URL; name one with "
+                "--model openai:MODEL or the setting model."
+            )
+        return f"{provider.name}:{provider.default_model}"
+    if options.base_urls.get("ollama"):
+        return "ollama"
     if installed("local"):
         return "local"
-    for name in ("openai", "anthropic"):
-        if options.keys.get(name):
-            raise ModelAuthError(
-                "There is a key for {name}, but no model is named: choose one with "
-                "--model {name}:MODEL or the setting model.",
-                name=name,
-            )
     raise ModelAuthError(
-        "No model is configured: set GOOGLE_API_KEY to use Gemini, or run "
-        "pip install 'kogniterm[local]' to use the embedded model without a key."
+        "No model is configured. Set GOOGLE_API_KEY, OPENAI_API_KEY, ANTHROPIC_API_KEY or "
+        "OLLAMA_HOST; for the embedded model, which needs none of them, run: {command}",
+        command=install_command("xllamacpp"),
     )
 
 
@@ -150,9 +156,10 @@ def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelIn
 def _require_package(provider: Provider) -> None:
     if not installed(provider.name):
         raise UsageError(
-            "{title} needs a package that is not installed; run pip install 'kogniterm[{extra}]'.",
+            "{title} needs the package {package}, which is not installed. Run: {command}",
             title=provider.title,
-            extra=provider.extra or "all",
+            package=provider.distribution,
+            command=install_command(provider.distribution or ""),
         )
 
 
@@ -177,6 +184,13 @@ def _langchain(provider: Provider, argument: str, options: ModelOptions) -> Mode
     if not options.base_urls.get(provider.name):
         _require_key(provider, options)
     return LangChainModel(info_of(provider, argument, options), options)
+
+
+def _ollama(provider: Provider, argument: str, options: ModelOptions) -> Model:
+    from kogniterm.models.providers.langchain import latest_pulled
+
+    url = options.base_urls.get(provider.name) or provider.url
+    return _langchain(provider, argument or latest_pulled(url), options)
 
 
 def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
@@ -217,7 +231,7 @@ OPENERS: Mapping[str, Callable[[Provider, str, ModelOptions], Model]] = {
     "google_genai": _gemini,
     "openai": _langchain,
     "anthropic": _langchain,
-    "ollama": _langchain,
+    "ollama": _ollama,
     "local": _local,
     "scripted": _scripted,
     "replay": _replay,

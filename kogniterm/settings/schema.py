@@ -82,7 +82,8 @@ class Settings(BaseSettings):
     model: str | None = _setting(
         None,
         "Model to use, as provider:model (google_genai:…, openai:…, anthropic:…, ollama:…, local, "
-        "scripted:FILE). Unset: Gemini when a Google key is set, else the embedded local model.",
+        "scripted:FILE). Unset: the first of Gemini, OpenAI and Anthropic with a key, Ollama at "
+        "OLLAMA_HOST, else the embedded model.",
         flag="--model",
         example="google_genai:gemini-2.5-flash",
     )

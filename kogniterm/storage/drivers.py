@@ -368,7 +368,7 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
         import psycopg
     except ImportError as error:
         raise StorageError(
-            "PostgreSQL needs one more package; install it with: pip install 'kogniterm[postgres]'"
+            "PostgreSQL needs the package psycopg; install it with: pip install 'psycopg[binary]'"
         ) from error
     with storage_errors(url):
         connection = psycopg.connect(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import kogniterm
 from kogniterm import __version__
 from kogniterm.cli import verb_table
 from kogniterm.cli.main import build_parser
@@ -30,15 +31,17 @@ LOADED = (
     "print(sorted(new - set(sys.stdlib_module_names) - {'kogniterm'}))\n"
 )
 
+VERSION = f"kogniterm {__version__} from {Path(kogniterm.__file__).parent}\n"
+
 
 @pytest.mark.parametrize("words", [["--version"], ["-V"]])
 def test_version(shell: Shell, words: list[str]) -> None:
     result = shell.run(*words)
-    assert (result.stdout, result.returncode) == (f"kogniterm {__version__}\n", 0)
+    assert (result.stdout, result.returncode) == (VERSION, 0)
 
 
 def test_version_works_after_other_options(shell: Shell) -> None:
-    assert shell.run("--debug", "--version").stdout == f"kogniterm {__version__}\n"
+    assert shell.run("--debug", "--version").stdout == VERSION
 
 
 def test_help_names_every_verb_and_option(shell: Shell) -> None:

