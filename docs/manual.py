@@ -37,7 +37,7 @@ HEAD = """# Slash commands
 <!-- Generated from the table of commands by `make docs`; do not edit by hand. -->
 
 To use a slash command, type it at the prompt. `/help` lists the commands, and `/help undo` explains
-one. Of a name, a unique beginning is enough (`/he` is `/help`), and Tab completes names and
+one. You can shorten a name as long as it is unique (`/he` is `/help`), and Tab completes names and
 arguments. Commands marked with † wait until no turn is running.
 """
 OWN = """
