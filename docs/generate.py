@@ -14,11 +14,10 @@ from textwrap import fill, wrap
 from types import ModuleType
 from typing import Literal, get_args, get_origin
 
-from kogniterm.cli import verb_table
-from kogniterm.cli.command_tree import places
-from kogniterm.cli.completion_scripts import SCRIPTS
+from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import GENERAL, SESSION, Argument
+from kogniterm.cli.verbs.completion import SCRIPTS, places
 from kogniterm.settings.schema import (
     SECTIONS,
     Settings,
@@ -64,10 +63,7 @@ def command_line() -> str:
     parts = [
         COMMAND_LINE_HEAD,
         "| command | what it does |\n|---|---|\n",
-        *(
-            f"| [`{verb.name}`](#kogniterm-{verb.name}) | {verb.help} |\n"
-            for verb in verb_table.VERBS
-        ),
+        *(f"| [`{verb.name}`](#kogniterm-{verb.name}) | {verb.help} |\n" for verb in options.VERBS),
         "\n## General options\n\nEvery command takes these options.\n\n",
         *_options_table(GENERAL),
         "\n## Session options\n\nThe prompt and `run` take these options, before or after the ",
@@ -76,7 +72,7 @@ def command_line() -> str:
         "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
         *(f"| {status} | {meaning} |\n" for status, meaning in _manual().EXIT_STATUS),
     ]
-    for verb in verb_table.VERBS:
+    for verb in options.VERBS:
         parts += [f"\n## kogniterm {verb.name}\n", *_usage(verb)]
     return "".join(parts)
 
@@ -98,7 +94,7 @@ Without a command, `kogniterm` opens the prompt. `--json`, where a command takes
 """
 
 
-def _usage(verb: verb_table.Verb) -> Iterator[str]:
+def _usage(verb: options.Verb) -> Iterator[str]:
     parser = build_parser(verb)
     yield "\n" + _filled(_described(parser, verb))
     for words, command, help_ in _commands(parser, verb.name):
@@ -106,14 +102,14 @@ def _usage(verb: verb_table.Verb) -> Iterator[str]:
             yield f"\n**`kogniterm {' '.join(words)}`**: {help_}\n"
         rows = [action for action in command._actions if _is_own(action)]
         yield f"\n```\n{_synopsis_lines(['kogniterm', *words], rows)}\n```\n"
-        told = [action for action in rows if action.dest != verb_table.JSON.dest]
+        told = [action for action in rows if action.dest != options.JSON.dest]
         if told:
             yield "\n| argument | meaning |\n|---|---|\n"
             for action in told:
                 yield f"| `{_cell(_synopsis(action, bare=True))}` | {_cell(action.help or '')} |\n"
 
 
-def _described(parser: argparse.ArgumentParser, verb: verb_table.Verb) -> str:
+def _described(parser: argparse.ArgumentParser, verb: options.Verb) -> str:
     return _subparsers(parser)[verb.name].description or f"{verb.help[:1].upper()}{verb.help[1:]}."
 
 

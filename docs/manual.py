@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kogniterm.cli import verb_table
-from kogniterm.cli.command_tree import Flag, Place, places
+from kogniterm.cli import options
 from kogniterm.cli.main import DESCRIPTION
 from kogniterm.cli.options import GENERAL, SESSION, Argument
+from kogniterm.cli.verbs.completion import Flag, Place, places
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.prompt.key_table import Where, table
@@ -187,7 +187,7 @@ def _man_place(place: Place) -> Iterator[str]:
     words = place.path.strip("/").split("/")
     yield f".SS {_roff(' '.join(['kogniterm', *words]))}"
     if len(words) == 1:
-        yield _roff(next(verb.help for verb in verb_table.VERBS if verb.name == words[0]) + ".")
+        yield _roff(next(verb.help for verb in options.VERBS if verb.name == words[0]) + ".")
     shared = {name for one in (*GENERAL, *SESSION) for name in one.names}
     for word, meaning in place.words.items():
         yield from _man_item(word, meaning)

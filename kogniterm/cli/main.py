@@ -1,6 +1,10 @@
 """The command line's outermost frame: parse, dispatch, and turn every failure into a sentence.
 
 The one broad `except` of the command line lives here. `--help` costs the standard library only.
+
+Signals unwind the stack, but never in the middle of an import. An exception out of an import can
+come out as another one (a class that is being made, a library that tries a module and does without
+it), or not at all. So a signal waits until the modules that are being read have been read.
 """
 
 from __future__ import annotations
@@ -8,20 +12,119 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import NoReturn
 
 from kogniterm import __version__
-from kogniterm.cli import process_border, verb_table
+from kogniterm.cli import options
 from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options
-from kogniterm.cli.process_border import complain, flushed
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system, why
 from kogniterm.host.installation import program_folder
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import _, use_language
+from kogniterm.ui.locale import _, translate, use_language
+
+_LOOK_AGAIN = 0.01
+"""Seconds until it is looked again whether an import is over."""
+_IMPORTING = "<frozen importlib._bootstrap>"
+_received: list[int] = []
+
+
+def hold_standard_streams() -> None:
+    """Let no other file take the place of a standard stream that was closed at the start.
+
+    With `>&-` the database could become descriptor 1 or 2, and the next message corrupt it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def write_what_the_encoding_lacks() -> None:
+    """Write characters that the output's encoding has not, or half ones, as backslashes and hex.
+
+    An answer with one of them would be lost whole otherwise.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def complain(text: Phrase) -> None:
+    """Write one sentence on standard error, without control characters."""
+    line = "".join(c if c.isprintable() or c == "\n" else "�" for c in translate(text))
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"kogniterm: {line}\n")
+        sys.stderr.flush()
+
+
+def flushed(status: int) -> int:
+    """`status`, once standard output has taken everything; what it cannot take is said here.
+
+    A reader that has left is not worth a word: other programs of a pipe end quietly too.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = status or 128 + signal.SIGPIPE
+    except OSError as error:
+        complain(Phrase("Standard output cannot be written: {why}.", {"why": why(error)}))
+        status = status or EXIT_NOT_DONE
+    else:
+        return status
+    # Python flushes once more when it ends, and would complain in its own way.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return status
+
+
+def end_on_signals() -> None:
+    """Let INT, TERM and HUP unwind the stack: commands are ended, the journal is closed."""
+    _received.clear()
+    signal.signal(signal.SIGALRM, _again)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # nohup starts us with HUP ignored, and that is to stay; a shell's "&" with INT.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def status_of_signal() -> int | None:
+    """The exit status for the first signal that was received; None without one."""
+    return 128 + _received[0] if _received else None
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    _received.append(number)
+    _unwind(frame)
+
+
+def _again(_number: int, frame: FrameType | None) -> None:
+    _unwind(frame)
+
+
+def _unwind(frame: FrameType | None) -> None:
+    if _imports(frame):
+        signal.setitimer(signal.ITIMER_REAL, _LOOK_AGAIN)
+    elif _received[-1:] == [signal.SIGINT]:
+        raise KeyboardInterrupt
+    elif _received:
+        raise SystemExit(128 + _received[-1])
+
+
+def _imports(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
+
 
 DESCRIPTION = (
     "A terminal agent: it plans, asks before it acts, runs commands in a real terminal, reads "
@@ -35,14 +138,14 @@ def main(argv: Sequence[str]) -> int:
         status = flushed(_guarded(argv))
     except (KeyboardInterrupt, SystemExit):  # one more, while the first failure was told
         status = EXIT_NOT_DONE
-    return process_border.status_of_signal() or status
+    return status_of_signal() or status
 
 
 def _guarded(argv: Sequence[str]) -> int:
-    process_border.hold_standard_streams()
-    process_border.write_what_the_encoding_lacks()
+    hold_standard_streams()
+    write_what_the_encoding_lacks()
     try:
-        process_border.end_on_signals()
+        end_on_signals()
         status = _attempt(argv)
     except KognitermError as error:
         complain(error.text)
@@ -55,7 +158,7 @@ def _guarded(argv: Sequence[str]) -> int:
         status = 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # the outermost border of the program
         # What a signal broke off, some code may have taken for a failure of its own.
-        told = process_border.status_of_signal() is not None
+        told = status_of_signal() is not None
         status = EXIT_NOT_DONE if told else _unexpected(error)
         _trace(argv)
     return status
@@ -91,7 +194,7 @@ def _attempt(argv: Sequence[str]) -> int:
         return leaving.code if isinstance(leaving.code, int) else 0
 
 
-def build_parser(asked: verb_table.Verb | None = None) -> Parser:
+def build_parser(asked: options.Verb | None = None) -> Parser:
     """The parser: every verb by name, and the options of the verb that was `asked` for."""
     parser = Parser(prog="kogniterm", description=_(DESCRIPTION))
     parser.add_argument(
@@ -105,7 +208,7 @@ def build_parser(asked: verb_table.Verb | None = None) -> Parser:
     subparsers = parser.add_subparsers(
         title=_("commands"), metavar=_("COMMAND"), dest="verb", required=False
     )
-    for verb in verb_table.VERBS:
+    for verb in options.VERBS:
         if verb is asked:
             load_verb(verb).add_parser(subparsers)
         else:
@@ -113,14 +216,14 @@ def build_parser(asked: verb_table.Verb | None = None) -> Parser:
     return parser
 
 
-def load_verb(verb: verb_table.Verb) -> ModuleType:
+def load_verb(verb: options.Verb) -> ModuleType:
     """Import the module behind `verb`."""
     return importlib.import_module(verb.module)
 
 
 def _dispatch(argv: Sequence[str]) -> int:
     word = _first_word(argv)
-    verb = verb_table.find(word) if word else None
+    verb = options.find(word) if word else None
     if word and verb is None:
         _unknown_verb(word)
     args = build_parser(verb).parse_args(argv)
@@ -150,7 +253,7 @@ def _first_word(argv: Sequence[str]) -> str | None:
 def _unknown_verb(word: str) -> NoReturn:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, [verb.name for verb in verb_table.VERBS], n=1)
+    near = get_close_matches(word, [verb.name for verb in options.VERBS], n=1)
     if near and " " not in word:
         raise UsageError(
             "There is no command {word}; did you mean {near}?", word=word, near=near[0]

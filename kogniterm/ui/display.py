@@ -10,8 +10,13 @@ from kogniterm.types import ActionRequest, Phrase, Plan
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate, use_language
 from kogniterm.ui.screen.surface import Surface
-from kogniterm.ui.screen_preferences import Preferences
-from kogniterm.ui.theme import Background, Theme, background_from_colorfgbg, choose
+from kogniterm.ui.screen_preferences import (
+    Background,
+    Preferences,
+    Theme,
+    background_from_colorfgbg,
+    choose_theme,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,7 +75,7 @@ class Display:
         """The theme in use."""
         prefs = self.preferences
         color = prefs.color and not prefs.bare
-        return choose(prefs.theme, color=color, background=self._background)
+        return choose_theme(prefs.theme, color=color, background=self._background)
 
     @property
     def painter(self) -> Painter:

@@ -10,10 +10,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from kogniterm.cli import verb_table
-from kogniterm.cli.command_tree import places
-from kogniterm.cli.completion_scripts import SCRIPTS
-from kogniterm.cli.verbs.completion import SHELLS
+from kogniterm.cli import options
+from kogniterm.cli.verbs.completion import SCRIPTS, SHELLS, places
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 from tests.support.picture import Picture
 from tests.support.programs import needs, require
@@ -67,7 +65,7 @@ def completed(shell: Shell, *words: str) -> list[str]:
 
 def test_every_place_of_the_parsers_is_known() -> None:
     found = {place.path: place for place in places()}
-    assert set(found[""].words) == {verb.name for verb in verb_table.VERBS}
+    assert set(found[""].words) == {verb.name for verb in options.VERBS}
     assert "add" in found["/memory"].words
     assert any("--category" in flag.names for flag in found["/memory/add"].flags)
     assert set(found["/completion"].words) == set(SHELLS)

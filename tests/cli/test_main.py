@@ -14,7 +14,7 @@ import pytest
 
 import kogniterm
 from kogniterm import __version__
-from kogniterm.cli import verb_table
+from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import folder_of
 from kogniterm.errors import UsageError
@@ -47,14 +47,14 @@ def test_version_works_after_other_options(shell: Shell) -> None:
 def test_help_names_every_verb_and_option(shell: Shell) -> None:
     result = shell.run("--help")
     assert result.returncode == 0
-    for verb in verb_table.VERBS:
+    for verb in options.VERBS:
         assert verb.name in result.stdout
     for option in ("--model", "--plan", "--auto-approve", "--cwd", "--timeout", "--max-steps"):
         assert option in result.stdout
 
 
-@pytest.mark.parametrize("verb", verb_table.VERBS, ids=lambda verb: verb.name)
-def test_every_verb_explains_itself(shell: Shell, verb: verb_table.Verb) -> None:
+@pytest.mark.parametrize("verb", options.VERBS, ids=lambda verb: verb.name)
+def test_every_verb_explains_itself(shell: Shell, verb: options.Verb) -> None:
     result = shell.run(verb.name, "--help")
     assert result.returncode == 0
     assert f"kogniterm {verb.name}" in result.stdout
@@ -148,7 +148,7 @@ def test_the_prompt_needs_a_terminal(shell: Shell) -> None:
 
 
 def test_options_mean_the_same_before_and_after_the_verb() -> None:
-    verb = verb_table.find("run")
+    verb = options.find("run")
     before = build_parser(verb).parse_args(["--model", "local", "--debug", "run", "x"])
     after = build_parser(verb).parse_args(["run", "x", "--model", "local", "--debug"])
     assert vars(before) == vars(after)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from kogniterm.cli import report
+from kogniterm.cli import verb_helpers
 from kogniterm.cli.json_output import JsonSink, StreamJsonSink, failure, kind_of
 from kogniterm.errors import (
     BudgetError,
@@ -217,5 +217,5 @@ def test_whatever_breaks_a_task_has_a_result() -> None:
 def test_columns_stand_under_each_other_whatever_the_letters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report.write_table([("ab", "日本", "x"), ("é", "cafe\u0301", "y")])
+    verb_helpers.write_table([("ab", "日本", "x"), ("é", "cafe\u0301", "y")])
     assert capsys.readouterr().out == "ab  日本  x\né   cafe\u0301  y\n"

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from kogniterm.cli.task_input import MAX_DATA, MAX_TASK, read_task
+from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task
 from kogniterm.errors import UsageError
 from kogniterm.types import UserInput
 

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from kogniterm.cli import verb_table
-from kogniterm.cli.command_tree import places
+from kogniterm.cli import options
+from kogniterm.cli.verbs.completion import places
 from kogniterm.settings.schema import Settings, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,14 +87,14 @@ def test_every_module_of_a_verb_is_in_the_table() -> None:
         for file in (ROOT / "kogniterm" / "cli").rglob("*.py")
         if re.search(r"^def add_parser\(", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
     }
-    assert written == {verb.module for verb in verb_table.VERBS}
+    assert written == {verb.module for verb in options.VERBS}
 
 
 def test_a_verb_is_described_once() -> None:
     """The table's line and the verb's own parser say the same."""
     from kogniterm.cli.main import build_parser
 
-    for verb in verb_table.VERBS:
+    for verb in options.VERBS:
         helps = {
             pseudo.dest: pseudo.help
             for action in build_parser(verb)._actions
@@ -106,7 +106,7 @@ def test_a_verb_is_described_once() -> None:
 def test_every_verb_offers_the_same_face() -> None:
     from kogniterm.cli.main import load_verb
 
-    for verb in verb_table.VERBS:
+    for verb in options.VERBS:
         module = load_verb(verb)
         assert callable(module.add_parser), verb.name
         assert callable(module.run), verb.name

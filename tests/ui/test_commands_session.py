@@ -300,7 +300,7 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from kogniterm.ui.prompt.line_completion import LineCompleter
+    from kogniterm.ui.prompt.input_line import LineCompleter
     from kogniterm.ui.repl import Opened
     from tests.ui.face import PlayedSession
     from tests.ui.screen import keyboard, live_repl

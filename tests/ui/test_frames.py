@@ -14,9 +14,9 @@ from kogniterm.ui.screen.command_frame import (
     screen_lines,
 )
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.theme import choose
+from kogniterm.ui.screen_preferences import choose_theme
 
-PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 
 
 def frame(command: str = "make", output: bytes = b"") -> CommandFrame:
@@ -160,7 +160,7 @@ def test_jobs_that_live_on_are_named() -> None:
 
 
 def test_colours_of_the_output_survive_and_end_with_the_line() -> None:
-    painter = Painter(choose("dark", color=True, background=None))
+    painter = Painter(choose_theme("dark", color=True, background=None))
     drawn = frame(output=b"\x1b[31mred\nplain\n").ended(result(), painter, 16, 60, 1)
     assert "\x1b[31mred\x1b[0m" in drawn
     assert "│ plain" in without_style(drawn)

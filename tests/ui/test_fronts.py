@@ -18,7 +18,7 @@ from kogniterm.types import events as ev
 from kogniterm.ui.app import build_repl
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import Registry
-from kogniterm.ui.prompt.line_completion import FileIndex, LineCompleter, fuzzy
+from kogniterm.ui.prompt.input_line import FileIndex, LineCompleter, fuzzy
 from kogniterm.ui.prompt.plain_front import PlainFront
 from kogniterm.ui.prompt.user_terminal import Lending
 from kogniterm.ui.repl import Opened

@@ -11,11 +11,11 @@ from prompt_toolkit.input.base import PipeInput
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.model_question import ModelQuestion, ask_user
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.theme import choose
+from kogniterm.ui.screen_preferences import choose_theme
 from tests.ui.face import PlayedSession
 from tests.ui.screen import Live, keyboard, live_repl
 
-PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 ANSWERS = ("left", "right")
 
 

@@ -22,12 +22,11 @@ from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.screen import plan_panel
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.status_line import findings
-from kogniterm.ui.screen_preferences import Preferences
-from kogniterm.ui.theme import choose
+from kogniterm.ui.screen_preferences import Preferences, choose_theme
 from tests.ui.face import PlayedSession
 from tests.ui.screen import Live, keyboard, live_repl
 
-PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 PLAN = plan_from_text(
     """
 goal: Publish the site

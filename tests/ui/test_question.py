@@ -19,12 +19,11 @@ from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, Document
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen_preferences import Preferences
-from kogniterm.ui.theme import choose
+from kogniterm.ui.screen_preferences import Preferences, choose_theme
 from tests.ui.face import ASK, PlayedSession, PlayedUndo, ask, report, request
 from tests.ui.screen import AT_ONCE, Live, keyboard, live_repl
 
-PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
+PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 
 
 def question(command: str, explained: bool = False, **changes: Any) -> ApprovalQuestion:

@@ -26,13 +26,12 @@ from kogniterm.types import events as ev
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import Attention, LineSurface, LiveSurface
-from kogniterm.ui.screen_preferences import Preferences
-from kogniterm.ui.theme import choose
+from kogniterm.ui.screen_preferences import Preferences, choose_theme
 from tests.ui.face import ASK, report, request, show_command
 from tests.ui.screen import Terminal, until
 
-PLAIN = Painter(choose("plain", color=False, background=None), attributes=False)
-COLOUR = Painter(choose("dark", color=True, background=None))
+PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+COLOUR = Painter(choose_theme("dark", color=True, background=None))
 
 
 class Clock:
@@ -221,7 +220,7 @@ def test_what_a_model_writes_cannot_drive_the_terminal() -> None:
 
 def test_ascii_where_there_is_no_unicode() -> None:
     painter = Painter(
-        choose("plain", color=False, background=None), attributes=False, unicode=False
+        choose_theme("plain", color=False, background=None), attributes=False, unicode=False
     )
     sink, stream, _clock = lines(60, painter)
     begin(sink)

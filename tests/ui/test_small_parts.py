@@ -22,11 +22,12 @@ from kogniterm.ui.questions.panel import Line, QuestionPanel, key_row
 from kogniterm.ui.questions.question import ChoiceQuestion, Option
 from kogniterm.ui.screen.paint import CHARACTERS, LINES, Painter, sent
 from kogniterm.ui.screen.surface import Attention
-from kogniterm.ui.screen_preferences import Preferences, from_quick
-from kogniterm.ui.theme import (
+from kogniterm.ui.screen_preferences import (
     ROLES,
+    Preferences,
     background_from_colorfgbg,
-    choose,
+    choose_theme,
+    from_quick,
     prompt_style,
     split_osc11,
 )
@@ -112,26 +113,26 @@ def test_the_terminals_answer_is_taken_out_of_the_keys() -> None:
 
 def test_themes_have_every_role_and_no_color_has_no_colours() -> None:
     for name in ("auto", "dark", "light", "plain"):
-        theme = choose(name, color=True, background=None)
+        theme = choose_theme(name, color=True, background=None)
         assert set(theme.styles) == set(ROLES)
         assert prompt_style(theme)
-    assert choose("dark", color=False, background="dark").name == "plain"
-    assert choose("auto", color=True, background="light").name == "light"
+    assert choose_theme("dark", color=False, background="dark").name == "plain"
+    assert choose_theme("auto", color=True, background="light").name == "light"
     colours = {"cyan", "green", "red", "yellow", "blue", "magenta", "bright_black"}
-    plain = choose("plain", color=True, background=None)
+    plain = choose_theme("plain", color=True, background=None)
     assert not colours & {word for style in plain.styles.values() for word in style.split()}
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 160])
 def test_the_banner_fits(columns: int) -> None:
-    theme = choose("dark", color=True, background=None)
+    theme = choose_theme("dark", color=True, background=None)
     lines = without_style(banner("1.2.3", columns, theme)).splitlines()
     assert max(len(line) for line in lines) <= max(columns, 34)
     assert any("1.2.3" in line for line in lines)
 
 
 def test_the_banner_without_colour_or_attributes() -> None:
-    plain = choose("plain", color=False, background=None)
+    plain = choose_theme("plain", color=False, background=None)
     assert "\x1b[38" not in banner("1", 80, plain, color=False)
     assert "\x1b" not in banner("1", 80, plain, attributes=False)
     assert banner("1", 80, plain, unicode=False, attributes=False).isascii()
@@ -165,7 +166,7 @@ def test_history_goes_on_without_a_file_it_may_write(tmp_path: Path) -> None:
 
 
 def test_no_line_parts_a_key_from_its_words() -> None:
-    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     keys = [("s", "aprobar"), ("n", "rechazar"), ("p", "permiso"), ("d", "detener el turno")]
     assert key_row(keys, READY, painter, 34) == [
         "[s] aprobar  [n] rechazar",
@@ -214,7 +215,7 @@ def test_signals_follow_the_preferences() -> None:
 class Place:
     """A prompt with nothing around the panel."""
 
-    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 
     def refresh(self) -> None:
         pass
@@ -260,7 +261,7 @@ async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
 
 
 def test_explanations_stand_beside_or_on_a_narrow_screen_below() -> None:
-    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     shown = Explained([("/help [NAME]", "list the commands"), ("/quit", "leave")], "command")
     assert painter.paint(shown, 60).split("\n") == [
         " /help [NAME]  list the commands", " /quit         leave", "",
@@ -275,13 +276,13 @@ def test_explanations_stand_beside_or_on_a_narrow_screen_below() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, LINES, LINES + 1])
 def test_what_was_sent_stays_whole(count: int) -> None:
-    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     lines = [f"line {number}" for number in range(count)]
     assert sent("\n".join(lines), painter).plain == "› " + "\n  ".join(lines)
 
 
 def test_of_a_long_paste_the_two_ends_stay() -> None:
-    painter = Painter(choose("plain", color=False, background=None), attributes=False)
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
     text = "\r\n".join([*(f"line {number}" for number in range(100)), "y" * 1_000_000])
     shown = sent(text, painter).plain.split("\n")
     assert len(shown) == LINES + 1

@@ -9,10 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument
-from kogniterm.cli.report import Report, confirm, iso, visible, write_report
-from kogniterm.cli.verb_table import JSON, YES, Action, Subparsers, add_actions
+from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.verb_helpers import (
+    Report,
+    confirm,
+    iso,
+    location_of,
+    open_sessions,
+    paths_in_use,
+    user_name,
+    visible,
+    write_report,
+)
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import local_time
@@ -38,12 +46,16 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action; 1 when a journal does not hold."""
-    with stores.opened(stores.location_of(args)) as store:
+    with open_sessions(args) as store:
         return write_report(args, args.perform(store, args))
 
 
 def _database(args: argparse.Namespace) -> tuple[Path | str, str, Path]:
-    return stores.location_of(args), stores.user_name(), stores.paths_in_use().data
+    return (
+        location_of(args),
+        user_name(),
+        paths_in_use().data,
+    )
 
 
 def _verify(store: SessionStore, args: argparse.Namespace) -> Report:

@@ -1,22 +1,338 @@
 """`kogniterm completion`: a completion script for bash, zsh or fish, from the parsers' tables.
 
-The scripts (`completion_scripts`) hold every verb, action and option, so that a TAB on these
-starts no Python. What only the user's files know, such as the ids of sessions, they ask
-`kogniterm completion --list KIND` for: lines of a word, a tab, and what it is.
+The scripts hold every verb, action and option, so that a TAB on these starts no Python. Each
+follows the words of the line as a path: `kogniterm memory add` stands at `/memory/add`, and each
+place knows its options and the words that may come next. What only the user's files know, such as
+the ids of sessions, they ask `kogniterm completion --list KIND` for: lines of a word, a tab, and
+what it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from kogniterm.cli.command_tree import Listed, places
-from kogniterm.cli.options import Argument
-from kogniterm.cli.verb_table import Subparsers, add_verb
+from kogniterm.cli import options
+from kogniterm.cli.options import Argument, Subparsers, add_verb
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.ui.locale import _, mark
+
+Listed = Literal["sessions", "models", "recipes"]
+"""What is listed for the scripts."""
+Kind = Literal["", "file", "folder", "sessions", "models", "recipes"]
+"""What a value or a word that may be anything is the name of."""
+
+_KINDS: Mapping[str, Kind] = {
+    "cwd": "folder",
+    "project": "folder",
+    "folder": "folder",
+    "env_file": "file",
+    "to": "file",
+    "file": "file",
+    "source": "file",
+    "target": "file",
+    "task": "file",
+    "session": "sessions",
+    "sessions": "sessions",
+    "resume": "sessions",
+    "model": "models",
+    "plan": "file",
+}
+"""By the name under which the parser keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An option: its names, one line of help, whether it takes a value, and which it may be: one
+    of `values`, or something of a `kind`."""
+
+    names: tuple[str, ...]
+    help: str
+    takes_value: bool
+    values: tuple[str, ...] = ()
+    kind: Kind = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A verb or action: the words that may follow (with help), its options, and what any other
+    word is the name of. `path` is made of the words that lead here: `/memory/add`."""
+
+    path: str
+    words: Mapping[str, str]
+    flags: tuple[Flag, ...]
+    kind: Kind = ""
+
+
+def places() -> Iterator[Place]:
+    """Everywhere a word of the command line can lead, the root first."""
+    from kogniterm.cli.main import build_parser
+
+    yield _place("", build_parser())
+    for verb in options.VERBS:
+        yield from _below(f"/{verb.name}", _children(build_parser(verb))[verb.name])
+
+
+def _below(path: str, parser: argparse.ArgumentParser) -> Iterator[Place]:
+    yield _place(path, parser)
+    for name, child in _children(parser).items():
+        yield from _below(f"{path}/{name}", child)
+
+
+def _place(path: str, parser: argparse.ArgumentParser) -> Place:
+    words: dict[str, str] = {}
+    flags = []
+    kind: Kind = ""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            words |= {one.dest: one.help or "" for one in action._choices_actions}
+        elif action.option_strings:
+            values = tuple(map(str, action.choices or ())) or _setting_values(action.dest)
+            names = tuple(action.option_strings)
+            help_ = " ".join((action.help or "").split())
+            if action.nargs == 0:
+                flags.append(Flag(names, help_, False))
+            else:
+                flags.append(Flag(names, help_, True, values, _kind(path, action)))
+        elif action.choices:
+            words |= {str(choice): action.help or "" for choice in action.choices}
+        else:
+            kind = kind or _kind(path, action)
+    return Place(path, words, tuple(flags), kind)
+
+
+def _setting_values(dest: str) -> tuple[str, ...]:
+    """The values of the setting behind an option, where they are few."""
+    from kogniterm.cli.options import GENERAL, SESSION
+    from kogniterm.settings.schema import Settings
+
+    names = {option.dest: option.field for option in (*GENERAL, *SESSION)}
+    field = Settings.model_fields.get(names.get(dest, ""))
+    values = get_args(field.annotation) if field is not None else ()
+    return values if all(isinstance(value, str) for value in values) else ()
+
+
+def _kind(path: str, action: argparse.Action) -> Kind:
+    """What a free value of `action` is the name of."""
+    if path in ("/recipe/show", "/recipe/run") and action.dest == "name":
+        return "recipes"
+    return _KINDS.get(action.dest, "")
+
+
+def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+_BASH_HEAD = """\
+# Completion for kogniterm in bash. Made by: kogniterm completion bash
+_kogniterm_offer() {
+    local left=${cur%"${cur##*:}"}
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")
+    COMPREPLY=("${COMPREPLY[@]#"$left"}")
+}
+_kogniterm_names() {
+    case $1 in
+        file) compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        folder) compopt -o filenames 2>/dev/null
+            mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+        *) local names
+            names=$(kogniterm completion --list "$1" 2>/dev/null | cut -f1)
+            _kogniterm_offer "$names" ;;
+    esac
+}
+_kogniterm() {
+    local at= i words=() said= kind= flags= cur prev
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        if ((i)) && [[ ${COMP_WORDS[i]} == :* || ${words[-1]} == *: ]]; then
+            words[-1]+=${COMP_WORDS[i]}
+        else
+            words+=("${COMP_WORDS[i]}")
+        fi
+    done
+    cur=${words[-1]} prev=${words[-2]}
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        case ${words[i]} in
+"""
+_BASH_TAIL = """\
+    esac
+    if [[ $cur == -* ]]; then
+        _kogniterm_offer "$flags"
+    elif [[ -n $said ]]; then
+        _kogniterm_offer "$said"
+    elif [[ -n $kind ]]; then
+        _kogniterm_names "$kind"
+    fi
+}
+complete -F _kogniterm kogniterm
+"""
+_ZSH_HEAD = """\
+#compdef kogniterm
+# Completion for kogniterm in zsh. Made by: kogniterm completion zsh
+_kogniterm_names() {
+    local -a items
+    local line
+    case $1 in
+        file) _files; return ;;
+        folder) _files -/; return ;;
+    esac
+    for line in ${(f)"$(kogniterm completion --list $1 2>/dev/null)"}; do
+        items+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+    done
+    _describe $1 items
+}
+_kogniterm_offer() { compadd -- ${=1} }
+_kogniterm() {
+    local at= i kind= prev=$words[CURRENT-1]
+    local -a items flags
+    for ((i = 2; i < CURRENT; i++)); do
+        case ${words[i]} in
+"""
+_ZSH_TAIL = """\
+    esac
+    if [[ $words[CURRENT] == -* ]]; then
+        _describe option flags
+    elif (( $#items )); then
+        _describe command items
+    elif [[ -n $kind ]]; then
+        _kogniterm_names $kind
+    fi
+}
+_kogniterm "$@"
+"""
+
+
+def bash(found: Sequence[Place]) -> str:
+    """For bash, with or without the package bash-completion.
+
+    A colon breaks words in bash, and model names have one: the words are put together again.
+    """
+    lines = []
+    for place in found:
+        flags = _single(" ".join(name for flag in place.flags for name in flag.names))
+        said = f"said={_single(' '.join(place.words))} " if place.words else ""
+        kind = f"kind={place.kind} " if place.kind else ""
+        lines.append(f"        '{place.path}') {said}{kind}flags={flags} ;;\n")
+    return _BASH_HEAD + _walk(found) + "".join(lines) + _BASH_TAIL
+
+
+def zsh(found: Sequence[Place]) -> str:
+    """For zsh, as an autoloaded function of `compinit`."""
+    lines = []
+    for place in found:
+        # word:help, as `_describe` of zsh splits it.
+        words = " ".join(_single(f"{word}:{help_}") for word, help_ in place.words.items())
+        flags = " ".join(_single(f"{flag.names[-1]}:{flag.help}") for flag in place.flags)
+        lines.append(
+            f"        '{place.path}') kind={place.kind} items=({words}) flags=({flags}) ;;\n"
+        )
+    return _ZSH_HEAD + _walk(found) + "".join(lines) + _ZSH_TAIL
+
+
+def _walk(found: Sequence[Place]) -> str:
+    """The part that bash and zsh share: find the place, and complete the value of an option."""
+    valued = _valued(found)
+    lines = [
+        f"            {'|'.join(valued)}) ((i++)); continue ;;",
+        "        esac",
+        '        case "$at/${words[i]}" in',
+        f"            {'|'.join(place.path for place in found if place.path)}) "
+        "at+=/${words[i]} ;;",
+        "        esac",
+        "    done",
+        '    case "$at:$prev" in',
+    ]
+    kinds: dict[str, set[str]] = {}
+    for place in found:
+        for flag in place.flags:
+            values = _single(" ".join(flag.values))
+            if flag.values:
+                lines += [
+                    f"        {place.path}:{name}) _kogniterm_offer {values}; return ;;"
+                    for name in flag.names
+                ]
+            elif flag.kind:
+                kinds.setdefault(flag.kind, set()).update(flag.names)
+    for kind, names in sorted(kinds.items()):
+        lines.append(f"        *:{'|*:'.join(sorted(names))}) _kogniterm_names {kind}; return ;;")
+    lines += [f"        *:{'|*:'.join(valued)}) return ;;", "    esac", '    case "$at" in', ""]
+    return "\n".join(lines)
+
+
+def fish(found: Sequence[Place]) -> str:
+    """For fish."""
+    lines = [
+        "# Completion for kogniterm in fish. Made by: kogniterm completion fish",
+        "function __kogniterm_at",
+        "    set -l at ''",
+        "    set -l value 0",
+        "    for word in (commandline -opc)[2..-1]",
+        "        if test $value = 1",
+        "            set value 0",
+        "            continue",
+        "        end",
+        "        switch $word",
+        f"            case {' '.join(_valued(found))}",
+        "                set value 1",
+        "        end",
+        '        switch "$at/$word"',
+        f"            case {' '.join(_single(place.path) for place in found if place.path)}",
+        '                set at "$at/$word"',
+        "        end",
+        "    end",
+        '    test "$at" = "$argv[1]"',
+        "end",
+        "complete -c kogniterm -f",
+    ]
+    for place in found:
+        start = f"complete -c kogniterm -n '__kogniterm_at \"{place.path}\"'"
+        for word, help_ in place.words.items():
+            lines.append(f"{start} -a {_single(word)} -d {_single(help_)}")
+        if place.kind:
+            lines.append(f"{start} {_fish_kind(place.kind)}")
+        for flag in place.flags:
+            lines.append(f"{start} {_fish_flag(flag)} -d {_single(flag.help)}")
+    return "\n".join(lines) + "\n"
+
+
+SCRIPTS: Mapping[str, Callable[[Sequence[Place]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+def _fish_flag(flag: Flag) -> str:
+    parts = [f"-l {name[2:]}" if name[:2] == "--" else f"-s {name[1:]}" for name in flag.names]
+    if flag.values:
+        parts.append(f"-x -a {_single(' '.join(flag.values))}")
+    elif flag.kind:
+        parts.append(f"-r {_fish_kind(flag.kind)}")
+    elif flag.takes_value:
+        parts.append("-x")
+    return " ".join(parts)
+
+
+def _fish_kind(kind: Kind) -> str:
+    if kind == "file":
+        return "-F"
+    if kind == "folder":
+        return "-f -a '(__fish_complete_directories (commandline -ct))'"
+    return f"-f -a '(kogniterm completion --list {kind} 2>/dev/null)'"
+
+
+def _valued(found: Sequence[Place]) -> list[str]:
+    """Every option that takes the next word as its value."""
+    flags = (flag for place in found for flag in place.flags if flag.takes_value)
+    return sorted({name for flag in flags for name in flag.names})
+
+
+def _single(text: str) -> str:
+    """In single quotes, for every one of the three shells."""
+    return "'" + text.replace("'", "’") + "'"
+
 
 SHELLS = ("bash", "zsh", "fish")
 MOST_SESSIONS = 50
@@ -46,14 +362,13 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script, or a list for it; returns the exit status."""
-    from kogniterm.cli import completion_scripts
 
     if args.list is not None:
         _write_list(args, args.list)
         return 0
     if args.shell is None:
         raise UsageError("Say for which shell: {shells}.", shells=", ".join(SHELLS))
-    sys.stdout.write(completion_scripts.SCRIPTS[args.shell](list(places())))
+    sys.stdout.write(SCRIPTS[args.shell](list(places())))
     return 0
 
 
@@ -73,12 +388,12 @@ def _write_list(args: argparse.Namespace, kind: Listed) -> None:
 
 
 def _sessions(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    from kogniterm.cli import stores
+    from kogniterm.cli.verb_helpers import location_of, open_sessions_at
 
-    location = stores.location_of(args)
+    location = location_of(args)
     if not isinstance(location, str) and not location.exists():
         return
-    with stores.opened(location) as sessions:
+    with open_sessions_at(location) as sessions:
         for info in sessions.sessions(limit=MOST_SESSIONS):
             yield info.id, info.title or info.folder
 
@@ -91,11 +406,11 @@ def _models(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _recipes(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    from kogniterm.cli import stores
+    from kogniterm.cli.verb_helpers import paths_in_use
     from kogniterm.runtime.services.written_files import WrittenFiles
     from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
-    paths = stores.paths_in_use()
+    paths = paths_in_use()
     store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
     for name in store.names():
         yield name, _("recipe")

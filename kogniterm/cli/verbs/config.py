@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from kogniterm.cli.options import Argument, settings_of
-from kogniterm.cli.report import Report, write_report
-from kogniterm.cli.stores import paths_in_use
-from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, settings_of
+from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
 from kogniterm.ui.locale import _
 
 

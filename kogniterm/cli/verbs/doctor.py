@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from kogniterm.cli.options import Argument, here, settings_of
-from kogniterm.cli.report import Report, write_report
-from kogniterm.cli.stores import paths_in_use
-from kogniterm.cli.verb_table import JSON, Subparsers, add_verb
+from kogniterm.cli.options import JSON, Argument, Subparsers, add_verb, here, settings_of
+from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, translate

@@ -10,11 +10,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument
-from kogniterm.cli.report import Report, confirm, iso, write_report
-from kogniterm.cli.verb_table import JSON, TO_FILE, YES, Action, Subparsers, add_actions
-from kogniterm.cli.verb_table import limit as limit_option
+from kogniterm.cli.options import JSON, TO_FILE, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import limit as limit_option
+from kogniterm.cli.verb_helpers import (
+    Report,
+    confirm,
+    iso,
+    location_of,
+    note_written,
+    open_sessions,
+    paths_in_use,
+    user_name,
+    write_report,
+)
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
@@ -57,10 +65,10 @@ def _open(
     from kogniterm.memory.search.minilm import vectors_installed
     from kogniterm.text.redact import redact
 
-    paths = stores.paths_in_use()
+    paths = paths_in_use()
     return open_memory(
-        stores.location_of(args),
-        user=stores.user_name(),
+        location_of(args),
+        user=user_name(),
         project=_project(args) if project is None else project,
         vectors=args.action == "search" and vectors_installed(),
         redact=redact,
@@ -83,8 +91,8 @@ def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
     """Open what else may hold forgotten words: the journal, and files here and there."""
     from kogniterm.runtime.services.archive import forgettables
 
-    with stores.opened(stores.location_of(args)) as sessions:
-        yield forgettables(stores.paths_in_use(), sessions, _project(args))
+    with open_sessions(args) as sessions:
+        yield forgettables(paths_in_use(), sessions, _project(args))
 
 
 def _check_writable(args: argparse.Namespace) -> None:
@@ -197,7 +205,7 @@ def _ask(
 
     if args.yes:
         return
-    files = person_files(stores.paths_in_use(), "")
+    files = person_files(paths_in_use(), "")
     confirm(
         _("Forget this for good? [y/N] "),
         map(translate, affected(facts, phrases, files, without_facts=without_facts)),
@@ -255,7 +263,7 @@ def _export(args: argparse.Namespace) -> Report:
     with storage_errors(target):
         target.touch(mode=0o600)
         target.write_text(text, encoding="utf-8")
-    stores.note_written(target, "export")
+    note_written(target, "export")
     return Report(printed=True)
 
 

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument
-from kogniterm.cli.report import Report, write_report
-from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.ui.locale import _, translate
 
@@ -77,7 +75,7 @@ def run(args: argparse.Namespace, *, history: History | None = None) -> int:
         return write_report(args, args.perform(args, history or ()))
     from kogniterm.sessions.chain_audit import judged_commands
 
-    with stores.opened(stores.location_of(args)) as store:
+    with open_sessions(args) as store:
         return write_report(args, args.perform(args, judged_commands(store)))
 
 
@@ -153,7 +151,7 @@ def _rules(args: argparse.Namespace) -> RuleSet:
 
     if args.file:
         return rules_of(args.file, must_exist=True)
-    return rules_of(stores.paths_in_use().policy_file)
+    return rules_of(paths_in_use().policy_file)
 
 
 ACTIONS = (

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli import run as task
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument, folder_of, settings_of
-from kogniterm.cli.report import Report, write_json, write_report
-from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
+from kogniterm.cli.options import (
+    JSON,
+    Action,
+    Argument,
+    Subparsers,
+    add_actions,
+    folder_of,
+    settings_of,
+)
+from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_json, write_report
 from kogniterm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from kogniterm.runtime.services.written_files import WrittenFiles
     from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
-    paths = stores.paths_in_use()
+    paths = paths_in_use()
     store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
     return write_report(args, args.perform(args, store))
 
@@ -45,7 +51,7 @@ def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
             raise UsageError("Inputs are named in the file; give them when you run the recipe.")
         recipe = read_file(Path(args.file)).model_copy(update={"name": args.name})
     else:
-        with stores.opened(stores.location_of(args)) as sessions:
+        with open_sessions(args) as sessions:
             info = sessions.find(args.session)
             records = (row.record() for row in stored_records(sessions.database, info.id))
             recipe = recipe_of_plan(args.name, records, values)

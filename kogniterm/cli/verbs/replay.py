@@ -8,10 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument
-from kogniterm.cli.report import Report, write_report
-from kogniterm.cli.verb_table import JSON, Subparsers, add_verb
+from kogniterm.cli.options import JSON, Argument, Subparsers, add_verb
+from kogniterm.cli.verb_helpers import Report, open_sessions, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.ui.locale import _, mark, plural
 
@@ -59,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         if file.is_file():
             recorded = recorded_file(file, scratch)
         else:
-            with stores.opened(stores.location_of(args)) as store:
+            with open_sessions(args) as store:
                 recorded = recorded_session(store, args.session)
         report = replay_recorded(recorded, scratch, live=args.live, folder=args.folder)
     status = EXIT_DONE if report.divergence is None else EXIT_NOT_DONE

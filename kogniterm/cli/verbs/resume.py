@@ -6,10 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument
-from kogniterm.cli.report import visible
-from kogniterm.cli.verb_table import Subparsers, add_verb
+from kogniterm.cli.options import Argument, Subparsers, add_verb
+from kogniterm.cli.verb_helpers import open_sessions, visible
 from kogniterm.errors import UsageError
 from kogniterm.ui.commands.registry import local_time
 from kogniterm.ui.locale import _, plural
@@ -36,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Find the session and open the prompt on it."""
     from kogniterm.cli import open_prompt
 
-    with stores.opened(stores.location_of(args)) as store:
+    with open_sessions(args) as store:
         info = store.find(args.session) if args.session else pick(store.sessions())
     args.resume = info.id
     if not hasattr(args, "cwd"):

@@ -9,11 +9,26 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument, here
-from kogniterm.cli.report import Report, confirm, visible, write_report
-from kogniterm.cli.verb_table import JSON, TO_FILE, YES, Action, Subparsers, add_actions
-from kogniterm.cli.verb_table import limit as limit_option
+from kogniterm.cli.options import (
+    JSON,
+    TO_FILE,
+    YES,
+    Action,
+    Argument,
+    Subparsers,
+    add_actions,
+    here,
+)
+from kogniterm.cli.options import limit as limit_option
+from kogniterm.cli.verb_helpers import (
+    Report,
+    confirm,
+    note_written,
+    open_sessions,
+    session_json,
+    visible,
+    write_report,
+)
 from kogniterm.errors import EXIT_NOT_DONE, UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import local_time
@@ -33,7 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action; returns 1 when what is shown is known not to be all there was."""
-    with stores.opened(stores.location_of(args)) as store:
+    with open_sessions(args) as store:
         status = write_report(args, args.perform(store, args))
         cut = store.anchor.damaged and args.action in ("list", "show", "search")
     return EXIT_NOT_DONE if cut else status
@@ -43,7 +58,7 @@ def _list(store: SessionStore, args: argparse.Namespace) -> Report:
     folder = str(here()) if args.here else None
     infos = store.sessions(folder=folder, limit=args.limit)
     return Report(
-        [stores.as_json(info) for info in infos],
+        [session_json(info) for info in infos],
         rows=[
             (info.id, local_time(info.updated), str(info.turns), info.title, info.folder)
             for info in infos
@@ -58,7 +73,7 @@ def _show(store: SessionStore, args: argparse.Namespace) -> Report:
     if args.json:
         info = store.find(args.session)
         turns = [asdict(turn) for turn in outline(store.database, info.id)]
-        return Report({**stores.as_json(info), "content": turns})
+        return Report({**session_json(info), "content": turns})
     for part in markdown(store, args.session, translate):
         sys.stdout.write("\n".join(map(visible, part.split("\n"))))
     return Report(printed=True)
@@ -71,14 +86,14 @@ def _search(store: SessionStore, args: argparse.Namespace) -> Report:
         where = _("turn {turn}").format(turn=hit.turn)
         lines += [f"{info.id}  {where}  {info.title}", f"    {hit.excerpt}"]
     return Report(
-        [{**stores.as_json(info), "turn": hit.turn, "excerpt": hit.excerpt} for info, hit in hits],
+        [{**session_json(info), "turn": hit.turn, "excerpt": hit.excerpt} for info, hit in hits],
         lines,
         notes=[] if hits else [_("Nothing found.")],
     )
 
 
 def _rename(store: SessionStore, args: argparse.Namespace) -> Report:
-    return Report(stores.as_json(store.rename(args.session, args.title)))
+    return Report(session_json(store.rename(args.session, args.title)))
 
 
 def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
@@ -98,14 +113,14 @@ def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
         )
     deleted = store.delete(info.id for info in infos)
     count = plural("{count} session deleted.", "{count} sessions deleted.", len(deleted))
-    return Report([stores.as_json(info) for info in deleted], notes=[count])
+    return Report([session_json(info) for info in deleted], notes=[count])
 
 
 def _fork(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.sessions.session_transfer import fork
 
     info = fork(store, args.session, turn=args.turn)
-    return Report(stores.as_json(info), [info.id])
+    return Report(session_json(info), [info.id])
 
 
 def _export(store: SessionStore, args: argparse.Namespace) -> Report:
@@ -130,7 +145,7 @@ def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report
         return Report(printed=True)
     with replaced(Path(args.to)) as file:
         file.writelines(parts)
-    stores.note_written(Path(args.to), kind)
+    note_written(Path(args.to), kind)
     return Report(printed=True)
 
 
@@ -138,7 +153,7 @@ def _import(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.stored_data import import_session, read_lines
 
     info: SessionInfo = import_session(store, read_lines(args.file), as_new=args.as_new)
-    return Report(stores.as_json(info), [f"{info.id}  {info.title}"])
+    return Report(session_json(info), [f"{info.id}  {info.title}"])
 
 
 ACTIONS = (

@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kogniterm.cli import stores
-from kogniterm.cli.options import Argument
-from kogniterm.cli.report import Report, write_report
-from kogniterm.cli.verb_table import JSON, Action, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.verb_helpers import (
+    Report,
+    location_of,
+    open_sessions_at,
+    paths_in_use,
+    user_name,
+    write_report,
+)
 from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.storage.drivers import is_postgres, without_password
@@ -29,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
 def _location(args: argparse.Namespace, name: str) -> Path | str:
     """The location that a word on the command line means."""
     if name == "sqlite":
-        return stores.paths_in_use().database
+        return paths_in_use().database
     if name == "postgres":
-        location = stores.location_of(args)
+        location = location_of(args)
         if isinstance(location, Path):
             raise UsageError("No PostgreSQL address is configured; set KOGNITERM_DATABASE_URL.")
         return location
@@ -56,9 +61,9 @@ def _copy(args: argparse.Namespace) -> Report:
     from kogniterm.sessions.session_transfer import copy_all
 
     source, target = _both(args)
-    with stores.opened(source) as old, stores.opened(target) as new:
+    with open_sessions_at(source) as old, open_sessions_at(target) as new:
         report = copy_all(old, new)
-    rows = copy_memory_between(source, target, stores.user_name())
+    rows = copy_memory_between(source, target, user_name())
     copied = _("Copied to {place}: {copied}; there already: {present}.").format(
         copied=len(report.copied), present=len(report.present), place=_shown(target)
     )
@@ -84,10 +89,10 @@ def _compare(args: argparse.Namespace) -> Report:
     from kogniterm.sessions.session_transfer import differences
 
     source, target = _both(args)
-    with stores.opened(source) as old, stores.opened(target) as new:
+    with open_sessions_at(source) as old, open_sessions_at(target) as new:
         different = differences(old, new)
         count = len(old.sessions(limit=1_000_000))
-    same_memory = has_same_memory(source, target, stores.user_name())
+    same_memory = has_same_memory(source, target, user_name())
     lines = [_("{session} differs or is missing.").format(session=one) for one in different]
     if not same_memory:
         lines.append(_("The memories differ."))
@@ -103,8 +108,8 @@ def _migrate(args: argparse.Namespace) -> Report:
     """Opening migrates; this says so, and fails clearly when it cannot be done."""
     from kogniterm.runtime.use_cases.stored_data import schema_version
 
-    location = stores.location_of(args)
-    with stores.opened(location) as store:
+    location = location_of(args)
+    with open_sessions_at(location) as store:
         version = schema_version(store)
     done = _("{place} is up to date (schema {number}).")
     return Report(
@@ -118,8 +123,8 @@ def _check(args: argparse.Namespace) -> Report:
 
     if args.target:
         return _compare(args)
-    location = _location(args, args.source) if args.source else stores.location_of(args)
-    with stores.opened(location) as store:
+    location = _location(args, args.source) if args.source else location_of(args)
+    with open_sessions_at(location) as store:
         problems = store.database.problems()
         checked = verify_all(store.database)
     if checked.heads is not None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kogniterm.cli.options import Argument, folder_of
-from kogniterm.cli.report import Report, write_report
-from kogniterm.cli.stores import paths_in_use
-from kogniterm.cli.verb_table import JSON, Subparsers, add_verb
+from kogniterm.cli.options import JSON, Argument, Subparsers, add_verb, folder_of
+from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
 from kogniterm.errors import UsageError
 from kogniterm.ui.locale import _, mark, translate
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
     from kogniterm.ui.questions.lines import LineQuestions
     from kogniterm.ui.screen.paint import Painter
-    from kogniterm.ui.theme import Theme
+    from kogniterm.ui.screen_preferences import Theme
 
 CHUNK = 65536
 MOST_SHOWN = 400_000

@@ -28,7 +28,7 @@ from kogniterm.ui.prompt.terminal_io import HeldOutput
 from kogniterm.ui.questions.answer_keys import AnswerKeys
 from kogniterm.ui.questions.panel import Line, QuestionPanel
 from kogniterm.ui.screen.surface import FRAME_SECONDS, TICK_SECONDS, LiveRegion
-from kogniterm.ui.theme import Theme, prompt_style
+from kogniterm.ui.screen_preferences import Theme, prompt_style
 
 if TYPE_CHECKING:
     from kogniterm.ui.screen.paint import Painter

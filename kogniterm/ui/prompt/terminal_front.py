@@ -22,7 +22,7 @@ from kogniterm.errors import UsageError
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.front import banner
 from kogniterm.ui.prompt.application import open_application
-from kogniterm.ui.prompt.line_completion import FileIndex, LineCompleter
+from kogniterm.ui.prompt.input_line import FileIndex, LineCompleter
 from kogniterm.ui.prompt.prompt import Prompt
 from kogniterm.ui.prompt.terminal_io import (
     ASK_BACKGROUND,
@@ -35,7 +35,7 @@ from kogniterm.ui.prompt.user_terminal import Lending, PersonTerminal, edited, r
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
-    from kogniterm.ui.theme import Theme
+    from kogniterm.ui.screen_preferences import Theme
 
 COPY_BYTES = 256 * 1024
 ON_ITS_WAY_SECONDS = 0.05

@@ -19,8 +19,7 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from kogniterm.ui.screen.surface import discard_output, stream_size
-from kogniterm.ui.screen_preferences import Preferences
-from kogniterm.ui.theme import Background, split_osc11
+from kogniterm.ui.screen_preferences import Background, Preferences, split_osc11
 
 __all__ = ["FilteredInput", "HeldOutput", "discard_output", "make_output"]
 

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from kogniterm.text.visible import clean
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.theme import Theme
+from kogniterm.ui.screen_preferences import Theme
 
 _LIGHT: Mapping[str, str] = {
     "Comment": "italic bright_black",

@@ -19,7 +19,7 @@ from rich.theme import Theme as RichTheme
 
 from kogniterm.text.visible import clean
 from kogniterm.ui.locale import plural
-from kogniterm.ui.theme import ROLES, Theme
+from kogniterm.ui.screen_preferences import ROLES, Theme
 
 _TRAILING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)(?= *$)", re.MULTILINE)
 _MARKDOWN = {
