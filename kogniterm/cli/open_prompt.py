@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Open the prompt; returns the exit status."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The prompt needs a terminal; to do one task without: kogniterm run "…".')
-    from kogniterm.settings.saving import save_setting
+    from kogniterm.settings.layers import save_setting
     from kogniterm.ui.app import run_repl
     from kogniterm.ui.repl import Wiring
     from kogniterm.ui.screen_preferences import from_quick

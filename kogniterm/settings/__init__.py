@@ -1,11 +1,11 @@
-"""Settings: the only reader of the environment, and the layers between it and everybody else.
+"""Settings: the only reader of the environment, and the layers of configuration.
 
-Flags win over the environment, that over the person's configuration folder (`config.toml`,
-`.env`, or the file given with `--env-file`), that over what the system says of itself
+Flags win over the environment, that over the user's configuration folder (`config.toml`,
+`.env`, or the file given with `--env-file`), that over variables of the system
 (`LANG`, `NO_COLOR`, `EDITOR`), that over the defaults. Nothing of the working folder is read.
 
-Importing this package costs the standard library only. `quick` is good enough to draw the
-first prompt; `load` checks everything and brings pydantic-settings in.
+Importing this package costs the standard library only. `quick` reads what the first
+prompt needs; `load` checks everything and imports pydantic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["QuickSettings", "Settings", "environment", "load", "names_in", "quic
 
 
 def environment() -> dict[str, str]:
-    """A copy of the process environment. The only place in the package that reads it."""
+    """Return a copy of the process environment. Nothing else in the package reads it."""
     return dict(os.environ)
 
 
@@ -46,9 +46,9 @@ def load(
 
 
 def names_in(file: Path, fields: Sequence[str]) -> tuple[str, ...]:
-    """Return which names of the settings `fields` a dotenv file holds; none if it is no such file.
+    """Return the names of the settings `fields` that a dotenv file sets, without their values.
 
-    Nothing of the values is kept.
+    A file that cannot be read as one sets none.
     """
     from kogniterm.settings.layers import read_env_file
     from kogniterm.settings.schema import names_of
@@ -61,7 +61,7 @@ def names_in(file: Path, fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def __getattr__(name: str) -> Any:
-    """`Settings` is loaded when first named, because pydantic is slow to import."""
+    """Import `Settings` on first use, because pydantic is slow to import."""
     if name == "Settings":
         from kogniterm.settings.schema import Settings
 

@@ -1,14 +1,20 @@
-"""Reading the layers: each value with the place it was written, down to the line."""
+"""Reading and writing the layers of the settings.
+
+Each value is read with the place it was written at, down to the line.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kogniterm.errors import SettingsError, why
+from kogniterm.errors import SettingsError, StorageError, why
+from kogniterm.storage.folders import private_folder
 
 PREFIX = "KOGNITERM_"
 """The beginning of the variables of all settings."""
@@ -18,7 +24,7 @@ LayerKind = Literal["flag", "environment", "file", "system", "default"]
 
 @dataclass(frozen=True, slots=True)
 class SettingOrigin:
-    """Where a value was written: a flag, a variable, or a key in a file with its line."""
+    """The place where a value was written: a flag, a variable, or a key in a file with its line."""
 
     kind: LayerKind
     name: str = ""
@@ -43,7 +49,7 @@ class Value:
 
 
 def read_text(path: Path) -> str:
-    """The text of a settings file. Raises `SettingsError` when it cannot be read as UTF-8."""
+    """Return the text of a settings file. Raises `SettingsError` when it is not readable UTF-8."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -58,7 +64,7 @@ def read_text(path: Path) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is such a file. Raises `SettingsError` where that may not be known."""
+    """Return whether the file exists. Raises `SettingsError` when its folder is not readable."""
     try:
         return path.exists()
     except OSError as error:
@@ -66,7 +72,7 @@ def is_there(path: Path) -> bool:
 
 
 def read_toml(path: Path) -> dict[str, Value]:
-    """Keys of a TOML file with their lines. Raises `SettingsError` for bad syntax."""
+    """Return the keys of a TOML file with their lines. Raises `SettingsError` for bad syntax."""
     import tomllib
 
     text = read_text(path)
@@ -90,7 +96,7 @@ def _split_toml_error(message: str, text: str) -> tuple[str, int]:
 
 
 def _key_lines(text: str) -> dict[str, int]:
-    """Line of each top-level key or table; multi-line strings may fool it, at no harm."""
+    """Return the line of each top-level key; multi-line strings may lead to a wrong one."""
     lines: dict[str, int] = {}
     pattern = re.compile(r"""\s*\[{0,2}\s*["']?([\w-]+)["']?\s*(?:[=.\]])""")
     for number, line in enumerate(text.splitlines(), start=1):
@@ -101,7 +107,7 @@ def _key_lines(text: str) -> dict[str, int]:
 
 
 def read_env_file(path: Path) -> dict[str, Value]:
-    """Names of a dotenv file with their lines; values are taken literally, nothing is expanded.
+    """Return the names of a dotenv file with their lines. Values are literal: nothing is expanded.
 
     Raises `SettingsError` for a line that is not `NAME=value`.
     """
@@ -124,19 +130,19 @@ def read_env_file(path: Path) -> dict[str, Value]:
 
 
 def _blank_lines(text: str) -> int:
-    """Line breaks before the first character that shows: the parser counts them in."""
+    """Return the number of line breaks before the text, which the parser includes."""
     return text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def read_variables(environ: Mapping[str, str]) -> dict[str, Value]:
-    """The environment as values."""
+    """Return the environment as values."""
     return {name: Value(raw, SettingOrigin("environment", name)) for name, raw in environ.items()}
 
 
 def by_field(
     values: Mapping[str, Value], fields: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Value]:
-    """Values of `fields` from variable names, the first name that is set (not empty) winning."""
+    """Return the value of each of `fields`: its first variable that is set and not empty."""
     found: dict[str, Value] = {}
     for field, names in fields.items():
         for name in names:
@@ -155,25 +161,21 @@ def reject_unknown(
     for name, value in values.items():
         if known(name):
             continue
-        near = _nearest(name, candidates)
-        where = {"file": value.origin.file, "line": value.origin.line or 1, "name": name}
-        if value.origin.file is None:
-            if near:
-                raise SettingsError(
-                    "The environment variable {name} is not a setting; did you mean {near}?",
-                    name=name,
-                    near=near,
-                )
+        origin, near = value.origin, _nearest(name, candidates)
+        where = {"file": origin.file, "line": origin.line or 1, "name": name, "near": near}
+        if origin.file is None and near:
+            raise SettingsError(
+                "The environment variable {name} is not a setting; did you mean {near}?", **where
+            )
+        if origin.file is None:
             raise SettingsError(
                 "The environment variable {name} is not a setting; "
                 "`kogniterm config show` lists them.",
-                name=name,
+                **where,
             )
         if near:
             raise SettingsError(
-                "{file}, line {line}: there is no setting {name}; did you mean {near}?",
-                near=near,
-                **where,
+                "{file}, line {line}: there is no setting {name}; did you mean {near}?", **where
             )
         raise SettingsError(
             "{file}, line {line}: there is no setting {name}; `kogniterm config show` lists them.",
@@ -182,10 +184,84 @@ def reject_unknown(
 
 
 def _nearest(name: str, candidates: tuple[str, ...]) -> str | None:
-    """The candidate most like `name`. The prefix that all share says nothing about likeness."""
+    """Return the candidate most like `name`, compared without the prefix that all share."""
     from difflib import get_close_matches
 
     like_name = sorted(candidates, key=lambda c: c.startswith(PREFIX) == name.startswith(PREFIX))
     bare = {candidate.removeprefix(PREFIX): candidate for candidate in like_name}
     near = get_close_matches(name.removeprefix(PREFIX), list(bare), n=1, cutoff=0.6)
     return bare[near[0]] if near else None
+
+
+def save_setting(file: Path, name: str, value: str | bool | int | float) -> None:
+    """Set `name` to `value` in `file`, in place or as a new line; comments and order stay.
+
+    The file is replaced whole, so a crash leaves the old one or the new one. A link is followed,
+    because users keep such files elsewhere. Raises `SettingsError` when the file is not valid TOML
+    or sets `name` in a way that cannot be changed line by line, and `StorageError` when it cannot
+    be written.
+    """
+    text = read_text(file) if file.exists() else ""
+    changed = _with_setting(text, name, _literal(value))
+    if _parsed(file, changed).get(name) != value:
+        raise SettingsError(
+            "{file} sets {name} in its own way; change it there.", file=file, name=name
+        )
+    try:
+        _replace(file.resolve(), changed)
+    except OSError as error:
+        raise StorageError("{file} cannot be written: {why}.", file=file, why=why(error)) from error
+
+
+def _with_setting(text: str, name: str, literal: str) -> str:
+    line = f"{name} = {literal}"
+    present = re.compile(rf"^[ \t]*{re.escape(name)}[ \t]*=[^\n#]*?([ \t]*#[^\n]*)?$", re.MULTILINE)
+    table = re.search(r"^[ \t]*\[", text, re.MULTILINE)
+    top = text[: table.start()] if table else text
+    rest = text[len(top) :]
+    if present.search(top):
+        return present.sub(lambda match: line + (match[1] or ""), top, count=1) + rest
+    if top and not top.endswith("\n"):
+        top += "\n"
+    return f"{top}{line}\n{rest}"
+
+
+def _parsed(file: Path, text: str) -> dict[str, object]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(
+            "{file} is not valid TOML, so nothing was saved: {why}.", file=file, why=error
+        ) from error
+
+
+def _literal(value: str | bool | int | float) -> str:
+    """Return `value` in TOML, whose basic strings are JSON strings except for DEL."""
+    import json
+
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value)
+
+
+def _replace(file: Path, text: str) -> None:
+    import tempfile
+
+    private_folder(file.parent)
+    descriptor, name = tempfile.mkstemp(prefix=file.name, dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if file.exists():
+            Path(name).chmod(file.stat().st_mode & 0o777)
+        Path(name).replace(file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

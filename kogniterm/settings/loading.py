@@ -1,4 +1,4 @@
-"""The full load: collect the layers, check them, and say what is wrong in one sentence."""
+"""The full load: collect the layers, check them, and report the first mistake."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kogniterm.settings.schema import (
 )
 from kogniterm.types import Phrase
 
-# Told to the commands that KogniTerm runs, so a KogniTerm started by one of them meets these.
+# Set for the commands that KogniTerm runs, one of which may start KogniTerm again.
 MARKERS = frozenset({"KOGNITERM_SESSION", "KOGNITERM_VERSION"})
 _SHOWN = 60
 
@@ -40,7 +40,7 @@ _SHOWN = 60
 def load_layers(
     flags: Mapping[str, object], environ: Mapping[str, str], env_file: Path | None
 ) -> Settings:
-    """All layers, strongest first, as checked `Settings`. Raises `SettingsError`."""
+    """Return all layers, strongest first, as checked `Settings`. Raises `SettingsError`."""
     paths = resolve(environ)
     fields = tuple(Settings.model_fields)
     names = {field: names_of(field) for field in fields}
@@ -77,8 +77,11 @@ def _check_prefixed(values: Mapping[str, Value], names: Mapping[str, tuple[str, 
 def _from_env_file(
     given: Path | None, usual: Path, names: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Value]:
-    """The usual file is ours alone, so a foreign name in it is a mistake; a given one may serve
-    other programs too, so there only our own prefix is checked."""
+    """Read the usual file or the given one.
+
+    The usual file is KogniTerm's own, so an unknown name in it is a mistake. A given file may
+    serve other programs too, so only names with the prefix are checked.
+    """
     if given is not None:
         values = read_env_file(given)
         _check_prefixed(values, names)
@@ -122,7 +125,7 @@ def _explain(detail: ErrorDetails, values: Mapping[str, Value]) -> SettingsError
 
 
 def _wanted(detail: ErrorDetails) -> Phrase:
-    """What the value should have been, in words that finish "must be …"."""
+    """Return what the value should have been, to complete "must be …"."""
     context: dict[str, Any] = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "literal_error":
@@ -156,18 +159,12 @@ def _wrong(field: str, value: Value, wanted: Phrase) -> SettingsError:
     raw = str(value.raw).lower() if isinstance(value.raw, bool) else str(value.raw)
     shown = MASK if is_secret(field) else raw
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
-    if origin.file is not None:
-        return SettingsError(
-            "{file}, line {line}: {name} is {value}, but must be {wanted}.",
-            file=origin.file,
-            line=origin.line or 1,
-            name=origin.name,
-            value=shown,
-            wanted=wanted,
-        )
+    values = {"name": origin.name or field, "value": shown, "wanted": wanted}
+    if origin.file is None:
+        return SettingsError("{name} is {value}, but must be {wanted}.", **values)
     return SettingsError(
-        "{name} is {value}, but must be {wanted}.",
-        name=origin.name or field,
-        value=shown,
-        wanted=wanted,
+        "{file}, line {line}: {name} is {value}, but must be {wanted}.",
+        file=origin.file,
+        line=origin.line or 1,
+        **values,
     )

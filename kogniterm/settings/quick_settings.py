@@ -1,7 +1,6 @@
 """The few settings the first screen needs, read with the standard library alone.
 
-Tolerant on purpose: whatever is wrong here is reported by the full load, which runs behind the
-prompt. A wrong value reads as the default.
+A wrong value reads as the default here; the full load, which runs behind the prompt, reports it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _TRUE = {"1", "true", "yes", "on", "y", "t"}
 
 @dataclass(frozen=True, slots=True)
 class QuickSettings:
-    """What is known before pydantic is loaded.
+    """The settings that are read before pydantic is loaded.
 
-    `term` and `colorfgbg` are as the terminal says, `editor` and `pager` empty when nobody says.
+    `term` and `colorfgbg` are as the terminal reports them; `editor` and `pager` may be empty.
     `narrowing` is what the terminal does to rows that no longer fit when its window gets narrower:
     it cuts them or, where it is known for that, wraps them; tmux also wraps what was cleared.
     """
@@ -52,7 +51,7 @@ class QuickSettings:
 
 
 def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> QuickSettings:
-    """Settings for the first screen. Raises `SettingsError` only when there is no home."""
+    """Return the settings of the first screen. Raises `SettingsError` only without a home."""
     paths = resolve(environ)
     layers = (
         {name: str(value) for name, value in (flags or {}).items() if value is not None},
@@ -98,7 +97,7 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
 
 
 def locale_language(environ: Mapping[str, str]) -> Language:
-    """The language the locale variables ask for; everything but Spanish reads as English."""
+    """Return the language of the locale variables: Spanish, or English for every other one."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         value = environ.get(name, "")
         if value:
@@ -107,7 +106,7 @@ def locale_language(environ: Mapping[str, str]) -> Language:
 
 
 def _number(value: str, default: float) -> float:
-    """`value` as a number from 0 on; anything else reads as the default."""
+    """Return `value` as a number of 0 or more, else the default."""
     try:
         number = float(value)
     except ValueError:
@@ -116,7 +115,7 @@ def _number(value: str, default: float) -> float:
 
 
 def _has_unicode(environ: Mapping[str, str]) -> bool:
-    """Whether the locale's character set is UTF-8; without a locale Python assumes it too."""
+    """Return whether the locale uses UTF-8, which Python assumes without a locale too."""
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         value = environ.get(name, "")
         if value:
@@ -130,8 +129,11 @@ _WRAPPING_PROGRAMS = {"iTerm.app", "Apple_Terminal", "WezTerm", "ghostty"}
 
 
 def _narrowing(environ: Mapping[str, str]) -> Narrowing:
-    """xterm, st and screen cut, and may have inherited what the terminal they were started from
-    said of itself; moving up too far would erase what is not ours, so who is unknown cuts."""
+    """Return what the terminal does with rows that no longer fit.
+
+    xterm, st and screen cut them, and may have inherited the variables of the terminal they were
+    started from. Moving up too far would erase other output, so an unknown terminal cuts.
+    """
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if term.startswith("tmux") or (term.startswith("screen") and program == "tmux"):
         return "wraps-cleared"

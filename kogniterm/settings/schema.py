@@ -1,33 +1,32 @@
 """Every setting: its name, type, limits, default, and one sentence on what it does.
 
 This table feeds the loader, `config show`, `.env.example` and docs/configuration.md. Importing
-it costs pydantic-settings, so reach it through `kogniterm.settings` at run time.
+it costs pydantic, so reach it through `kogniterm.settings` at run time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, PrivateAttr, SecretStr, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
 from kogniterm.settings.layers import DEFAULT, PREFIX, SettingOrigin, Value
 
 OLLAMA_PORT = 11434
 
 
-def http_url(value: str) -> str:
-    """A URL without a slash at its end."""
+def _http_url(value: str) -> str:
+    """Return the URL without a slash at its end."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("a URL that starts with http:// or https://")
     return value.rstrip("/")
 
 
-def ollama_url(value: str) -> str:
-    """The URL that a host, a host with a port, or a URL means."""
+def _ollama_url(value: str) -> str:
+    """Return the URL that a host, a host with a port, or a URL means."""
     parts = urlsplit(value if "://" in value else f"http://{value}")
     wanted = "a host, host:port, or URL"
     try:
@@ -41,6 +40,9 @@ def ollama_url(value: str) -> str:
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
 
+
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+OllamaUrl = Annotated[str, AfterValidator(_ollama_url)]
 
 MASK = "********"
 SECTIONS = {
@@ -64,7 +66,11 @@ def _setting(
     example: str = "",
     **limits: Any,
 ) -> Any:
-    """One setting. `names`: well-known variables beside its own; `system`: what the system says."""
+    """Return the field of one setting.
+
+    `names` are well-known variables beside its own, `system` the variables of the system that
+    stand in when nothing else sets it, and `flag` is its option.
+    """
     extra: dict[str, Any] = {
         "names": list(names),
         "system": list(system),
@@ -74,10 +80,10 @@ def _setting(
     return Field(default=default, description=description, json_schema_extra=extra, **limits)
 
 
-class Settings(BaseSettings):
-    """What a person can set. Frozen; `origin` tells where each value came from."""
+class Settings(BaseModel):
+    """The settings of a user. Frozen; `origin` returns the layer that each value came from."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str | None = _setting(
         None,
@@ -102,7 +108,7 @@ class Settings(BaseSettings):
     google_api_key: SecretStr | None = _setting(
         None, "Key for Gemini.", names=("GOOGLE_API_KEY", "GEMINI_API_KEY"), example="AIza…"
     )
-    google_base_url: str | None = _setting(
+    google_base_url: HttpUrl | None = _setting(
         None,
         "Another endpoint for Gemini requests.",
         names=("GOOGLE_GEMINI_BASE_URL",),
@@ -114,7 +120,7 @@ class Settings(BaseSettings):
         names=("OPENAI_API_KEY",),
         example="sk-…",
     )
-    openai_base_url: str | None = _setting(
+    openai_base_url: HttpUrl | None = _setting(
         None,
         "Endpoint of any OpenAI-compatible service.",
         names=("OPENAI_BASE_URL",),
@@ -123,13 +129,13 @@ class Settings(BaseSettings):
     anthropic_api_key: SecretStr | None = _setting(
         None, "Key for Anthropic.", names=("ANTHROPIC_API_KEY",), example="sk-ant-…"
     )
-    anthropic_base_url: str | None = _setting(
+    anthropic_base_url: HttpUrl | None = _setting(
         None,
         "Another endpoint for Anthropic requests.",
         names=("ANTHROPIC_BASE_URL",),
         example="https://anthropic.example.org",
     )
-    ollama_base_url: str | None = _setting(
+    ollama_base_url: OllamaUrl | None = _setting(
         None,
         "Where Ollama listens; a bare host or host:port will do.",
         names=("OLLAMA_HOST",),
@@ -340,55 +346,33 @@ class Settings(BaseSettings):
         settings._origins = {name: value.origin for name, value in values.items()}
         return settings
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what it is given: the stock sources would read the working folder."""
-        return (init_settings,)
-
-    @field_validator("google_base_url", "openai_base_url", "anthropic_base_url")
-    @classmethod
-    def _http_url(cls, value: str | None) -> str | None:
-        return None if value is None else http_url(value)
-
-    @field_validator("ollama_base_url")
-    @classmethod
-    def _ollama_url(cls, value: str | None) -> str | None:
-        return None if value is None else ollama_url(value)
-
     def origin(self, name: str) -> SettingOrigin:
-        """Where the value of setting `name` came from."""
+        """Return where the value of setting `name` came from."""
         return self._origins.get(name, DEFAULT)
 
     def masked(self) -> dict[str, object]:
-        """Every setting by name, secrets replaced; safe to print and to log."""
+        """Return every setting by name, with secrets replaced: safe to print and to log."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {n: MASK if isinstance(v, SecretStr) else v for n, v in values.items()}
 
 
 def names_of(field: str) -> tuple[str, ...]:
-    """The variables that set `field`, strongest first."""
+    """Return the variables that set `field`, strongest first."""
     return (PREFIX + field.upper(), *_extra(field)["names"])
 
 
 def system_names_of(field: str) -> tuple[str, ...]:
-    """The variables of the system that stand in for `field` when nothing else sets it."""
+    """Return the variables of the system that set `field` when nothing else does."""
     return tuple(_extra(field)["system"])
 
 
 def flag_of(field: str) -> str:
-    """The command-line flag that sets `field`, or nothing."""
+    """Return the command-line flag that sets `field`, or an empty string."""
     return str(_extra(field)["flag"])
 
 
 def is_secret(field: str) -> bool:
-    """Whether the value of `field` must never be shown."""
+    """Return whether the value of `field` must never be shown."""
     return "SecretStr" in str(Settings.model_fields[field].annotation)
 
 

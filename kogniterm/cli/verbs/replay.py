@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and report; 1 when the run differs from the record."""
-    from kogniterm.runtime.replay.stored_replay import (
+    from kogniterm.runtime.replay.replay_session import (
         recorded_file,
         recorded_session,
         replay_recorded,

@@ -1,49 +1,95 @@
-"""The world of a replay: what is recorded answers for commands, tools, crashes and interrupts."""
+"""The services of a replayed turn: each answers from the record of the session."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kogniterm.agent.messages import image_in, images_of
+from langchain_core.messages import AIMessage, SystemMessage
+
+from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.messages import (
+    PLAN_FIRST,
+    PLAN_ONLY,
+    human_message,
+    image_in,
+    images_of,
+    words_and_images,
+)
 from kogniterm.agent.plan.judge import JUDGED
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
-from kogniterm.errors import ExecutionError, KognitermError, ModelError, ToolError
+from kogniterm.approval import classify
+from kogniterm.errors import (
+    ExecutionError,
+    KognitermError,
+    ModelError,
+    ToolError,
+    TurnInterruptedError,
+)
+from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.scripted_executor import ScriptedExecutor, no_result
+from kogniterm.models.catalog import ANY_IMAGES
 from kogniterm.protocols import Executor, Tool
-from kogniterm.runtime.turn_ports import RecoveryChoice
-from kogniterm.sessions.recording import STOPPED, Answered, TurnRecording
-from kogniterm.sessions.records import Compacted, Intent, NodeRan, Outcome, RecordBody
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.context import compacted
+from kogniterm.runtime.plan_edits import plan_context, plan_from_text
+from kogniterm.runtime.services.sandbox_service import SandboxFindings
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import (
+    Attached,
+    RecoveryChoice,
+    SessionModes,
+    TurnIO,
+)
+from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.journal.journal import SessionJournal
+from kogniterm.sessions.recording import (
+    STOPPED,
+    Answered,
+    TurnRecording,
+)
+from kogniterm.sessions.records import Compacted, Intent, NodeRan, Outcome, Record, RecordBody
 from kogniterm.types import (
+    ActionRequest,
     Answer,
     CommandResult,
+    Decision,
     EffectClass,
     Job,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
     Observation,
     Phrase,
+    Plan,
+    PlanReview,
+    Reply,
+    RiskReport,
     ToolSpec,
     Usage,
+    UserInput,
+    Verdict,
 )
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
 
 PATIENCE = 200
-"""Looks (10 ms apart) without any news of them after which other sub-agents are not waited for."""
+"""Polls (10 ms apart) without progress after which other sub-agents are no longer waited for."""
 
 
 class KilledError(KognitermError):
-    """The recorded process was killed here: what follows was never written."""
+    """The recorded process was killed here; the record has nothing after this."""
 
 
 class Player:
-    """Where the replay is: the turn that is played, and how it ends.
+    """The position in the recording: the turn that is played, and how it ends.
 
-    `crashed` is set when the recorded process was killed here: from then on nothing counts
-    until the turn is begun again.
+    `crashed` is set where the recorded process was killed: nothing is written from then on, until
+    the turn is resumed.
     """
 
     def __init__(self) -> None:
@@ -55,34 +101,34 @@ class Player:
         self._replies = self._outcomes = self._agent_nodes = 0
 
     def begin(self, turn: TurnRecording) -> None:
-        """Play `turn` from here."""
+        """Play `turn` from its start."""
         self.turn, self.crashed, self.judged_id, self.settled = turn, False, "", None
         self._replies = self._outcomes = self._agent_nodes = 0
 
     def journaled(self, body: RecordBody) -> None:
-        """The replay has written `body`."""
+        """Advance by `body`, which the replay has written."""
         self._outcomes += isinstance(body, Outcome)
         if isinstance(body, NodeRan) and body.update.agent:
             self._agent_nodes += body.update.node != STOPPED
 
     @property
     def last_observation(self) -> str:
-        """What the model was told of the command that ended last."""
+        """Return the observation of the action that ended last."""
         return self.settled.message.text if self.settled is not None else ""
 
     @property
     def goes_on(self) -> bool:
-        """Whether the recorded turn went on after the crash."""
+        """Return whether the recorded turn was resumed after the crash."""
         turn = self.turn
         return turn.ended is not None or bool(turn.outcomes) or not turn.speechless
 
     async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
-        """What the person had wanted of a command whose outcome was unknown."""
+        """Return the user's recorded choice about a command of unknown outcome."""
         del intent, output
         return "again" if "propose it again" in self.last_observation else "skip"
 
     async def reply(self, agent: str) -> tuple[AIMessage | None, Usage]:
-        """The next recorded reply to an agent, None for one with nothing in it."""
+        """Return the next recorded reply to an agent, None for an empty one."""
         voice = self.turn.voices[agent]
         if voice.replies:
             self._replies += not agent
@@ -90,13 +136,13 @@ class Player:
         if voice.error is not None:
             raise ModelError(voice.error.template, **dict(voice.error.values))
         if agent:
-            await self._others()
+            await self._wait_for_others()
         raise await self.exhausted(
             ModelError("The recording has no further reply of the model in this turn.")
         )
 
     def judgement(self) -> tuple[str, Usage]:
-        """What was replied when the next step was judged; raises `ModelError` when nothing was."""
+        """Return the reply that judged the next step. Raises `ModelError` when there is none."""
         waiting = self.turn.inside[COMPLETE_STEP.name]
         while waiting:
             artifact = waiting.pop(0).message.artifact
@@ -105,8 +151,8 @@ class Player:
                 return str(kept["reply"]), Usage(calls=1)
         raise ModelError("The recording has no judgement of this step.")
 
-    async def _others(self) -> None:
-        """Let the other sub-agents come as far as they came before the recorded end."""
+    async def _wait_for_others(self) -> None:
+        """Let the other sub-agents get as far as they did before the recorded end."""
         idle, seen = 0, -1
         while self._agent_nodes < self.turn.agent_nodes and idle < PATIENCE:
             idle, seen = (idle + 1 if seen == self._agent_nodes else 0), self._agent_nodes
@@ -114,7 +160,7 @@ class Player:
 
     @property
     def compaction(self) -> Compacted | None:
-        """How the recorded history was shortened at this very place, if it was."""
+        """Return the compaction recorded at this very place, if there was one."""
         waiting = self.turn.compactions
         here = (self._replies, self._outcomes)
         if waiting and (waiting[0].replies, waiting[0].outcomes) == here:
@@ -122,7 +168,10 @@ class Player:
         return None
 
     async def exhausted(self, otherwise: KognitermError) -> KognitermError:
-        """What ends the turn where its recording ends; an interrupted one is cancelled here."""
+        """Return the error that ends the turn where its recording ends.
+
+        An interrupted turn is cancelled here instead.
+        """
         ended = self.turn.ended
         if ended is None:
             self.crashed = True
@@ -132,7 +181,7 @@ class Player:
         return otherwise
 
     def next_outcome(self) -> Outcome | None:
-        """The recorded end of what is done now."""
+        """Return the recorded end of the action that runs now."""
         outcomes = self.turn.outcomes
         self.settled = outcomes.popleft() if outcomes else None
         if self.settled is None or self.settled.status == "unknown":
@@ -140,25 +189,25 @@ class Player:
         return self.settled
 
     def stop_reason(self, agent: str) -> Phrase | None:
-        """Why the recorded agent was stopped before its next model call, where it was."""
+        """Return why the recorded agent was stopped before its next model call, if it was."""
         voice = self.turn.voices[agent]
         return None if voice.replies else voice.stop
 
     def said(self, agent: str) -> Sequence[str]:
-        """What the person said to an agent before its next model call in the recorded turn."""
+        """Return the steering that the agent heard before its next recorded model call."""
         waiting = self.turn.voices[agent].said
         return waiting.popleft() if waiting else ()
 
     @property
     def was_last(self) -> bool:
-        """Whether the recorded turn was interrupted in what was done last."""
+        """Return whether the recorded turn was interrupted during its last action."""
         turn = self.turn
         interrupted = turn.ended is not None and turn.ended.stop == "interrupted"
         return interrupted and not turn.outcomes and turn.speechless
 
 
 class RecordedExecutor(ScriptedExecutor):
-    """Answers from the record; with `live` it runs the command and keeps the record for crashes."""
+    """Answers from the record; with `live`, runs the command and uses the record for crashes."""
 
     def __init__(
         self, player: Player, live: Executor | None, recorded_cwd: Callable[[], str]
@@ -169,11 +218,10 @@ class RecordedExecutor(ScriptedExecutor):
 
     @property
     def cwd(self) -> str:
-        """Where the next recorded command starts."""
         return self._recorded_cwd()
 
     def result_of(self, command: str) -> CommandResult:
-        """The result of what is done now, whatever its command was called."""
+        """Return the recorded result of the action that runs now, whatever its command."""
         outcome = self._player.next_outcome()
         if self._player.crashed:
             raise ExecutionError("The recorded process was killed here.")
@@ -182,7 +230,6 @@ class RecordedExecutor(ScriptedExecutor):
         return outcome.result
 
     def run(self, command: str, **how: Any) -> CommandResult:
-        """The recorded result, or the real one; see `protocols.Executor`."""
         result = super().run(command, **how)
         outcome, task = self._player.settled, self._player.task
         cancelled = outcome is not None and outcome.status == "cancelled"
@@ -192,7 +239,7 @@ class RecordedExecutor(ScriptedExecutor):
 
 
 class RecordedTool:
-    """A tool that checks and describes as ever, and whose observation is the recorded one."""
+    """A tool that checks and describes as usual, and whose observation is the recorded one."""
 
     def __init__(self, tool: Tool, player: Player) -> None:
         self._tool = tool
@@ -200,11 +247,10 @@ class RecordedTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The real one."""
         return self._tool.spec
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments, checked by the real tool; where their path led is recorded."""
+        """Return the arguments as the real tool checks them; their resolved path is recorded."""
         checked = self._tool.check(arguments)
         if "path" not in checked:
             return checked
@@ -219,11 +265,10 @@ class RecordedTool:
         return checked
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
-        """The effect of this call."""
         return self._tool.effect_of(arguments)
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
-        """What would happen, and why: recorded, because the files may not be here."""
+        """Return the recorded description: the files it is made from may not be here."""
         proposed = self._player.turn.proposed[self.spec.name]
         if not proposed:
             return self._tool.describe(arguments)
@@ -235,12 +280,12 @@ class RecordedTool:
         return request.command, request.purpose
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
-        """Depends on files that may not be here: left to the comparison to ignore."""
+        """Return nothing: details depend on files that may not be here."""
         del arguments
         return ""
 
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
-        """The recorded observation; raises `ToolError` where the tool failed."""
+        """Return the recorded observation. Raises `ToolError` where the tool failed."""
         if self._tool.effect_of(arguments) == "none":
             message = self._recorded(arguments)
         else:
@@ -253,7 +298,7 @@ class RecordedTool:
         return Observation(str(message.text), tuple(map(image_in, images_of(message))))
 
     def _recorded(self, arguments: Mapping[str, Any]) -> BaseMessage:
-        """What this call gave; the next one of the tool where none had the same arguments."""
+        """Return the recorded result of this call, else of the tool's next one."""
         waiting = self._player.turn.inside[self.spec.name]
         same = [at for at, one in enumerate(waiting) if self._checked(one) == arguments]
         others = [at for at, one in enumerate(waiting) if self._checked(one) is not None]
@@ -262,7 +307,7 @@ class RecordedTool:
         return waiting.pop((same or others)[0]).message
 
     def _checked(self, answered: Answered) -> Mapping[str, Any] | None:
-        """The recorded arguments as the tool would have got them; None for a wrong call."""
+        """Return the recorded arguments as the tool checks them; None for an invalid call."""
         try:
             return self._tool.check(answered.arguments)
         except ToolError:
@@ -270,18 +315,17 @@ class RecordedTool:
 
 
 class Absent:
-    """Memory and past of a replay: the tools over them are offered, and answer from the record."""
+    """The memory, history and forgetting of a replay; their tools answer from the record."""
 
     def __getattr__(self, name: str) -> Any:
         raise ToolError("A replay has no {name}.", name=name)
 
 
 @dataclass(slots=True)
-class Elsewhere:
-    """A real executor in a copy of the folder that speaks of the original one.
+class RelocatedExecutor:
+    """A real executor in `scratch`, a copy of the recorded folder `home`.
 
-    `home` is the recorded folder, `scratch` its copy: the one stands for the other in commands,
-    folders and output.
+    `home` stands for `scratch` in commands, folders and output.
     """
 
     executor: Executor
@@ -290,16 +334,13 @@ class Elsewhere:
 
     @property
     def cwd(self) -> str:
-        """In terms of the recorded folder."""
         return self._back(self.executor.cwd)
 
     @property
     def next_output(self) -> str | None:
-        """The real one."""
         return self.executor.next_output
 
     def run(self, command: str, **how: Any) -> CommandResult:
-        """Run the command in the copy."""
         result = self.executor.run(command.replace(self.home, str(self.scratch)), **how)
         text, cwd = self._back(result.text), self._back(result.cwd)
         return replace(result, command=command, text=text, cwd=cwd)
@@ -308,13 +349,217 @@ class Elsewhere:
         return text.replace(str(self.scratch), self.home)
 
     def stop(self) -> None:
-        """End the running command."""
         self.executor.stop()
 
     def jobs(self) -> tuple[Job, ...]:
-        """The real ones."""
         return self.executor.jobs()
 
     def close(self) -> None:
-        """End everything."""
         self.executor.close()
+
+
+NO_VERDICT = Verdict("deny", (Phrase("The recording has no verdict on this."),))
+
+
+class NoTime:
+    """A clock that stands still: a replay uses up no budget of time."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class RecordedModel:
+    """Gives the replies of the turn that is played."""
+
+    def __init__(self, name: str, player: Player) -> None:
+        provider = name.partition(":")[0]
+        # Which model saw an image is not recorded: every recorded image is accepted.
+        self.info = ModelInfo(
+            name,
+            provider,
+            1_000_000,
+            100_000,
+            one_command=provider == "local",
+            images=ANY_IMAGES,
+        )
+        self._player = player
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.purpose == "judge":
+            said, cost = self._player.judgement()
+            yield Reply(AIMessage(said), cost)
+            return
+        if request.purpose not in ("create_plan", "decide_action"):
+            raise ModelError("What the model was asked aside ({purpose}) is not recorded.",
+                             purpose=request.purpose)  # fmt: skip
+        message, usage = await self._player.reply(request.agent)
+        yield Reply(message or AIMessage(""), usage)
+
+
+class RecordedPolicy:
+    """Gives the recorded verdicts, and the recorded notes about the sandbox."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self._verdict = NO_VERDICT
+
+    def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
+        """Return the recorded facts, as long as the request is the recorded one."""
+        judged = self._player.turn.judged
+        if not judged or judged[0].report.command not in (request.command, ""):
+            self._verdict = NO_VERDICT
+            return classify(request.command, cwd=cwd)
+        first = judged.popleft()
+        self._player.judged_id = first.request_id
+        self._verdict = first.verdict
+        return first.report
+
+    def judge(self, request: ActionRequest, *given: object, **how: object) -> Verdict:
+        """Return the verdict that belongs to the last assessment."""
+        del request, given, how
+        return self._verdict
+
+    def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
+        """Return nothing: the files of the recorded run are not here."""
+        del request, report
+        return {}
+
+    def changed_file(self, states: Mapping[str, str]) -> str | None:
+        """Return the file for which the recorded run was withheld after its approval, or None."""
+        del states
+        return self._player.turn.withheld.get(self._player.judged_id)
+
+    def confine(self, decision: Decision, report: RiskReport) -> None:
+        """Do nothing: recorded commands are answered, live ones run in the scratch copy."""
+
+    def after_run(
+        self, command: str, result: CommandResult, box: Sandbox | None
+    ) -> SandboxFindings:
+        """Return what stands about the sandbox in the recorded observation."""
+        del command, result, box
+        text = self._player.last_observation
+        place = text.find("[sandbox:")
+        return SandboxFindings(text[place:] if place >= 0 else "")
+
+
+class RecordedApprover:
+    """Decides as recorded; an edit is recognised by the verdict that followed it."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        del report, verdict
+        turn = self._player.turn
+        if turn.judged and turn.judged[0].request_id == self._player.judged_id:
+            return Decision("edit", turn.judged[0].report.command, "person")
+        if not turn.decided:
+            raise await self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
+        return turn.decided.popleft().decision
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """Return the recorded review; its decision holds the plan as the user edited it."""
+        del previous
+        turn = self._player.turn
+        if not turn.decided:
+            raise await self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
+        decision = turn.decided.popleft().decision
+        if decision.kind == "edit":
+            plan = plan_from_text(decision.command, plan)
+        return PlanReview(decision.kind, plan, decision.by, decision.reason)
+
+
+class RecordedText:
+    """Keeps text as it is: recorded text is redacted already."""
+
+    def redact(self, text: str) -> str:
+        return text
+
+    def restore(self, text: str) -> str:
+        return text
+
+
+@dataclass(slots=True)
+class PlayedJournal:
+    """The replay's own journal, which ends where the recorded process was killed."""
+
+    journal: SessionJournal
+    player: Player
+
+    @property
+    def state(self) -> SessionState:
+        return self.journal.state
+
+    def append(self, body: RecordBody, *, durable: bool = False) -> Record:
+        """Append. Raises `KilledError` once the recorded process was killed."""
+        del durable
+        if isinstance(body, Outcome) and body.status == "unknown" and self.player.settled:
+            # Its partial output and the user's choice are recorded.
+            body = replace(body, message=self.player.settled.message)
+        if self.player.crashed:
+            raise KilledError("The recorded process was killed here.")
+        record = self.journal.append(body)
+        self.player.journaled(body)
+        return record
+
+    def settle_kept(self) -> None:
+        """Do nothing: no outcome of a replay is kept aside."""
+
+    def records(self, from_seq: int = 1) -> Iterator[Record]:
+        return self.journal.records(from_seq)
+
+    def close(self) -> None:
+        self.journal.close()
+
+
+@dataclass(slots=True)
+class RecordedContext:
+    """Builds the recorded context of the model's calls."""
+
+    journal: TurnJournal
+    player: Player
+    modes: SessionModes
+    tools: Mapping[str, Tool]
+
+    def recall(self, user_input: UserInput) -> Attached:
+        """Return what files and memory added to the recorded input."""
+        words, images = words_and_images(self.player.turn.given.message)
+        whole = words.removesuffix(PLAN_FIRST).removesuffix(PLAN_ONLY).rstrip("\n")
+        rest = whole.removeprefix(human_message(user_input, "never").text)
+        planned = plan_context(self.player.turn.plan, self.journal.state.plan)
+        return Attached(rest.removesuffix(planned or "").strip("\n"), images)
+
+    async def make_room(self, io: TurnIO, count: TurnCount) -> None:
+        """Compact the history where the recorded one was, with the recorded summary."""
+        del io, count
+        body = self.player.compaction
+        if body is None:
+            return
+        self.player.turn.compactions.popleft()
+        if body.window:
+            body = compacted(self.journal.state, body.window, body.summary, body.usage)
+        self.journal.record(body)
+
+    def think_context(self, count: TurnCount) -> ThinkContext:
+        del count
+        plans, state = self.modes.plans, self.journal.state
+        only = plans.only_planning(state)
+        return ThinkContext(
+            model=self.modes.model,
+            tools=self.tools,
+            system=SystemMessage("replay"),
+            plan_mode="always" if only else self.modes.planning,
+            may_continue=self.player.stop_reason,
+            new_id=self.journal.new_id,
+            plan_only=only,
+            review_plans=plans.approval == "always" and not only,
+            said_meanwhile=self.player.said,
+            has_room=lambda _: self.player.compaction is None,
+            delegates=True,
+            agents=state.agents,
+        )

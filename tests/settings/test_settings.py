@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from kogniterm import settings
 from kogniterm.errors import SettingsError, StorageError
-from kogniterm.settings.saving import save_setting
+from kogniterm.settings.layers import save_setting
 from kogniterm.settings.schema import (
     MASK,
     Settings,
