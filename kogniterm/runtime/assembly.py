@@ -1,4 +1,4 @@
-"""Puts a live session together from its parts. Imported when a session is opened: it is heavy."""
+"""The parts of a live session, put together. Heavy: imported when a session is opened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.paths import Paths
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
-from kogniterm.runtime.context import ContextService, system_message, tell
+from kogniterm.runtime.context import ContextService, system_message, use_instructions
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
@@ -52,7 +52,7 @@ from kogniterm.types import ApprovalMode, Phrase
 
 @dataclass(frozen=True, slots=True)
 class SessionInputs:
-    """What a session is built from besides its journal; `notices` are told to the person."""
+    """The inputs of a session besides its journal; `notices` are shown to the user."""
 
     settings: Settings
     paths: Paths
@@ -68,7 +68,7 @@ def assemble(
     open_model: OpenModels,
     model: Model | None = None,
 ) -> LiveSession:
-    """The session of `journal`, ready for a turn; with the model it names, unless one is given."""
+    """Return the session of `journal`, ready for a turn, with `model` or the model it names."""
     settings, paths, state = given.settings, given.paths, journal.state
     clock, workspace = SystemClock(), Path(state.folder)
     plans = PlanSettings(approval=settings.plan_approval)
@@ -79,7 +79,7 @@ def assemble(
     written = TurnJournal(journal, Redactor(_known_secrets(settings)), clock)
     policy = _policy(given, state, clock, policy_texts(project))
     executor = _executor(given, state, policy)
-    tell(written, written.redact(instructions_text(project)))
+    use_instructions(written, written.redact(instructions_text(project)))
     memory, asker = _memory(given, journal, modes.model, clock), AskPort()
     archive = SessionArchive(store, journal, paths, settings.session_max_age_days)
     forgetting = ForgetService(archive, memory, asker)
@@ -170,9 +170,9 @@ def _keep_modes(session: LiveSession) -> None:
 
 
 def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
-    """What a resumed session has to say about how it was found."""
+    """Yield notices about the state in which the session was found."""
     if journal.state.mode == "auto" and mode == "manual":
-        # A mode is a permission: it ends with the process that it was given to.
+        # Auto mode is a permission, which ends with the process that it was given to.
         yield Phrase(
             "This session was in auto-approve mode before. It asks before commands again; "
             "/mode auto, or --auto-approve at the start, switches back."
@@ -200,14 +200,14 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
 
 
 def _examples(settings: Settings, paths: Paths, state: SessionState) -> ExampleRecorder | None:
-    """What keeps approved commands as examples, unless the person wants none kept."""
+    """Return the recorder of approved commands, unless the user wants none kept."""
     if not settings.learn_commands:
         return None
     return ExampleRecorder(LearnedExamples(paths.learned_examples), state.seq)
 
 
 def _outputs(given: SessionInputs) -> OutputStore:
-    """Where whole outputs are kept; what is too old or too much goes now."""
+    """Return the store of whole outputs, after removing what is too old or too much."""
     settings = given.settings
     outputs = OutputStore(
         given.paths.outputs,
@@ -234,7 +234,7 @@ def _executor(given: SessionInputs, state: SessionState, policy: PolicyService) 
 def _memory(
     given: SessionInputs, journal: SessionJournal, model: Model, clock: SystemClock
 ) -> MemoryService | None:
-    """Memory bound to this person and folder; None when it is switched off."""
+    """Return memory bound to this user and folder; None when it is switched off."""
     settings, paths, state = given.settings, given.paths, journal.state
     if settings.memory == "off":
         return None
@@ -250,7 +250,7 @@ def _memory(
         heads=paths.data,
         paths=(paths.data,),
     )
-    # A model that only writes commands cannot read for facts; explicit wishes still work.
+    # A model that only writes commands cannot extract facts; explicit requests still work.
     reader = None if model.info.one_command or model.info.provider == "scripted" else model
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
     context.resumed(message.text for message in state.messages)
@@ -259,7 +259,7 @@ def _memory(
 
 
 def limits_of(settings: Settings) -> Limits:
-    """The budgets of one turn."""
+    """Return the budgets of one turn."""
     output = settings.max_output_mb
     return Limits(
         steps=settings.max_steps,
@@ -272,7 +272,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def session_limits_of(settings: Settings) -> Limits:
-    """The budgets of a whole session."""
+    """Return the budgets of a whole session."""
     return Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
 
 
@@ -281,7 +281,7 @@ def _secret(value: SecretStr | None) -> str | None:
 
 
 def _known_secrets(settings: Settings) -> tuple[str, ...]:
-    """Every secret among the settings: none of them may reach journal, log or model."""
+    """Return every secret among the settings: none of them may reach journal, log or model."""
     return tuple(
         value.get_secret_value()
         for name in type(settings).model_fields
@@ -290,6 +290,6 @@ def _known_secrets(settings: Settings) -> tuple[str, ...]:
 
 
 def _environment_hash(environ: Mapping[str, str]) -> str:
-    """A digest that tells whether the environment was the same, and nothing else about it."""
+    """Return a digest that only shows whether two environments are the same."""
     text = "\0".join(f"{key}={value}" for key, value in sorted(environ.items()))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""Budgets: what a turn and a session may use up, and what a turn has used."""
+"""Budgets: limits of a turn and of a session, as they are typed, and what was used of them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Limits:
 
 NOTHING: Mapping[str, float] = dict.fromkeys((field.name for field in fields(Limits)), 0)
 ACTING = ("seconds", "commands", "output_bytes")
-"""The budgets that what is already proposed may use up."""
+"""The budgets that limit actions which are already proposed."""
 
 
 OF_SESSION = ("steps", "tokens", "dollars")
-"""The budgets that a whole session may have: of what models are asked for and cost."""
+"""The budgets that a whole session may have: those of model calls."""
 
 
 @dataclass(slots=True)
@@ -43,8 +43,8 @@ class Budget:
     """A session's limits, which may change at any time, and what its turn has spent so far.
 
     `limits` are those of a turn, `session` those of the whole session (of `OF_SESSION`). `price`
-    returns the cost of model calls in US dollars, None where it is not known. `spent` is given by
-    the turn that runs, or ran last, and `before` is what was spent before that turn.
+    returns the cost of model calls in US dollars, None where it is not known. `spent` is set by
+    the turn that runs, or ran last; `before` is what was spent before that turn.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -54,26 +54,26 @@ class Budget:
     before: Mapping[str, float] = field(default_factory=lambda: NOTHING)
 
     def over(self) -> Phrase | None:
-        """Which budget is used up, or None."""
-        of_turn = exceeded(self.limits, self.spent())
-        return of_turn or exceeded(self.session, self._in_session(), _OVER_SESSION)
+        """Return which budget is used up, or None."""
+        of_turn = _exceeded(self.limits, self.spent())
+        return of_turn or _exceeded(self.session, self._in_session(), _OVER_SESSION)
 
     def _in_session(self) -> Mapping[str, float]:
         spent = self.spent()
         return {name: self.before[name] + spent[name] for name in NOTHING}
 
     def over_acting(self) -> Phrase | None:
-        """Which budget forbids another command, or None."""
+        """Return which budget forbids another action, or None."""
         used = {**NOTHING, **{name: self.spent()[name] for name in ACTING}}
-        return exceeded(replace(self.limits, steps=None, tokens=None, dollars=None), used)
+        return _exceeded(replace(self.limits, steps=None, tokens=None, dollars=None), used)
 
     def left(self, name: str) -> float | None:
-        """What is left of one budget; None when it has no limit."""
+        """Return what is left of one budget; None when it has no limit."""
         limit: float | None = getattr(self.limits, name)
         return max(limit - self.spent()[name], 0) if limit is not None else None
 
     def shown(self) -> Mapping[str, tuple[float, float]]:
-        """(used, limit) of every budget that has a limit: the session's where it ends sooner."""
+        """Return (used, limit) of every budget with a limit: the session's where it ends sooner."""
         both = ((self.limits, self.spent()), (self.session, self._in_session()))
         found: dict[str, tuple[float, float]] = {}
         for limits, used in both:
@@ -102,10 +102,10 @@ _OVER_SESSION = {
 }
 
 
-def exceeded(
+def _exceeded(
     limits: Limits, used: Mapping[str, float], sentences: Mapping[str, str] = _OVER
 ) -> Phrase | None:
-    """Which budget is used up, or None. `used` has the names of `Limits`' fields."""
+    """Return which budget is used up, or None. `used` has the names of `Limits`' fields."""
     for name, template in sentences.items():
         limit = getattr(limits, name)
         if limit is not None and used[name] >= limit:
@@ -114,7 +114,7 @@ def exceeded(
 
 
 def unknown_price(model: str, date: str) -> Phrase:
-    """What a person must know who set a money budget for a model whose price nobody knows."""
+    """Return the notice about a money budget for a model whose price is not known."""
     return Phrase(
         "The price of {model} is not known (table of {date}), so the money budget cannot be kept; "
         "set a budget of tokens or steps.",
@@ -126,10 +126,10 @@ def unknown_price(model: str, date: str) -> Phrase:
 class TurnCount:
     """What a turn has used so far. Durations by the monotonic clock.
 
-    `unknown` are commands whose end nobody saw and nobody could be asked about. `unasked` are the
-    model's questions that nobody was there to answer. `earlier` is what models were
-    asked for before this turn. `refused` are the reasons of refusals, with who refused. The time
-    in which it `waited` for the user is not the turn's.
+    `unknown` are commands of unknown outcome that nobody could be asked about, `unasked` the
+    model's questions that nobody was there to answer, and `refused` the reasons of refusals with
+    who refused. `earlier` is the usage before this turn. The time in which the turn `waited` for
+    the user is not part of its seconds.
     """
 
     budget: Budget
@@ -159,23 +159,23 @@ class TurnCount:
         }
 
     def begin_call(self, purpose: str) -> None:
-        """A model call begins."""
+        """Count a model call that begins."""
         self.steps += 1
         self.purpose = purpose
 
     def add_usage(self, usage: Usage) -> None:
-        """A model call ended; an unknown price counts as nothing."""
+        """Count the end of a model call; an unknown price counts as nothing."""
         self.usage += usage
         self.dollars += self.budget.price(usage) or 0.0
 
     def add_command(self, result: CommandResult) -> None:
-        """A command ended."""
+        """Count a command that ended."""
         self.commands += 1
         self.output_bytes += result.output_bytes
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The user is asked for something, for as long as they take."""
+        """Count the time of a question to the user as waiting."""
         since = self.clock.monotonic()
         try:
             yield
@@ -184,7 +184,7 @@ class TurnCount:
 
     @property
     def seconds(self) -> float:
-        """Seconds that the turn worked, without the waits for the user."""
+        """Return the seconds that the turn worked, without the waits for the user."""
         return self.clock.monotonic() - self.began - self.waited
 
     def timed(self, answer: Answer) -> Answer:
@@ -192,7 +192,7 @@ class TurnCount:
         return replace(answer, seconds=self.seconds, waited=self.waited)
 
     def spent(self) -> Mapping[str, float]:
-        """What the turn has used so far, by the names of `Limits`' fields."""
+        """Return what the turn has used so far, by the names of `Limits`' fields."""
         return {
             "steps": self.steps,
             "seconds": self.seconds,
@@ -203,7 +203,7 @@ class TurnCount:
         }
 
     def may_continue(self) -> Phrase | None:
-        """Why the turn must stop before its next model call, or None."""
+        """Return why the turn must stop before its next model call, or None."""
         return self.budget.over()
 
 
@@ -219,7 +219,7 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     "commands": COUNTS,
     "output_bytes": BYTES,
 }
-"""The budgets, and what may stand behind their numbers: 200k, 15min, 50MB."""
+"""The units that may follow the number of each budget: 200k, 15min, 50MB."""
 _AMOUNT = re.compile(r"\$?(\d+(?:[.,]\d+)?)\s*([a-zA-Z]*)")
 
 
@@ -237,9 +237,10 @@ def parse_amount(name: str, value: str) -> float:
 
 
 def session_spent(records: Iterable[Record]) -> tuple[Mapping[str, float], Usage]:
-    """The sums over all turns, by the names of the limits, and the tokens behind the dollars.
+    """Return the sums over all turns, by the names of the limits, and the tokens used.
 
-    Seconds are those of turns, by the journal's clock; dollars are left to who knows the price.
+    Seconds are those of turns, by the journal's clock; dollars are left to the caller, who knows
+    the price.
     """
     from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, TurnEnded
 

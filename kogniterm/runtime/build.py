@@ -39,10 +39,10 @@ URL_SETTINGS = {
 
 
 def keys_not_read(settings: Settings, paths: Paths, folder: Path) -> Phrase | None:
-    """Return that the `.env` of a working folder names keys, where no key is set otherwise.
+    """Return a notice that the working folder's `.env` names keys, where no key is set otherwise.
 
-    A project's file sets nothing: whoever wrote it would choose whose account is used and what a
-    command may do. Its names are looked at and its values are not.
+    A project's file sets nothing: its author would choose whose account is used and what a command
+    may do. Only its names are read, not its values.
     """
     from kogniterm.settings import names_in
 
@@ -62,7 +62,7 @@ def keys_not_read(settings: Settings, paths: Paths, folder: Path) -> Phrase | No
 
 
 def preload() -> None:
-    """Import what the first turn needs. Called on a thread while the person still types."""
+    """Import what the first turn needs. Called on a thread while the user still types."""
     for module in ("kogniterm.agent.graph", "kogniterm.runtime.assembly"):
         importlib.import_module(module)
 
@@ -74,7 +74,7 @@ def open_session(
     session_id: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> LiveSession:
-    """A session that works in `folder`: a new one, or the one called `session_id` ("last" too).
+    """Open a session in `folder`: a new one, or the one called `session_id` ("last" too).
 
     Raises `SettingsError`, `UsageError`, `ModelError` or `StorageError`.
     """
@@ -91,7 +91,7 @@ def open_session(
     paths = path_rules.resolve(environ)
     options = model_options(settings, paths, Path(folder))
     open_model = OpenModels(partial(_open_model, options=options))
-    store, notices = open_person_store(settings, paths)
+    store, notices = open_user_store(settings, paths)
     borrowed = borrowed_home(environ.get("HOME", ""), paths.data)
     unread = None if settings.model else keys_not_read(settings, paths, Path(folder))
     notices += tuple(one for one in (borrowed, unread) if one is not None)
@@ -122,8 +122,8 @@ def _open_journal(
     return store.open(session_id, model=model)
 
 
-def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Phrase, ...]]:
-    """The sessions of this person, in SQLite or where `database_url` points; what to tell them."""
+def open_user_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tuple[Phrase, ...]]:
+    """Open the user's sessions, in SQLite or at `database_url`; return them with notices."""
     from kogniterm.sessions.journal.journal import armed
     from kogniterm.sessions.session_database import open_store
 
@@ -142,7 +142,7 @@ def open_person_store(settings: Settings, paths: Paths) -> tuple[SessionStore, t
 
 
 def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOptions:
-    """What the settings say about models, as plain values."""
+    """Return the settings of models as plain values."""
     from kogniterm.models.calling import ModelOptions
 
     keys = {
@@ -174,7 +174,7 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
 
 @contextmanager
 def _with_hint(unread: Phrase | None) -> Iterator[None]:
-    """Add to the error of a model that cannot be opened that there is a key nearby."""
+    """Add the notice about an unread key to the error of a model that cannot be opened."""
     try:
         yield
     except ModelError as error:
@@ -196,7 +196,7 @@ def _open_model(name: str, *, options: ModelOptions) -> Model:
 
 
 def unattended_approver(settings: Settings) -> Approver:
-    """Stands in where nobody can be asked: what policy does not allow is refused."""
+    """Return the approver where nobody can be asked: what policy does not allow is refused."""
     from kogniterm.approval import Unattended
 
     return Unattended()

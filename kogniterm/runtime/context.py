@@ -1,8 +1,13 @@
-"""The context of the model's calls: what is recalled, attached and kept of the history.
+"""The context of the model's calls: system message, recalled memories, attached files, history.
 
 Files that the user named go to the model as data, within limits; images go as images to a model
 that takes them. A history that nears the model's window is compacted: the model is asked for a
-summary, and what it cannot give is done without.
+summary, and if it gives none, the calls and their ends remain.
+
+A trusted project's instructions stand in the system message when they are trusted before the first
+turn. What is trusted, changed or revoked later is appended to the history, so that the prefix of
+earlier requests stays what it was, also after a resume. A compaction begins a new prefix, whose
+system message holds the instructions in force.
 """
 
 from __future__ import annotations
@@ -54,9 +59,9 @@ from kogniterm.types.images import HEADER_BYTES, IMAGE_BYTES, IMAGE_SIDE, ImageH
 
 MOST_FILES = 20
 MOST_NAMES = 200
-"""Names told of an attached folder."""
+"""Names listed of an attached folder."""
 READ_FACTOR = 4
-"""Bytes read for each character that may be kept: UTF-8 has no longer characters."""
+"""Bytes read for each character that may be kept: the longest of UTF-8."""
 
 
 @dataclass(slots=True)
@@ -71,7 +76,7 @@ class ContextService:
 
     @property
     def used_tokens(self) -> int:
-        """About how many tokens of the model's window the next call takes at least."""
+        """Return about how many tokens of the model's window the next call takes at least."""
         return self.journal.history_tokens + compaction.message_tokens(self.system)
 
     def offered_tools(self) -> tuple[ToolSpec, ...]:
@@ -153,7 +158,7 @@ class ContextService:
         )
 
     def _clean(self, text: str) -> str:
-        """Return what a tool inside the graph returned as it may be kept and sent."""
+        """Return the observation of a tool inside the graph, redacted and clipped."""
         limit = observation_limit(self.modes.model.info.context_window)
         return compaction.clip(self.journal.redact(text), limit)
 
@@ -180,10 +185,10 @@ class _Attacher:
     notices: list[Phrase]
 
     def take(self, name: str) -> str:
-        """What the model gets of the file called `name`."""
+        """Return what the model gets of the file called `name`."""
         try:
             path = resolved(named(self.folder, name))
-            if self._led_away(name, path):
+            if self._leads_away(name, path):
                 self.notices.append(
                     Phrase(
                         "{name} is a link to {target}, so it was not attached; name {target} "
@@ -194,7 +199,7 @@ class _Attacher:
                 return "[not shown: a link that leads elsewhere]"
             mode = look(path).st_mode
             if stat.S_ISDIR(mode):
-                return self._told(_folder(path))
+                return self._counted(_folder(path))
             if not stat.S_ISREG(mode):
                 return "[not shown: no regular file]"
             with os.fdopen(open_file(path), "rb") as file:
@@ -202,21 +207,21 @@ class _Attacher:
                 file.seek(0)
                 if header is not None:
                     return self._image(name, file, header)
-                return self._told(_file(file, max(self.room, 0)))
+                return self._counted(_file(file, max(self.room, 0)))
         except OSError as error:
             return f"[cannot be read: {why(error)}]"
         except ValueError:  # a NUL, or half a character
             return "[cannot be read: no file has such a name]"
 
-    def _told(self, text: str) -> str:
+    def _counted(self, text: str) -> str:
         text = self.redact(text)
         self.room -= len(text)
         return text
 
-    def _led_away(self, name: str, real: Path) -> bool:
-        """Whether a name in the workspace is a link out of it, or to something secret.
+    def _leads_away(self, name: str, real: Path) -> bool:
+        """Return whether a name in the workspace is a link out of it, or to something secret.
 
-        A command may have made the link; what the user names themselves is theirs to send.
+        A command may have made the link; a secret that the user names directly is theirs to send.
         """
         path = Path(os.path.normpath(named(self.folder, name)))
         workspace = resolved(self.folder)
@@ -242,14 +247,14 @@ class _Attacher:
 def attached(
     paths: Sequence[str], folder: Path, limit: int, redact: Callable[[str], str], model: ModelInfo
 ) -> Attached:
-    """The named files as `model` gets them, their text all together in about `limit` characters.
+    """Return the named files as `model` gets them, with about `limit` characters of text in all.
 
     A file that cannot be shown is described instead; relative names count from `folder`.
     """
     files = _Attacher(folder, limit, redact, model, [], [])
     parts: list[str] = []
     for path in paths[:MOST_FILES]:
-        # The name is data as well: it must not end the element it stands in.
+        # The name is data too: it must not end the element it stands in.
         name = path.replace("<", "‹").replace('"', "'").replace("\n", " ")
         parts.append(f'<file name="{name}">\n{files.take(path)}\n</file>')
     if len(paths) > MOST_FILES:
@@ -258,7 +263,7 @@ def attached(
 
 
 def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Phrase | None:
-    """Why an image is not sent, for the person; None when it is."""
+    """Return why an image is not sent, for the user; None when it is."""
     values: dict[str, object] = {"name": name, "model": model.name, "kind": header.kind}
     if not model.images:
         return Phrase("{model} takes no images; of {name} it gets the name only.", values)
@@ -313,7 +318,7 @@ def _file(file: BinaryIO, limit: int) -> str:
 
 
 def _both_ends(file: BinaryIO, start: str, size: int, limit: int) -> str:
-    """The first and the last characters: a log's news stand at its end."""
+    """Return both ends of a long text: the newest lines of a log stand at its end."""
     half = limit // 2
     file.seek(max(size - half * READ_FACTOR, 0))
     end = file.read(half * READ_FACTOR).decode("utf-8", "replace")
@@ -328,9 +333,9 @@ SUMMARY_SHARE = 0.5
 async def compact(
     state: SessionState, model: Model, window: int, *, asked: bool = False
 ) -> Compacted:
-    """The record that replaces the history by a summary and its last rounds.
+    """Return the record that replaces the history by a summary and its last rounds.
 
-    `asked`: a person wants it smaller now, so it is cut by its own size and not by the window's.
+    With `asked` the user wants it smaller now, so its own size counts and not the window's.
     """
     if asked:
         window = min(window, compaction.estimate_tokens(state.messages))
@@ -342,7 +347,7 @@ async def compact(
 def compacted(
     state: SessionState, window: int, summary: str | None, usage: Usage | None = None
 ) -> Compacted:
-    """The record, from what the model said (None: do without). The same state gives the same."""
+    """Return the record made of the model's summary; with None the end of each call is kept."""
     older, kept = _parts(state, window)
     history: Sequence[BaseMessage] = kept
     if older:
@@ -361,15 +366,17 @@ def compacted(
 
 
 def _parts(state: SessionState, window: int) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    """(what a summary replaces, what stays). Images stay only with the input of an open turn, so
-    that the journal does not keep them again and again."""
+    """Return the messages that a summary replaces, and those that stay.
+
+    Images stay only with the input of an open turn, so that the journal does not repeat them.
+    """
     messages = drop_old_images(state.messages, keep_newest=state.open_turn)
     older, kept = compaction.split(messages, window)
     return older, compaction.shorten_results(kept, window)
 
 
 async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, Usage]:
-    """What the model says, None when it has nothing to say, and what asking cost."""
+    """Return the model's summary, None when it gives none, and the usage."""
     usage = Usage()
     if model.info.one_command:
         return None, usage
@@ -381,7 +388,7 @@ async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, 
                 said = "" if is_unusable(event.message) else whole(event.message.text).strip()
                 return said or None, event.usage
     except ModelError:
-        # The turn must go on without a summary by the model; the calls and their ends remain.
+        # The turn goes on without a summary by the model.
         return None, usage
     return None, usage
 
@@ -390,20 +397,19 @@ _NEW = "(The project's instruction files, which the person trusts; these hold fr
 _GONE = "(The person no longer trusts the project's instruction files: leave them aside.)"
 
 
-def tell(journal: TurnJournal, text: str) -> bool:
-    """Let `text` be the project's instructions from here on; False when they are it already."""
+def use_instructions(journal: TurnJournal, text: str) -> None:
+    """Use `text` as the project's instructions from here on."""
     state = journal.state
     if text == _text_at(journal, state.instructions):
-        return False
+        return
     if state.turn:
         message = note(f"{_NEW}{text}" if text else _GONE)
         journal.record(NodeRan(NodeUpdate("instructions", (message,))))
     journal.record(Note.INSTRUCTIONS.record(text))
-    return True
 
 
 def system_message(journal: TurnJournal) -> SystemMessage:
-    """The system message of a session: fixed until its history is compacted."""
+    """Return the system message of a session, which is fixed until its history is compacted."""
     state = journal.state
     day = datetime.fromtimestamp(next(iter(journal.records())).time, UTC).date().isoformat()
     system = f"{platform.system()} {platform.machine()}, bash"
@@ -413,7 +419,7 @@ def system_message(journal: TurnJournal) -> SystemMessage:
 
 
 def _text_at(journal: TurnJournal, seq: int) -> str:
-    """The instructions that the record `seq` set; "" where there is none."""
+    """Return the instructions that the record `seq` set; "" where there is none."""
     record = next(iter(journal.records(seq)), None) if seq else None
     if record is None or record.seq != seq or not isinstance(record.body, Noted):
         return ""

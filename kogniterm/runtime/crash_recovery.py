@@ -1,9 +1,9 @@
-"""After a crash: commands that were started and whose end nobody saw.
+"""Recovery after a crash: commands that were started and have no recorded end.
 
-Their outcome is unknown. They are never run again by themselves; the model is told the truth,
-with whatever output was kept, and a person may ask to have the effects checked first. Over any
-number of crashes the same command needs the user, until they wanted it run again or a run of it
-that they approved has ended; what is unknown is read from the journal (`SessionState.unsettled`).
+Their outcome is unknown, and they are never run again by themselves. The model gets the truth with
+whatever output was kept, and the user may want the effects checked first. Over any number of
+crashes the same command needs the user, until they wanted it run again or a run of it that they
+approved has ended; what is unknown is read from the journal (`SessionState.unsettled`).
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ _TRUTH = (
 
 
 async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
-    """Settle every unknown outcome before anything else happens in the journal.
+    """Settle every unknown outcome before anything else is journaled.
 
-    One that an earlier process recorded for the turn that is still open is told again: nothing that
-    was said then has reached an end.
+    One that an earlier process recorded for the turn that is still open is reported again, because
+    that turn had no answer yet.
     """
     journal.settle_kept()
     state = journal.state
     if state.open_turn:
         for run in state.unsettled:
             if run.turn == state.turn:
-                _tell(io, run.intent)
+                _report(io, run.intent)
                 if io.recover is None:
                     count.unknown.append(run.intent.command)
     for intent in state.unknown:
         partial = journal.redact(partial_output(intent.output_path))
-        _tell(io, intent)
-        wish: RecoveryChoice = "skip"
+        _report(io, intent)
+        choice: RecoveryChoice = "skip"
         if io.recover is None:
             count.unknown.append(intent.command)
         else:
-            wish = await io.recover(intent, partial)
+            choice = await io.recover(intent, partial)
         request = next((r for r in journal.state.pending if r.id == intent.request_id), None)
         agent = request.agent if request is not None else ""
-        message = _message(request, intent, partial, wish)
+        message = _message(request, intent, partial, choice)
         outcome = Outcome(intent.request_id, "unknown", message, agent=agent)
         journal.record(outcome, durable=True)
-        if wish == "again":
+        if choice == "again":
             journal.record(Note.AGAIN.record(intent.request_id), durable=True)
 
 
-def _tell(io: TurnIO, intent: Intent) -> None:
+def _report(io: TurnIO, intent: Intent) -> None:
     text = Phrase(
         "KogniTerm was stopped while this command ran; its outcome is unknown: {command}",
         {"command": intent.command},
@@ -70,7 +70,7 @@ def _tell(io: TurnIO, intent: Intent) -> None:
 
 
 def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:
-    """The runs of unknown outcome that `request` would repeat, as a whole or in part."""
+    """Return the runs of unknown outcome that `request` would repeat, as a whole or in part."""
     shell, command = request.effect == "command", journal.redact(request.command)
     test = repeats if shell else _same_text
     return tuple(
@@ -81,7 +81,7 @@ def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tup
 
 
 def runs_settled(journal: TurnJournal, command: str, cwd: str, *, shell: bool) -> tuple[str, ...]:
-    """The requests whose unknown outcome a run of `command` settles once it has ended."""
+    """Return the requests whose unknown outcome a run of `command` settles once it has ended."""
     test, command = same_command if shell else _same_text, journal.redact(command)
     return tuple(
         run.intent.request_id
@@ -95,15 +95,15 @@ def _same_text(command: str, folder: str, before: str, folder_before: str) -> bo
 
 
 def _message(
-    request: ActionRequest | None, intent: Intent, partial: str, wish: RecoveryChoice
+    request: ActionRequest | None, intent: Intent, partial: str, choice: RecoveryChoice
 ) -> messages.Observed | HumanMessage:
-    """The truth for the model; `request` is None for a command that the person ran themselves."""
+    """Return the observation; `request` is None for a command of the user's own."""
     lines = [_TRUTH]
     if partial:
         lines.append(f"Output up to then:\n{partial}")
-    if wish == "again":
+    if choice == "again":
         lines.append("The person wants it run again: propose it again.")
-    elif wish == "check":
+    elif choice == "check":
         lines.append("The person wants you to check what it did before anything else.")
     else:
         lines.append("Do not run it again without checking what it did.")
@@ -114,7 +114,7 @@ def _message(
 
 
 def partial_output(path: str | None) -> str:
-    """The end of what a command had printed, as far as it reached the disk."""
+    """Return the end of a command's output, as far as it reached the disk."""
     if path is None:
         return ""
     try:

@@ -1,8 +1,8 @@
-"""The gate of a session: nothing acts before it was judged and decided on.
+"""The gate of a session: every action request is judged and decided on before it runs.
 
 Policy decides what it can, the approver the rest. What was approved is what runs, byte for byte:
-an edit is judged again, and an approval is taken back when a file that decides what would run is
-another one by the time it starts.
+an edit is judged again, and an approval is withdrawn when a file that decides what would run
+changed before the start.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Gate:
     env_hash: str = ""
 
     def judge(self, request: ActionRequest, io: TurnIO) -> tuple[RiskReport, Verdict]:
-        """Arrow 8: return the facts about the request, and policy's word on it."""
+        """Arrow 8: return the facts about the request, and policy's verdict on it."""
         cwd = self.executor.cwd
         report = self.policy.assess(request, cwd)
         again = bool(runs_repeated(self.journal, request, cwd))
@@ -50,7 +50,7 @@ class Gate:
         io: TurnIO,
         count: TurnCount,
     ) -> tuple[Decision, RiskReport]:
-        """Arrow 9: return what was decided, and the facts about what was decided on."""
+        """Arrow 9: return the decision, and the facts about the request as it was decided on."""
         proposed = request
         while True:
             if verdict.kind != "ask":
@@ -65,20 +65,25 @@ class Gate:
             if verdict.kind == "allow":
                 decision = Decision("approve", request.command, decision.by)
                 break
-        # The intent or the refusal that follows reaches the disk, and this before it.
+        # The intent or refusal that follows is durable, and so is what stands before it.
         self.journal.record(Decided(request.id, decision))
         io.sink(events.ActionDecided(proposed, decision))
         return decision, report
 
-    def changed_file(self, request: ActionRequest) -> str | None:
-        """Return a file that decides what the request runs and is not as it was judged."""
-        requested = self.journal.state.requested.get(request.id)
-        return self.policy.changed_file(requested.script_hashes) if requested else None
+    def check_start(
+        self, request: ActionRequest, decision: Decision, io: TurnIO
+    ) -> tuple[Decision, messages.Observed]:
+        """Return the decision, and what the model sees of it when it is a refusal.
 
-    def withdraw(
-        self, request: ActionRequest, decision: Decision, changed: str, io: TurnIO
-    ) -> Decision:
-        """Take an approval back because `changed` is another file now than when it was judged."""
+        An approval is withdrawn when a file that decides what would run changed since the request
+        was judged.
+        """
+        requested = self.journal.state.requested.get(request.id)
+        changed = None
+        if decision.kind == "approve" and requested is not None:
+            changed = self.policy.changed_file(requested.script_hashes)
+        if changed is None:
+            return decision, messages.refusal_message(request, decision)
         why = Phrase(
             "{file} changed after this was judged, so it was not run. Check the file, then ask for "
             "it again.",
@@ -86,10 +91,10 @@ class Gate:
         )
         withdrawn = Decision("reject", decision.command, events.START_CHECK, str(why), (why,))
         io.sink(events.ActionDecided(request, withdrawn))
-        return withdrawn
+        return withdrawn, messages.changed_message(request, changed)
 
     def refuse_acting(self, request: ActionRequest) -> None:
-        """Refuse a request of a turn that only plans, before it is judged or anybody is asked."""
+        """Refuse a request of a turn that only plans, without judging it."""
         refusal = Decision("reject", request.command, "policy", messages.ONLY_A_PLAN)
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
 

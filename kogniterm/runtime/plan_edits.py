@@ -1,6 +1,8 @@
-"""Small changes a person makes to a plan: drop, move and add a step, or rewrite it as text.
+"""Plans as the user edits them: as text, step by step, and what changed between two plans.
 
-What has ended stays where it is with its evidence; only open steps are dropped and moved.
+The text is YAML, with JSON accepted too: `--plan-only` prints it, `--plan FILE` reads it, and an
+editor opens it. Evidence is carried over by the step's id, so nobody can mark a step done by hand.
+Steps that have ended stay in place; only open steps are dropped and moved.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _STATUSES: tuple[StepStatus, ...] = ("pending", "active", "done", "failed", "ski
 
 
 def plan_as_text(plan: Plan) -> str:
-    """`plan` as YAML; `plan_from_text` reads it back."""
+    """Return `plan` as YAML; `plan_from_text` reads it back."""
     import yaml
 
     steps = [_step_as_data(step) for step in plan.steps]
@@ -66,7 +68,7 @@ def _step_as_data(step: PlanStep) -> dict[str, Any]:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in the file `path`, YAML or JSON. Raises `UsageError`."""
+    """Read the plan in the file `path`. Raises `UsageError`."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError("The plan {path} is too large.", path=path)
@@ -83,10 +85,9 @@ def read_plan(path: Path) -> Plan:
 def plan_from_text(
     text: str, previous: Plan | None = None, tools: Collection[str] | None = None
 ) -> Plan:
-    """The plan a person wrote or edited; steps of `previous` keep what happened to them.
+    """Return the plan that the user wrote or edited; steps of `previous` keep their evidence.
 
-    `tools` are the tools there are, if known. Raises `UsageError` that names everything that is
-    wrong.
+    `tools` are the existing tools, if known. Raises `UsageError` that names every mistake.
     """
     data = _load(text)
     problems = [
@@ -159,7 +160,7 @@ def _with_history(step: PlanStep, before: PlanStep | None, status: StepStatus) -
 
 
 def plan_context(given: Plan | None, current: Plan | None) -> str:
-    """What a new input says of plans: the one a person gave, or the one that is still open."""
+    """Return what a new input adds about plans: the one the user gave, or the one still open."""
     if given is not None:
         return f"{GIVEN_PLAN}\n{plan_as_text(given)}{where_we_are(given)}"
     if current is not None and open_steps(current):
@@ -170,11 +171,11 @@ def plan_context(given: Plan | None, current: Plan | None) -> str:
     return ""
 
 
-BY_PERSON = "person"
+BY_USER = "person"
 
 
 def find_step(plan: Plan, name: str) -> PlanStep:
-    """The step with this id or number (from 1). Raises `UsageError` naming the ids there are."""
+    """Return the step with this id or number (from 1). Raises `UsageError` naming the ids."""
     for number, step in enumerate(plan.steps, 1):
         if name in (step.id, str(number)):
             return step
@@ -183,7 +184,7 @@ def find_step(plan: Plan, name: str) -> PlanStep:
 
 
 def drop(plan: Plan, name: str) -> Plan:
-    """The plan without an open step. Raises `UsageError` when another one needs its output."""
+    """Return the plan without an open step. Raises `UsageError` when its output is needed."""
     gone = _open_step(plan, name)
     steps = [step for step in plan.steps if step.id != gone.id]
     if not open_steps(replace(plan, steps=tuple(steps))):
@@ -192,7 +193,7 @@ def drop(plan: Plan, name: str) -> Plan:
 
 
 def move(plan: Plan, name: str, place: int) -> Plan:
-    """The plan with an open step at `place` (from 1, among all steps). Raises `UsageError`."""
+    """Return the plan with an open step at `place` (from 1). Raises `UsageError`."""
     moved = _open_step(plan, name)
     rest = [step for step in plan.steps if step.id != moved.id]
     first = sum(step not in open_steps(plan) for step in rest)
@@ -201,7 +202,7 @@ def move(plan: Plan, name: str, place: int) -> Plan:
 
 
 def add(plan: Plan, what: str, place: int | None = None) -> Plan:
-    """The plan with a new step, at the end or at `place` (from 1). Raises `UsageError`."""
+    """Return the plan with a new step, at the end or `place` (from 1). Raises `UsageError`."""
     what = " ".join(what.split())
     if not what or len(what) > MAX_TEXT:
         raise UsageError("Say in at most {most} characters what the step does.", most=MAX_TEXT)
@@ -230,10 +231,10 @@ def _reordered(plan: Plan, steps: Sequence[PlanStep]) -> Plan:
 
 @dataclass(slots=True)
 class PlanDraft:
-    """A plan that a user edits: as it was `proposed`, and as it is by now.
+    """A plan that the user edits: as it was `proposed`, and as it is by now.
 
-    `tools` are the tools there are, if known. A text that cannot be used is kept as `rejected`
-    with its `mistakes`, so that nothing the person wrote is lost.
+    `tools` are the existing tools, if known. A text that cannot be used is kept as `rejected`
+    with its `mistakes`, so that nothing the user wrote is lost.
     """
 
     proposed: Plan
@@ -272,15 +273,17 @@ class PlanDraft:
         self.choose(0)
 
     def text(self, say: Callable[[Phrase], str] = str) -> str:
-        """The plan for an editor; a text that could not be used begins with what is wrong,
-        as `say` words it."""
+        """Return the text for an editor, with the mistakes of a rejected one on top.
+
+        `say` words a mistake.
+        """
         if not self.rejected:
             return plan_as_text(self.plan)
         lines = "\n".join(f"#   {say(mistake)}" for mistake in self.mistakes)
         return f"# KogniTerm:\n{lines}\n{self.rejected}"
 
     def take(self, text: str) -> bool:
-        """Use a text the person wrote; whether it could be used (else `mistakes` say why)."""
+        """Use a text of the user; return False with `mistakes` set when it cannot be used."""
         written = "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
         try:
             plan = plan_from_text(written, self.plan, self.tools)
@@ -302,16 +305,16 @@ class PlanDraft:
 
     @property
     def changed(self) -> bool:
-        """Whether the person changed the plan."""
+        """Return whether the user changed the plan."""
         return self.plan.steps != self.proposed.steps or self.plan.goal != self.proposed.goal
 
     def approve(self) -> PlanReview:
-        """Work on the plan as it is by now."""
-        return PlanReview("edit" if self.changed else "approve", self.plan, BY_PERSON)
+        """Return the review that approves the plan as it is by now."""
+        return PlanReview("edit" if self.changed else "approve", self.plan, BY_USER)
 
     def reject(self, reason: str = "") -> PlanReview:
-        """Do not work on it."""
-        return PlanReview("reject", self.proposed, BY_PERSON, reason.strip())
+        """Return the review that rejects the plan."""
+        return PlanReview("reject", self.proposed, BY_USER, reason.strip())
 
     def _first_open(self) -> int:
         steps, still = self.plan.steps, open_steps(self.plan)
@@ -334,12 +337,12 @@ class PlanDifference:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing that a person would look for is different."""
+        """Return whether no step changed."""
         return not (self.added or self.dropped or self.changed or self.closed or self.moved)
 
 
 def difference(before: Plan | None, after: Plan) -> PlanDifference:
-    """What makes `after` out of `before`; steps are the same when their ids are."""
+    """Return what changed from `before` to `after`; steps are the same when their ids are."""
     earlier = {step.id: step for step in before.steps} if before is not None else {}
     later = {step.id: step for step in after.steps}
     both = [(earlier[key], step) for key, step in later.items() if key in earlier]
@@ -360,5 +363,5 @@ def _open(step: PlanStep) -> bool:
 
 
 def _wording(step: PlanStep) -> PlanStep:
-    """The step without what happened to it."""
+    """Return the step without its progress."""
     return replace(step, status="pending", evidence=(), failed_checks=0, on_fallback=False)

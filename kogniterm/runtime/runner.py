@@ -1,7 +1,7 @@
-"""The runner of a session: what was approved, between an intent on the disk and its outcome.
+"""The runner of a session: an approved request, from its intent on disk to its outcome.
 
-A command runs on the executor's thread, and the sinks are told about it live; a tool runs on the
-loop. What has been started always gets one outcome, whatever happens to the turn meanwhile.
+A command runs on the executor's thread and is reported live to the sinks; a tool runs on the loop.
+Whatever was started gets exactly one outcome, whatever happens to the turn meanwhile.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from kogniterm.types import (
 FLUSH_SECONDS = 0.03
 STOP_AGAIN = 0.1
 MAX_WAITING_BYTES = 256 * 1024
-"""What may wait for the loop at once. A flood beyond it is not shown; the file has it all."""
+"""Output that may wait for the loop at once. What exceeds it is only in the output file."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Runner:
         meanwhile.
         """
         if request.effect == "person":
-            # Nothing is started, so nothing can be unknown: after a crash it is asked again.
+            # A question starts nothing, so no outcome can be unknown: a resume asks again.
             with count.waiting():
                 await self._act_tool(request, io, count)
             return
@@ -100,7 +100,7 @@ class Runner:
             await self._act_tool(request, io, count)
 
     def _intend(self, request_id: str, command: str, *, shell: bool) -> None:
-        """Write to the disk what is about to be started; `command` as it may be kept."""
+        """Write the intent to disk before the start; `command` is redacted."""
         cwd = self.executor.cwd
         output = self.executor.next_output if shell else None
         settled = runs_settled(self.journal, command, cwd, shell=shell)
@@ -127,11 +127,11 @@ class Runner:
         note = "\n".join(filter(None, (found, after.note)))
         message = messages.command_message(request, result, decision, note)
         outcome = Outcome(request.id, _status(result), message, result, plan, request.agent)
-        # Only what is safe on the disk is told: nobody may see an end that a crash could undo.
+        # The end is reported once it is on disk: a crash must not undo what was reported.
         try:
             await journal.record_outcome(outcome, sink)
         except OutcomeNotWrittenError:
-            # What is known is told all the same; the error says whether it is safe.
+            # The end is reported all the same; the error says whether it is kept.
             sink(events.CommandEnded(request.id, result))
             raise
         if after.changed:
@@ -141,7 +141,7 @@ class Runner:
             sink(events.Notice(notice, "warning"))
         if plan is not None and plan != previous:
             sink(events.PlanChanged(plan, previous))
-        _tell_what_was_missing(result, sink)
+        _report_missing_state(result, sink)
         self.learn(result)
         if cancelled:
             raise asyncio.CancelledError
@@ -149,7 +149,7 @@ class Runner:
     def _settle_check(
         self, request: ActionRequest, result: CommandResult
     ) -> tuple[Plan | None, str]:
-        """Return the plan with the step that this command checked, and what was found."""
+        """Return the plan with the step that this command checked, and the finding."""
         state = self.journal.state
         if request.tool != COMPLETE_STEP.name or state.plan is None:
             return None, ""
@@ -159,13 +159,13 @@ class Runner:
     async def _run_command(
         self, request: ActionRequest, command: str, io: TurnIO
     ) -> tuple[CommandResult, bool]:
-        """Return the result, and whether the turn was cancelled meanwhile.
+        """Run a command; return its result, and whether the turn was cancelled meanwhile.
 
-        The command of a cancelled turn is ended.
+        A cancel ends the command.
         """
         loop, budget = asyncio.get_running_loop(), self.budget
         watcher = LoopSink(
-            loop, io.sink, request.id, budget.left("output_bytes"), self.stopping.wish
+            loop, io.sink, request.id, budget.left("output_bytes"), self.stopping.request
         )
         limits = [self.command_timeout, budget.left("seconds")]
         run = partial(
@@ -182,15 +182,15 @@ class Runner:
         try:
             return task.result(), cancelled
         except ExecutionError as error:
-            # The intent stands in the journal, so this needs an outcome like any other end.
+            # The intent is in the journal, so this needs an outcome like any other end.
             cwd = self.executor.cwd
             failed = CommandResult(command, "not_started", None, str(error), 0.0, cwd)
-            # The screens show what a command says: here it is why there is none.
+            # In place of the output, the screens show why there is none.
             io.sink(events.CommandOutput(request.id, f"{error}\n".encode("utf-8", "replace")))
             return failed, cancelled
 
     def _redact_result(self, result: CommandResult) -> CommandResult:
-        """Return the result as it may be kept and sent, small enough for the model's window."""
+        """Return the result redacted, and clipped to what the model's window takes."""
         text = self.journal.redact(result.text)
         limit = observation_limit(self.modes.model.info.context_window)
         return replace(
@@ -227,7 +227,7 @@ class Runner:
     def _refuse_changed(
         self, request: ActionRequest, reason: Phrase, io: TurnIO, count: TurnCount
     ) -> None:
-        """Refuse what was approved and is not what would happen now, and tell the user."""
+        """Refuse an approved request that would now do something else, and notify the user."""
         refusal = Decision("reject", request.command, "policy", str(reason), reasons=(reason,))
         count.refused.append((reason, events.START_CHECK))
         io.sink(events.Notice(reason, "warning"))
@@ -260,7 +260,7 @@ class Runner:
         message = messages.shell_message(result)
         await journal.record_outcome(Outcome(request_id, _status(result), message, result), sink)
         sink(events.CommandEnded(request_id, result))
-        _tell_what_was_missing(result, sink)
+        _report_missing_state(result, sink)
         return result
 
 
@@ -270,8 +270,8 @@ def _status(result: CommandResult) -> OutcomeStatus:
     return "failed" if result.ended == "not_started" else "cancelled"
 
 
-def _tell_what_was_missing(result: CommandResult, sink: EventSink) -> None:
-    """Tell the user what sandboxed commands changed in the shell and this one did not have."""
+def _report_missing_state(result: CommandResult, sink: EventSink) -> None:
+    """Report the shell state of sandboxed commands that this command did not have."""
     if result.not_outside:
         text = Phrase(
             "The sandbox's changes of {names} do not apply to commands outside it. "
@@ -282,48 +282,47 @@ def _tell_what_was_missing(result: CommandResult, sink: EventSink) -> None:
 
 
 class CommandStop:
-    """The wish to end the running command, kept until that command has ended.
+    """A request to end the running command, repeated until that command has ended.
 
-    It is asked for again and again: when a person first wishes it, the command they see may be
-    on its way to the executor and not there yet.
+    It is repeated because the command on the screen may not have reached the executor yet.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
-        self._wished = asyncio.Event()
+        self._requested = asyncio.Event()
 
-    def wish(self) -> None:
+    def request(self) -> None:
         """End the running command; does nothing when none runs."""
-        self._wished.set()
+        self._requested.set()
         self._stop()
 
     def begin(self) -> None:
-        """A new command begins: what was wished for an earlier one is over."""
-        self._wished.clear()
+        """Drop the request: a new command begins."""
+        self._requested.clear()
 
-    async def once_wished(self) -> None:
-        """Repeat the wish until cancelled."""
-        await self._wished.wait()
+    async def repeat(self) -> None:
+        """Repeat the request, once it is made, until cancelled."""
+        await self._requested.wait()
         while True:
             self._stop()
             await asyncio.sleep(STOP_AGAIN)
 
 
 async def until_done(task: asyncio.Future[CommandResult], stopping: CommandStop) -> bool:
-    """Wait for a command's thread whatever happens; True when the turn was cancelled meanwhile.
+    """Wait for a command's thread; return whether the turn was cancelled meanwhile.
 
     No number of cancels abandons the thread: the outcome has to be recorded.
     """
     cancelled = False
     stopping.begin()
-    stopper = asyncio.ensure_future(stopping.once_wished())
+    stopper = asyncio.ensure_future(stopping.repeat())
     try:
         while not task.done():
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
                 cancelled = True
-                stopping.wish()
+                stopping.request()
     finally:
         stopper.cancel()
     return cancelled
@@ -354,7 +353,7 @@ class LoopSink:
         self._scheduled = False
 
     def output(self, data: bytes) -> None:
-        """Called on the executor's thread."""
+        """Take output, on the executor's thread."""
         if self._left is not None:
             self._left -= len(data)
             if self._left <= 0:
@@ -372,17 +371,17 @@ class LoopSink:
         self._loop.call_soon_threadsafe(self._loop.call_later, FLUSH_SECONDS, self.flush)
 
     def waiting(self, waiting: Waiting | None) -> None:
-        """Called on the executor's thread."""
+        """Take a diagnosis, on the executor's thread."""
         event = events.CommandWaiting(self._request_id, waiting)
-        self._loop.call_soon_threadsafe(self._tell, event)
+        self._loop.call_soon_threadsafe(self._show_waiting, event)
 
-    def _tell(self, event: events.CommandWaiting) -> None:
-        """What the command said before it waited comes first, however late the loop is."""
+    def _show_waiting(self, event: events.CommandWaiting) -> None:
+        """Show the diagnosis after the output that came before it, however late the loop is."""
         self.flush()
         self._sink(event)
 
     def flush(self) -> None:
-        """Hand over what has gathered; on the loop's thread."""
+        """Pass on what has gathered, on the loop's thread."""
         with self._lock:
             data, dropped = bytes(self._waiting), self._dropped
             self._waiting.clear()

@@ -1,4 +1,4 @@
-"""A live session: what the REPL, one-shot and scripted mode open, drive turn by turn, and close."""
+"""A live session: opened, driven turn by turn and closed by REPL, one-shot and scripted mode."""
 
 from __future__ import annotations
 
@@ -68,34 +68,32 @@ class LiveSession:
 
     @property
     def services(self) -> TurnServices:
-        """What a turn of this session works with."""
+        """Return what a turn of this session works with."""
         return TurnServices(
             self.journal, self.gate, self.runner, self.context, self.modes, self.budget
         )
 
     @property
     def state(self) -> SessionState:
-        """The state of the session, folded from its journal."""
+        """Return the state of the session, folded from its journal."""
         return self.journal.state
 
     @property
     def id(self) -> str:
-        """The id of the session."""
         return self.state.session_id
 
     @property
     def folder(self) -> str:
-        """The workspace: the folder the session was opened in."""
+        """Return the workspace: the folder that the session was opened in."""
         return self.state.folder
 
     @property
     def model(self) -> ModelInfo:
-        """The model that is asked."""
+        """Return the model in use."""
         return self.modes.model.info
 
     @property
     def clock(self) -> Clock:
-        """The clock of the session."""
         return self.journal.clock
 
     async def run(
@@ -108,7 +106,7 @@ class LiveSession:
         recover: Recover | None = None,
         ask: Ask | None = None,
     ) -> Answer:
-        """Run one turn; None goes on with the turn that was open. Cancel the task to stop it.
+        """Run one turn; None resumes the turn that is open. Cancel the task to stop it.
 
         Raises `UsageError` when only a plan is wanted of a model that cannot plan.
         """
@@ -118,10 +116,10 @@ class LiveSession:
         if money != (None, None) and self.budget.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         self.asker.ask_now = ask
-        wish = self.forgetting.wish(user_input) if user_input is not None else None
-        if wish is not None and not self.state.open_turn:
-            return await self._forget(wish, sink)
-        await self.open_model.close(but=self.modes.model)  # those left for another one
+        forget = self.forgetting.requested_in(user_input) if user_input is not None else None
+        if forget is not None and not self.state.open_turn:
+            return await self._forget(forget, sink)
+        await self.open_model.close(but=self.modes.model)  # models that were switched away from
         answer = await run_turn(
             self.services, user_input, TurnIO(approver, sink, terminal, recover)
         )
@@ -129,30 +127,30 @@ class LiveSession:
             self.memory.turn_ended(answer.text)
         return answer
 
-    async def _forget(self, wish: ForgetRequest, sink: EventSink) -> Answer:
-        """Run a turn that only forgets: nothing of it is journaled, and no model is asked."""
+    async def _forget(self, request: ForgetRequest, sink: EventSink) -> Answer:
+        """Run a turn that only forgets: it is not journaled, and no model is asked."""
         cwd = self.executor.cwd
         sink(events.TurnStarted(self.id, self.state.turn, self.model.name, cwd))
-        answer = await self.forgetting.answer(wish, sink)
+        answer = await self.forgetting.answer(request, sink)
         sink(events.TurnEnded(answer))
         return answer
 
     async def run_shell(
         self, command: str, *, sink: EventSink, terminal: Terminal | None = None
     ) -> CommandResult:
-        """Run a command of the user's own: not judged, journaled, shown to the model."""
+        """Run a command of the user's own: not judged, but journaled and shown to the model."""
         return await self.runner.run_own(self.executor, command, sink, terminal)
 
     def steer(self, text: str) -> None:
-        """Say something to the running turn; the model has it with its next call."""
+        """Send `text` to the running turn, with its next model call."""
         self.journal.steering.add(self.journal.redact(text))
 
     def keep_draft(self, text: str) -> None:
-        """Keep what the user has typed and not sent, for whoever resumes the session."""
+        """Keep what the user has typed and not sent, for the resume of the session."""
         self.archive.store.save_draft(self.id, self.journal.redact(text))
 
     def warm(self) -> None:
-        """Load what the first model call needs; to be called on a thread."""
+        """Load what the first model call needs. Called on a thread."""
         preload(self.modes.model)
 
     def grant(
@@ -170,13 +168,13 @@ class LiveSession:
         return lease
 
     def revoke(self, lease_id: str) -> Lease:
-        """Take a lease back and journal it. Raises `UsageError` for an unknown id."""
+        """Revoke a lease and journal it. Raises `UsageError` for an unknown id."""
         lease = self.policy.revoke(lease_id)
         self.journal.record(Noted("lease", {"revoked": lease.id}))
         return lease
 
     def use_model(self, name: str) -> None:
-        """Ask another model from the next call on. Raises `UsageError` or `ModelError`."""
+        """Use another model from the next call on. Raises `UsageError` or `ModelError`."""
         self.modes.use_model(self.open_model(name))
         self.journal.record(Note.MODEL.record(self.model.name))
 
@@ -191,9 +189,9 @@ class LiveSession:
         self.journal.record(Note.PLAN_MODE.record(mode))
 
     def end_jobs(self) -> tuple[LeftRunning, ...]:
-        """End what commands left running and is not to stay; returns what became of all of it.
+        """End what commands left running, unless it is to stay; return what became of each.
 
-        No command can run after it, where anything was left; nothing is done otherwise.
+        Where anything was running, no command can run afterwards.
         """
         if any(job.state == "running" for job in self.executor.jobs()):
             self.executor.close()
@@ -201,14 +199,14 @@ class LiveSession:
         return tuple(replace(one, command=redact(one.command)) for one in self.executor.left)
 
     async def finish(self) -> None:
-        """Let what is still being learnt end, release the model; call before `close`."""
+        """Finish learning and release the model. Call before `close`."""
         if self.memory is not None:
             await self.memory.finish()
         self.archive.expire()
         await self.open_model.close()
 
     def close(self) -> None:
-        """End what still runs and let others open the session. Safe to call twice."""
+        """End what still runs and release the session for others. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

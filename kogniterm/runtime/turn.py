@@ -1,15 +1,15 @@
-"""The spine: one input to its answer. This is the only loop; every arrow is one call.
+"""The turn: one input to its answer. Read from top to bottom, it is the table of the data's way.
 
      2  input            -> journal record, message           `_begin`
     3-7 state            -> node updates, action requests     `_think` (the graph)
      8  action request   -> risk report -> verdict            `gate.judge`
      9  verdict          -> decision                          `gate.decide`
     10  approved request -> intent (fsynced) -> run           `runner.act`
-    11  what happened    -> ToolMessage, back into the graph  `journal.settle`, `runner.act`
-    12  last message     -> answer                            `conclude`
+    11  outcome          -> ToolMessage, back into the graph  `runner.act`, `journal.settle`
+    12  last message     -> answer                            `turn_end.conclude`
 
-The graph never touches a process and the executor never sees the graph: they meet here. A turn
-works with four services: the journal, the gate, the runner, and the context of the model's calls.
+The graph never touches a process and the executor never sees the graph: they meet here, in the
+only loop. A turn works with four services: journal, gate, runner and context.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from kogniterm.runtime.turn_end import (
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
 from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
-from kogniterm.types import Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
+from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
 
 
 @dataclass(frozen=True, slots=True)
 class TurnServices:
-    """What a turn works with: four services, and what its session may change between turns."""
+    """The four services of a turn, and the modes and budget that may change between turns."""
 
     journal: TurnJournal
     gate: Gate
@@ -57,8 +57,12 @@ class TurnServices:
 
     @property
     def only_plans(self) -> bool:
-        """Return whether nothing may act, because only a plan is wanted."""
+        """Return whether only a plan is wanted, so that nothing may act."""
         return self.modes.plans.only_planning(self.journal.state)
+
+    def plan_made(self, count: TurnCount) -> bool:
+        """Return whether only a plan is wanted and this turn has made it."""
+        return self.only_plans and self.journal.state.plan != count.plan_before
 
     def new_count(self) -> TurnCount:
         """Return the count of a turn that begins now."""
@@ -68,11 +72,11 @@ class TurnServices:
 
 
 async def run_turn(services: TurnServices, user_input: UserInput | None, io: TurnIO) -> Answer:
-    """Take `user_input` to its answer, or go on with the turn that was open when None.
+    """Take `user_input` to its answer; None resumes the turn that is open.
 
-    Cancelling the task stops the turn: the running command is ended, everything open is
-    answered truthfully, and an `Answer` with stop "interrupted" is returned. Cancelled with the
-    message `LEFT_OPEN` at a question, the turn stays open: a resume asks it again.
+    Cancelling the task stops the turn: the running command is ended, everything open gets its
+    observation, and an `Answer` with stop "interrupted" is returned. A cancel with the message
+    `LEFT_OPEN`, at a question, leaves the turn open: a resume asks the question again.
     """
     journal, count = services.journal, services.new_count()
     try:
@@ -83,14 +87,14 @@ async def run_turn(services: TurnServices, user_input: UserInput | None, io: Tur
             return nothing_open(io, count)
         else:
             count.refused += [(one.why, one.by) for one in journal.state.refused]
-        answer = await _work(services, io, count)
+        answer = await _think_and_act(services, io, count)
     except asyncio.CancelledError as stopped:
         if LEFT_OPEN in stopped.args:
             raise
         cancel_open(journal, "the person stopped the turn")
         answer = interrupted(count)
     except OutcomeNotWrittenError:
-        raise  # nothing can be written behind it: the turn stays open
+        raise  # the journal takes no record after the missing one: the turn stays open
     except KognitermError as error:
         cancel_open(journal, "the turn ended early")
         answer = failed(error, count)
@@ -101,28 +105,8 @@ async def run_turn(services: TurnServices, user_input: UserInput | None, io: Tur
     return answer
 
 
-async def _work(services: TurnServices, io: TurnIO, count: TurnCount) -> Answer:
-    """Think and act until the graph has an answer, or the turn has to stop."""
-    journal = services.journal
-    while True:
-        over = await settle(services, io, count) if journal.state.pending else None
-        end = None
-        if not _plan_made(services, count):
-            end = _out_of_budget(journal, over) if over else await _think(services, io, count)
-        if _plan_made(services, count):
-            cancel_open(journal, "only the plan was wanted")
-            return planned(journal.state, count)
-        if not journal.state.pending and not _left_for_room(end):
-            return conclude(journal.state, count, end)
-
-
-def _plan_made(services: TurnServices, count: TurnCount) -> bool:
-    """Return whether the plan is there and nothing else was wanted."""
-    return services.only_plans and services.journal.state.plan != count.plan_before
-
-
 def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
-    """Arrow 2: make what the user said a record, and the message that the model sees."""
+    """Arrow 2: journal the input, with the message that the model will see."""
     journal, modes = services.journal, services.modes
     cancel_open(journal, "the person went on with something else")
     clean = journal.redact_input(user_input)
@@ -144,15 +128,31 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
         io.sink(events.PlanChanged(given, before))
 
 
-async def _think(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUpdate | None:
-    """Arrows 3 to 7: run the graph until it answers or waits; journal each node as it ends.
+async def _think_and_act(services: TurnServices, io: TurnIO, count: TurnCount) -> Answer:
+    """Arrows 3 to 12: alternate until the graph has an answer, or the turn has to stop."""
+    journal = services.journal
+    while True:
+        over = await settle(services, io, count)
+        if services.plan_made(count):
+            break
+        end = _out_of_budget(journal, over) if over else await _think(services, io, count)
+        if services.plan_made(count):
+            break
+        if not journal.state.pending and not _needs_compaction(end):
+            return conclude(journal.state, count, end)
+    cancel_open(journal, "only the plan was wanted")
+    return planned(journal.state, count)
 
-    Returns the last node's update, which holds the answer or why the turn must stop.
+
+async def _think(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUpdate | None:
+    """Arrows 3 to 7: run the graph until it answers or waits for an action.
+
+    Returns the last node's update, which holds the answer or the reason why the turn must stop.
     """
     await services.context.make_room(io, count)
     try:
         async with asyncio.timeout(services.budget.left("seconds")) as time_left:
-            return await _graph(services, io, count)
+            return await _run_graph(services, io, count)
     except TimeoutError:
         over = services.budget.over()
         if not time_left.expired() or over is None:
@@ -160,73 +160,79 @@ async def _think(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUp
         return _out_of_budget(services.journal, over)
 
 
-def _out_of_budget(journal: TurnJournal, over: Phrase) -> NodeUpdate:
-    """End the turn because of a budget: nothing more is done."""
-    cancel_open(journal, "a budget is used up")
-    return NodeUpdate("decide_action", failure=over)
-
-
-async def _graph(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUpdate | None:
-    journal = services.journal
-    state, last = journal.state, None
+async def _run_graph(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUpdate | None:
+    """Journal each node as it ends, so that a crash loses at most the node in flight."""
+    journal, last = services.journal, None
+    state = journal.state
     async for item in think(state.messages, state.plan, services.context.think_context(count)):
-        if isinstance(item, NodeUpdate):
-            if item.agent:
-                journal_agent(journal, item, io)
-                continue
+        if not isinstance(item, NodeUpdate):
+            relay(item, io.sink, count)
+        elif item.agent:
+            journal_agent(journal, item, io)
+        else:
             previous, last = journal.state.plan, item
             journal.record(NodeRan(item))
             if item.plan is not None and item.plan != previous:
                 io.sink(events.PlanChanged(item.plan, previous))
-        else:
-            relay(item, io.sink, count)
     return last
 
 
 def journal_agent(journal: TurnJournal, update: NodeUpdate, io: TurnIO) -> None:
-    """Let a node of a sub-agent join that one's history."""
+    """Journal a node of a sub-agent, whose history it joins."""
     journal.record(NodeRan(update))
     if update.node == DELEGATE.name and update.messages:
         io.sink(events.AgentStarted(update.agent, update.messages[0].text))
 
 
-def _left_for_room(end: NodeUpdate | None) -> bool:
-    """Return whether the graph ended after tool calls only to have its history compacted."""
+def _out_of_budget(journal: TurnJournal, over: Phrase) -> NodeUpdate:
+    cancel_open(journal, "a budget is used up")
+    return NodeUpdate("decide_action", failure=over)
+
+
+def _needs_compaction(end: NodeUpdate | None) -> bool:
+    """Return whether the graph ended after tool calls, only for its history to be compacted."""
     return end is not None and end.node == "execute_tool"
 
 
 async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase | None:
-    """Arrows 8 to 11 for everything pending, in order; a refusal cancels what waits behind it, of
-    the one that asked: a sub-agent may go another way. Returns which budget forbids to go on."""
-    journal, gate = services.journal, services.gate
+    """Arrows 8 to 11 for every pending request, in order; return the budget that stops the turn.
+
+    A refusal cancels the requests that wait behind it. That of a sub-agent cancels only its own:
+    it may go another way.
+    """
+    journal = services.journal
     for request in journal.state.pending:
         if request not in journal.state.pending:
-            continue
+            continue  # cancelled by an earlier one
         if request.tool == MAKE_PLAN.name:
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
                 return None
-            continue
-        if services.only_plans:
-            gate.refuse_acting(request)
-            continue
-        over = services.budget.over_acting()
-        if over is not None:
+        elif services.only_plans:
+            services.gate.refuse_acting(request)
+        elif over := services.budget.over_acting():
             return over
-        report, verdict = gate.judge(request, io)
-        decision, report = await gate.decide(request, report, verdict, io, count)
-        observed = messages.refusal_message(request, decision)
-        changed = gate.changed_file(request) if decision.kind == "approve" else None
-        if changed is not None:
-            decision = gate.withdraw(request, decision, changed, io)
-            observed = messages.changed_message(request, changed)
-        if decision.kind == "reject":
-            count.refused.append((decision.why, decision.by))
-            journal.settle(request, "refused", observed)
-            if request.agent:
-                cancel_agent(journal, request.agent, "an earlier action was refused")
-                continue
+        elif await _approve_and_run(services, request, io, count):
+            continue
+        elif request.agent:
+            cancel_agent(journal, request.agent, "an earlier action was refused")
+        else:
             cancel_open(journal, "an earlier action was refused")
             return None
-        await services.runner.act(request, decision, report, io, count)
     return None
+
+
+async def _approve_and_run(
+    services: TurnServices, request: ActionRequest, io: TurnIO, count: TurnCount
+) -> bool:
+    """Arrows 8 to 11 for one request; return False when it was refused."""
+    gate = services.gate
+    report, verdict = gate.judge(request, io)
+    decision, report = await gate.decide(request, report, verdict, io, count)
+    decision, refusal = gate.check_start(request, decision, io)
+    if decision.kind == "reject":
+        count.refused.append((decision.why, decision.by))
+        services.journal.settle(request, "refused", refusal)
+        return False
+    await services.runner.act(request, decision, report, io, count)
+    return True

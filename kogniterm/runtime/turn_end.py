@@ -1,4 +1,4 @@
-"""The end of a turn: its answer, why it stopped, its exit code, and an answer to all that waits."""
+"""The end of a turn: its answer with stop reason and exit code, and the end of all that waits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kogniterm.types import Answer, NodeUpdate, Phrase, StopReason, events
 
 
 def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
-    """Arrow 12: the answer the graph left, or what is known when a budget ended the turn."""
+    """Arrow 12: return the graph's answer, or the plan's state when a budget ended the turn."""
     answer = _ended(state, count, last)
     if state.plan is None or state.plan == count.plan_before:
         return answer
@@ -59,20 +59,20 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     changed = state.plan if state.plan != count.plan_before else None
     broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []
+    left = [step.id for step in open_steps(changed)]
     if broken:
         reason = Phrase("Plan steps failed: {steps}", {"steps": ", ".join(broken)})
-        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
-    left = open_steps(changed)
-    if left:
-        reason = Phrase("Plan steps are open: {steps}", {"steps": ", ".join(s.id for s in left)})
-        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
-    return Answer(text, usage=count.usage)
+    elif left:
+        reason = Phrase("Plan steps are open: {steps}", {"steps": ", ".join(left)})
+    else:
+        return Answer(text, usage=count.usage)
+    return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
 
 
 def _refused(text: str, count: TurnCount) -> Answer:
     """Return the answer of a turn in which something was refused.
 
-    The first refusal decides, one by anybody but the user before theirs.
+    The first refusal is the reason; one by anybody but the user comes before theirs.
     """
     others = [one for one in count.refused if one[1] != "person"]
     why, by = (others or count.refused)[0]
@@ -83,13 +83,13 @@ def _refused(text: str, count: TurnCount) -> Answer:
 
 
 def planned(state: SessionState, count: TurnCount) -> Answer:
-    """Only the plan was wanted: it is the answer, in the form that can be edited and run."""
+    """Return the plan as the answer, in the form that can be edited and run."""
     assert state.plan is not None
     return Answer(plan_as_text(state.plan), "plan_only", usage=count.usage)
 
 
 def nothing_open(io: TurnIO, count: TurnCount) -> Answer:
-    """There was no turn to go on with; what a crash left open is settled by now."""
+    """Return the answer where no turn is open to resume; what a crash left is settled by now."""
     answer = _unknown("", count) if count.unknown else Answer("", usage=count.usage)
     io.sink(events.TurnEnded(answer))
     return answer
@@ -103,12 +103,12 @@ def _unknown(text: str, count: TurnCount) -> Answer:
 
 
 def interrupted(count: TurnCount) -> Answer:
-    """The person stopped the turn."""
+    """Return the answer of a turn that the user stopped."""
     return Answer("", "interrupted", EXIT_INTERRUPTED, Phrase("The turn was stopped."), count.usage)
 
 
 def failed(error: KognitermError, count: TurnCount) -> Answer:
-    """The turn ended with an error for the person."""
+    """Return the answer of a turn that ended with an error."""
     stop: StopReason = "not_done"
     if isinstance(error, ModelError):
         stop = "model_failed"
@@ -120,7 +120,7 @@ def failed(error: KognitermError, count: TurnCount) -> Answer:
 
 
 def _left_over(state: SessionState) -> str:
-    """What was done and what is left, from the plan alone: no model is asked any more."""
+    """Return the done and open steps of the plan: the model is not asked any more."""
     if state.plan is None:
         return ""
     done = [f"- {s.id} {s.what}" for s in state.plan.steps if s.status == "done"]
@@ -133,7 +133,6 @@ def _left_over(state: SessionState) -> str:
     return "\n\n".join(parts)
 
 
-NODE = "execute_tool"
 _STARTED = (
     "[outcome unknown: this was started, and then {why}; it may have finished, failed, or done "
     "a part. Do not run it again without checking what it did.]"
@@ -141,9 +140,9 @@ _STARTED = (
 
 
 def cancel_open(journal: TurnJournal, why: str) -> None:
-    """Answer everything that waits, of the main agent and of sub-agents.
+    """End everything that waits, of the main agent and of sub-agents, each with its observation.
 
-    Raises `OutcomeNotWrittenError` while an outcome is kept that the database does not take.
+    Raises `OutcomeNotWrittenError` while the database does not take an outcome that is kept.
     """
     journal.settle_kept()
     for agent in journal.state.agents:
@@ -156,11 +155,11 @@ def cancel_open(journal: TurnJournal, why: str) -> None:
         text = f"[not run: {why}]" if begun is None else f"[stopped: {why}]{actions_done(begun)}"
         rest.append(messages.tool_message(key, call["name"], text, failed=True))
     if rest:
-        journal.record(NodeRan(NodeUpdate(NODE, tuple(rest))))
+        journal.record(NodeRan(NodeUpdate("execute_tool", tuple(rest))))
 
 
 def cancel_agent(journal: TurnJournal, agent: str, why: str) -> None:
-    """Answer what waits of one sub-agent, which may go on with that."""
+    """End everything that waits of one sub-agent, which may go on with that."""
     _cancel_pending(journal, agent, why)
     history = journal.state.agents[agent].messages
     rest = tuple(messages.cancel_messages(history, f"[not run: {why}]"))

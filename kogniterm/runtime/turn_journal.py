@@ -1,4 +1,4 @@
-"""The journal as a turn uses it: records in, state out, secrets replaced on the way."""
+"""The journal as a turn writes it, with secrets replaced, and as the model looks it up."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Steering:
-    """The words of a turn in order, and how many of them each agent has heard or been given.
+    """The user's steering of a turn, and how much of it each agent has got.
 
-    Agents are named by the id of their call; the main one has the empty name.
+    Agents are named by the id of their call; the main one has the empty name. `_given` counts what
+    went into a request, `_heard` what is journaled with the reply to one.
     """
 
     _words: list[str] = field(default_factory=list)
@@ -43,23 +44,23 @@ class Steering:
     _given: dict[str, int] = field(default_factory=dict)
 
     def add(self, text: str) -> None:
-        """Say `text` before the next model call."""
+        """Send `text` with the next model call."""
         self._words.append(text)
 
     def take(self, agent: str = "") -> Sequence[str]:
-        """What to say with the model call that `agent` is about to make."""
-        # What the main agent has heard before it handed a task over, it has made part of it.
+        """Return what to send with the model call that `agent` is about to make."""
+        # What the main agent heard before it delegated the task is part of the task.
         heard = self._heard.setdefault(agent, self._heard.get("", 0))
         self._given[agent] = len(self._words)
         return tuple(self._words[heard:])
 
     def journaled(self, agent: str = "") -> None:
-        """What `agent` was given is in the journal now."""
+        """Note that what `agent` was given is in the journal now."""
         if agent in self._given:
             self._heard[agent] = self._given.pop(agent)
 
     def unheard(self) -> tuple[str, ...]:
-        """What the main agent had not heard when the turn ended, once."""
+        """Return, once, what the main agent had not heard when the turn ended."""
         left = tuple(self._words[self._heard.get("", 0) :])
         self._words.clear()
         self._heard.clear()
@@ -68,13 +69,13 @@ class Steering:
 
 
 SERVER_WAIT = 30.0
-"""Seconds in which a database server that is away may come back before the turn ends."""
+"""How long a database server that is away may take to come back before the turn ends."""
 
 _PAUSE = 0.5
 
 
 class Redacting(Protocol):
-    """Replaces secrets by placeholders, and back."""
+    """Replaces secrets by placeholders, and placeholders by secrets."""
 
     def redact(self, text: str) -> str:
         """Return `text` as it may be kept and sent."""
@@ -102,7 +103,7 @@ class TurnJournal:
 
     @property
     def state(self) -> SessionState:
-        """The state of the session, folded from its records."""
+        """Return the state of the session, folded from its records."""
         return self.journal.state
 
     def records(self, from_seq: int = 1) -> Iterator[Record]:
@@ -137,17 +138,17 @@ class TurnJournal:
         """Record how something that was started has ended.
 
         While a server is away, the outcome is kept on this machine and tried again for
-        `SERVER_WAIT` seconds. Raises `OutcomeNotWrittenError`, whose message says where it is kept
-        if it is.
+        `SERVER_WAIT` seconds. Raises `OutcomeNotWrittenError`, whose message says where an outcome
+        that is kept stands.
         """
         try:
             self.record(outcome, durable=True)
         except OutcomeNotWrittenError as error:
             if not error.waits:
                 raise
-            await self._insist(error, sink)
+            await self._retry_kept(error, sink)
 
-    async def _insist(self, first: OutcomeNotWrittenError, sink: EventSink) -> None:
+    async def _retry_kept(self, first: OutcomeNotWrittenError, sink: EventSink) -> None:
         values = {"problem": first.text, "seconds": int(SERVER_WAIT)}
         wait = Phrase("{problem} The database is tried for {seconds} seconds more.", values)
         sink(events.Notice(wait, "warning"))
@@ -165,7 +166,7 @@ class TurnJournal:
         return f"{self.state.seq + 1}-{self._ids}"
 
     def redact(self, text: str) -> str:
-        """Replace secrets in any text on its way to journal and model."""
+        """Replace secrets in a text on its way to journal and model."""
         return self.secrets.redact(text)
 
     def redact_input(self, user_input: UserInput) -> UserInput:
@@ -182,18 +183,19 @@ MOST = 12
 AROUND = 160
 """Characters shown on each side of a hit."""
 
-OWN = "recall_history"
+LOOKUP_TOOL = "recall_history"
 """Its own results are left out, or every search would find the searches before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalLookup:
-    """See `tools.history.HistoryPort`. `records` reads the journal from a sequence number on."""
+    """The history port of the tools: what was said and observed, by record number."""
 
     records: Callable[[int], Iterable[Record]]
+    """Reads the journal from a sequence number on."""
 
     def search(self, words: str) -> str:
-        """The newest entries that hold `words`, whatever their case."""
+        """Return the newest entries that hold `words`, whatever their case."""
         wanted = words.casefold()
         hits = [
             f"#{number} {_around(text, text.casefold().find(wanted), len(words))}"
@@ -204,7 +206,7 @@ class JournalLookup:
         return "\n".join(reversed(hits[-MOST:])) + left_out
 
     def entry(self, number: int) -> str:
-        """The full text of record `number`."""
+        """Return the full text of record `number`. Raises `ToolError` when it has none."""
         for found, text in self._entries(number):
             if found == number:
                 return text
@@ -229,10 +231,12 @@ def _messages(record: Record) -> tuple[BaseMessage, ...]:
 
 
 def _text(message: BaseMessage) -> str:
-    if message.name == OWN:
+    if message.name == LOOKUP_TOOL:
         return ""
     if isinstance(message, AIMessage):
-        calls = [f"{c['name']}({c['args']})" for c in message.tool_calls if c["name"] != OWN]
+        calls = [
+            f"{c['name']}({c['args']})" for c in message.tool_calls if c["name"] != LOOKUP_TOOL
+        ]
         return "\n".join(filter(None, [message.text, *calls]))
     return f"{message.name or message.type}: {message.text}"
 

@@ -230,7 +230,7 @@ class Repl:
     def stop_command(self) -> None:
         """Stop the running command."""
         if self._session is not None:
-            self._session.runner.stopping.wish()
+            self._session.runner.stopping.request()
 
     async def _work(self, work: Work) -> None:
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""

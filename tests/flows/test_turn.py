@@ -205,7 +205,7 @@ async def test_stopping_only_the_command_lets_the_turn_go_on(make_flow: MakeFlow
     task = asyncio.ensure_future(flow.run())
     await flow.until(lambda e: isinstance(e, events.CommandOutput) and b"begun" in e.data)
     assert flow.session is not None
-    flow.session.runner.stopping.wish()
+    flow.session.runner.stopping.request()
     answer = await task
     assert (answer.text, answer.exit_code) == ("Next.", 0)
     assert "[stopped" in flow.shown[2]

@@ -34,7 +34,7 @@ async def test_a_stop_that_comes_too_early_is_repeated() -> None:
     task = asyncio.ensure_future(asyncio.to_thread(command.run))
     waiting = asyncio.ensure_future(until_done(task, stopping))
     await asyncio.sleep(0)
-    stopping.wish()
+    stopping.request()
     assert await waiting is False
     assert task.result() is ENDED
 
@@ -52,7 +52,7 @@ async def test_a_cancelled_turn_waits_for_the_end_of_its_command() -> None:
 async def test_a_stop_does_not_reach_the_next_command() -> None:
     command = SlowToStart()
     stopping = CommandStop(command.stop)
-    stopping.wish()
+    stopping.request()
     task = asyncio.ensure_future(asyncio.to_thread(command.run))
     waiting = asyncio.ensure_future(until_done(task, stopping))
     await asyncio.sleep(0)

@@ -352,7 +352,7 @@ def test_the_tolerant_reader_needs_the_standard_library_alone() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert result.stdout.strip() == "[]"
 

@@ -200,12 +200,12 @@ def _ask(
     without_facts: Phrase | None = None,
 ) -> None:
     """Raise `UsageError` unless the user says yes, seeing what would go."""
-    from kogniterm.runtime.services.archive import person_files
+    from kogniterm.runtime.services.archive import user_files
     from kogniterm.runtime.services.forget_service import affected
 
     if args.yes:
         return
-    files = person_files(paths_in_use(), "")
+    files = user_files(paths_in_use(), "")
     confirm(
         _("Forget this for good? [y/N] "),
         map(translate, affected(facts, phrases, files, without_facts=without_facts)),

@@ -1,4 +1,7 @@
-"""What stands behind a live session: its store and its files, for commands about the session."""
+"""Everything that KogniTerm keeps for the user, and the parts of it that forget words.
+
+Memory forgets in its own tables and proves the result; the journal and the files join it here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
 from kogniterm.runtime.services.trust_store import TrustStore, trusted_files
-from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, PersonFiles, WrittenFiles
+from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
 from kogniterm.sessions.journal.ownership import start_of
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from kogniterm.memory.forgetter import Forgetter
     from kogniterm.paths import Paths
     from kogniterm.runtime.services.memory_service import MemoryService
-    from kogniterm.runtime.services.written_files import PersonFiles
+    from kogniterm.runtime.services.written_files import UserFiles
     from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
 
@@ -35,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SessionArchive:
-    """The sessions of the person, the open one's journal, and where the files are."""
+    """The user's sessions, the journal of the open one, and the places of the files."""
 
     store: SessionStore
     journal: SessionJournal
@@ -43,10 +46,10 @@ class SessionArchive:
     max_age_days: int | None = None
 
     def expire(self) -> None:
-        """Delete the sessions that nobody used for longer than the person wants them kept.
+        """Delete the sessions that were not used for longer than the user wants them kept.
 
-        Called when a session has done its work, so that nobody waits for it. What goes wrong
-        is logged: the next session will try again.
+        Called after the work of a session, so that nobody waits for it. A failure is logged: the
+        next session tries again.
         """
         if self.max_age_days is None:
             return
@@ -58,13 +61,13 @@ class SessionArchive:
             log.info("%d old sessions were deleted", len(gone))
 
     def project_commands(self) -> tuple[tuple[str, str], ...]:
-        """Name and text of the own commands that the session's folder brings, if it is trusted."""
+        """Return name and text of the custom commands of the session's folder, if it is trusted."""
         store = TrustStore(self.paths.trust_file)
-        files, _told = trusted_files(store, Path(self.journal.state.folder))
+        files, _notices = trusted_files(store, Path(self.journal.state.folder))
         return tuple((file.name, file.text) for file in files if file.kind == "command")
 
     def forgetter(self, memory: MemoryService | None) -> Forgetter:
-        """Forgets in memory and in everything else that KogniTerm keeps, this session included.
+        """Return what forgets in memory and everything else that KogniTerm keeps.
 
         Raises `UsageError` when memory is off: its tables hold the proof of what was forgotten.
         """
@@ -77,17 +80,17 @@ class SessionArchive:
         others = forgettables(self.paths, self.store, remembered.project, live)
         return remembered.forgetter.joined(*others)
 
-    def person_files(self) -> PersonFiles:
-        """What was written for the person outside of KogniTerm's own folders."""
-        return person_files(self.paths, self.journal.state.folder)
+    def user_files(self) -> UserFiles:
+        """Return the files outside of KogniTerm's own folders, for this session's workspace."""
+        return user_files(self.paths, self.journal.state.folder)
 
     def wrote(self, path: Path, kind: Kind) -> None:
-        """Note that a file was written for the person, for forgetting to find it."""
+        """Register a file that was written for the user, for forgetting to find it."""
         WrittenFiles(self.paths.written_files).add(path, kind)
 
 
 _FOLDER = re.compile(r"kogniterm-(\d+)-[a-z0-9_]{8}")
-"""The folder of a process's temporary files: scripts of commands, drafts in an editor."""
+"""The name of a process's temporary folder: scripts of commands, drafts in an editor."""
 
 
 class JournalPurge:
@@ -103,7 +106,7 @@ class JournalPurge:
         self._live = live
 
     def purge(self, terms: Sequence[str]) -> Purged:
-        """Replace the terms in whatever case they were written; busy sessions are named."""
+        """Replace the terms, whatever their case; busy sessions are named."""
         from kogniterm.sessions.forget_words import forget
 
         if not terms:
@@ -114,16 +117,16 @@ class JournalPurge:
 
 
 class UndoPurge:
-    """Forgets in the pre-images: one whose files have such names goes whole, contents are cleaned.
+    """Forgets in the pre-images: contents are cleaned, and one whose file names match goes whole.
 
-    A name with a hole in it would put a file where none was.
+    Restoring a file under a cleaned name would create a file that never existed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def purge(self, terms: Sequence[str]) -> Purged:
-        """Overwrite the terms; raises `StorageError` kinds."""
+        """Overwrite the terms. Raises `StorageError`."""
         from kogniterm.execution.undo import PreimageStore
 
         place = Phrase("copies kept for undo")
@@ -137,13 +140,13 @@ class UndoPurge:
 
 
 class DamagedPurge:
-    """Forgets in damaged databases that were moved aside: overwritten in place, never deleted."""
+    """Forgets in damaged databases that were moved aside, which are never deleted."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
 
     def purge(self, terms: Sequence[str]) -> Purged:
-        """Overwrite the terms where they stand in one piece, and say that more may be there."""
+        """Overwrite the terms where they are in one piece; report that more may be there."""
         aside = sorted(self._database.parent.glob(f"{self._database.name}.damaged-*"))
         done = FilePurge(Phrase("damaged databases that were moved aside"), aside).purge(terms)
         left = tuple(
@@ -160,14 +163,14 @@ class DamagedPurge:
 class LeftoverPurge:
     """Forgets in what killed processes left in `folder`, the system's temporary one.
 
-    The scripts of a process that lives are not touched: what runs must stay what was approved.
+    The scripts of a live process are not touched: what runs must stay what was approved.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def purge(self, terms: Sequence[str]) -> Purged:
-        """Overwrite the terms; raises `StorageError` kinds."""
+        """Overwrite the terms. Raises `StorageError`."""
         mine = [one for one in self._folder.glob("kogniterm-*") if _is_own(one)]
         left = [one for one in mine if not _is_in_use(one)]
         done = FilePurge(Phrase("temporary files"), left).purge(terms)
@@ -189,7 +192,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _is_in_use(path: Path) -> bool:
-    """Whether the process that the folder's name tells of lives, or a job of its that was left."""
+    """Return whether the process of the folder, or a job that it left, is alive."""
     owner = _FOLDER.fullmatch(path.name)
     if owner is not None and start_of(int(owner[1])) is not None:
         return True
@@ -206,12 +209,12 @@ def _is_in_use(path: Path) -> bool:
     return False
 
 
-def person_files(paths: Paths, project: str) -> PersonFiles:
-    """What was written for the person, and what they wrote for KogniTerm, here and everywhere."""
+def user_files(paths: Paths, project: str) -> UserFiles:
+    """Return the files that were written for the user, and those they wrote for KogniTerm."""
     own = [paths.config]
     if project:
         own += [Path(project) / name for name in PROJECT_FILES]
-    return PersonFiles(WrittenFiles(paths.written_files), own)
+    return UserFiles(WrittenFiles(paths.written_files), own)
 
 
 def forgettables(
@@ -220,7 +223,7 @@ def forgettables(
     project: str,
     live: Mapping[str, SessionJournal] | None = None,
 ) -> list[Forgettable]:
-    """Everything beside memory's own tables that may hold what is to be forgotten."""
+    """Return everything beside memory's own tables that may hold what is to be forgotten."""
     files: list[tuple[Phrase, Sequence[Path]]] = [
         (Phrase("command outputs"), [paths.outputs]),
         (Phrase("outcomes that wait for the database"), [paths.spool]),
@@ -235,6 +238,6 @@ def forgettables(
         UndoPurge(paths.data / "undo"),
         DamagedPurge(paths.database),
         LeftoverPurge(Path(tempfile.gettempdir())),
-        person_files(paths, project),  # before the register, which tells what is ours
+        user_files(paths, project),  # before the register, which names them
         *(FilePurge(name, places) for name, places in files),
     ]

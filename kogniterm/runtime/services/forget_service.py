@@ -1,6 +1,6 @@
-"""Forgetting in a session, by a command, a sentence or the model's tool: one way for all three.
+"""Forgetting in a session, the same by a slash command, a sentence or the model's tool.
 
-What is meant is found, shown and asked about; then it goes from every store, with proof.
+What matches is found and shown; once the user agrees it is removed from every store, with proof.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kogniterm.types import Answer, Phrase, UserInput, events
 if TYPE_CHECKING:
     from kogniterm.memory import Fact
     from kogniterm.memory.forgetter import Forgetter, Receipt
-    from kogniterm.runtime.services.written_files import PersonFiles
+    from kogniterm.runtime.services.written_files import UserFiles
 
 MOST = 40
 """Facts and files that are shown before the user is asked."""
@@ -35,7 +35,7 @@ FORGET = Phrase("forget it")
 KEEP = Phrase("keep it")
 
 Agrees = Callable[[Phrase, Sequence[Phrase]], Awaitable[bool]]
-"""Shows a question and the lines it is about; whether the user agrees."""
+"""Ask the user a question, with the lines it is about; return whether they agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class ForgetService:
         """
         forgetter = self._forgetter()
         if words != "--all":
-            wish = forgetter.requested(words)
-            return await self._wanted(forgetter, wish, words, agrees)
+            request = forgetter.requested(words)
+            return await self._ask_and_forget(forgetter, request, words, agrees)
         assert self.memory is not None
         memory = self.memory.context.memory
         own = [one for one in memory.facts() if one.project == memory.project]
@@ -67,21 +67,21 @@ class ForgetService:
         return receipt
 
     async def forget(self, what: str, quote: str) -> str:
-        """Forget what the model's tool was asked for. Raises `ToolError`."""
+        """Forget what the model's tool call names. Raises `ToolError`."""
         try:
             forgetter = self._forgetter()
             assert self.memory is not None
             self.memory.context.for_tools().asked_to_forget(quote)
-            wish = forgetter.candidates(what) or forgetter.requested(what)
+            request = forgetter.candidates(what) or forgetter.requested(what)
         except UsageError as error:
             raise ToolError("{reason}", reason=str(error)) from error
-        receipt = await self._wanted(forgetter, wish, what, self._asked)
+        receipt = await self._ask_and_forget(forgetter, request, what, self._asked)
         if receipt is None:
             return "The person wants to keep it; nothing was forgotten."
         return "\n".join(str(text) for text, _level in told(receipt))
 
-    def wish(self, user_input: UserInput) -> ForgetRequest | None:
-        """What a typed sentence asks to forget and nothing else, when there are such facts."""
+    def requested_in(self, user_input: UserInput) -> ForgetRequest | None:
+        """Return what a typed sentence asks to forget, if it asks nothing else and facts match."""
         what = forget_request(user_input.text)
         if what is None or self.memory is None or user_input.data or user_input.attachments:
             return None
@@ -89,12 +89,12 @@ class ForgetService:
             return None
         return self._forgetter().candidates(what)
 
-    async def answer(self, wish: ForgetRequest, sink: EventSink) -> Answer:
+    async def answer(self, request: ForgetRequest, sink: EventSink) -> Answer:
         """Ask about the facts of a typed sentence, and forget them; needs no model."""
         try:
-            receipt = await self._wanted(self._forgetter(), wish, "", self._asked)
+            receipt = await self._ask_and_forget(self._forgetter(), request, "", self._asked)
         except ToolError:
-            labels = " ".join(fact.label for fact in wish.facts)
+            labels = " ".join(fact.label for fact in request.facts)
             reason = Phrase(
                 "Forgetting needs a user who agrees; without one: "
                 "kogniterm memory forget {id} --yes",
@@ -111,30 +111,29 @@ class ForgetService:
         reason = Phrase("Something of it is still there.")
         return Answer("", "not_done", EXIT_NOT_DONE, reason)
 
-    async def _wanted(
-        self, forgetter: Forgetter, wish: ForgetRequest, words: str, agrees: Agrees
+    async def _ask_and_forget(
+        self, forgetter: Forgetter, request: ForgetRequest, words: str, agrees: Agrees
     ) -> Receipt | None:
-        what = words or ", ".join(fact.label for fact in wish.facts)
-        if not await agrees(_question(what), self._lines(wish)):
+        what = words or ", ".join(fact.label for fact in request.facts)
+        if not await agrees(_question(what), self._lines(request)):
             return None
-        receipt = forgetter.forget(wish.facts, phrases=wish.phrases)
-        self._forgot(terms_of(wish.facts, wish.phrases))
+        receipt = forgetter.forget(request.facts, phrases=request.phrases)
+        self._forgot(terms_of(request.facts, request.phrases))
         return receipt
 
     async def _asked(self, question: Phrase, lines: Sequence[Phrase]) -> bool:
         """Ask whoever drives the turn. Raises `ToolError` where nobody does."""
         return await self.asker.ask([question, *lines], [FORGET, KEEP]) == str(FORGET)
 
-    def _lines(self, wish: ForgetRequest) -> list[Phrase]:
-        """Return what would go, for the user to see."""
-        files = self.archive.person_files()
-        return list(affected(wish.facts, wish.phrases, files, most=MOST))
+    def _lines(self, request: ForgetRequest) -> list[Phrase]:
+        files = self.archive.user_files()
+        return list(affected(request.facts, request.phrases, files, most=MOST))
 
     def _forgetter(self) -> Forgetter:
         return self.archive.forgetter(self.memory)
 
     def _forgot(self, terms: Sequence[str]) -> None:
-        """Let this session not bring back what it still has in mind."""
+        """Remove the terms from what this session has in memory."""
         if self.memory is not None:
             self.memory.forgot(terms)
 
@@ -149,7 +148,7 @@ def _question(what: Phrase | str) -> Phrase:
 def affected(
     facts: Sequence[Fact],
     phrases: Sequence[str],
-    files: PersonFiles,
+    files: UserFiles,
     *,
     without_facts: Phrase | None = None,
     most: int | None = None,
@@ -167,7 +166,7 @@ def affected(
 
 
 def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
-    """The receipt as sentences with their level: what went, the proof, what is out of reach."""
+    """Yield the receipt as sentences with their level: removals, proof, what is out of reach."""
     for part in receipt.parts:
         if part.removed:
             yield (

@@ -1,4 +1,4 @@
-"""Memory in a session: recalled into an input, learnt from a finished turn, never in its way."""
+"""Memory in a session: recalled for an input, and learnt from a finished turn in the background."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 BEFORE = 40
-"""Records before the last one read that are shown again, as context for what is new."""
+"""Records before the last one read that are shown again, as context for new ones."""
 
 CLOSING_SECONDS = 8.0
-"""How long the last extraction of a session may keep the person from leaving."""
+"""How long the last extraction of a session may delay the exit."""
 
 
 @dataclass(slots=True)
 class MemoryService:
-    """What a session does with memory. Failures are logged: memory must not stop a turn.
+    """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
-    `seen` is the last record of the turns before.
+    `seen` is the number of the last record of the turns before.
     """
 
     context: SessionContext
@@ -57,7 +57,7 @@ class MemoryService:
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
 
     def recall(self, user_input: UserInput) -> str:
-        """What memory adds to this input, as a delimited block; empty when there is nothing."""
+        """Return what memory adds to this input, as a delimited block; may be empty."""
         self.task = user_input.text
         try:
             return self.context.begin_turn(user_input.text).text
@@ -66,13 +66,13 @@ class MemoryService:
             return ""
 
     def why_not_kept(self, user_input: UserInput) -> Phrase | None:
-        """Why what this input asks to remember will not be; None when nothing stands against it."""
+        """Return why what this input asks to remember is not kept, or None."""
         if user_input.source == "shell":
             return None
         return self.context.why_not_kept(user_input.text)
 
     def forgot(self, terms: Sequence[str]) -> None:
-        """Bring nothing back that holds one of the terms: it was forgotten just now."""
+        """Drop everything that holds one of the terms, which were forgotten just now."""
         if Matcher(terms).holds(self.task):
             self.task = ""
         self.context.forgot(terms)
@@ -120,7 +120,7 @@ class MemoryService:
             )
 
     async def finish(self) -> None:
-        """Let what is being learnt end, learn the rest, within a bounded time."""
+        """Finish learning, and learn the rest, within a bounded time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_SECONDS):
                 if self._learning:
@@ -146,7 +146,7 @@ class MemoryService:
             await self.context.end_turn(answer, self._messages(), ending=ending)
 
     def _messages(self) -> list[Message]:
-        """What was said since the last extraction, the person's own words marked as theirs."""
+        """Return what was said since the last extraction, with the user's own words marked."""
         said: list[Message] = []
         for record in self.journal.records(max(1, self.context.cursor - BEFORE)):
             match record.body:
@@ -169,16 +169,16 @@ COMMAND = "execute_command"
 
 @dataclass(slots=True)
 class ExampleRecorder:
-    """Keeps what a person's approvals teach. The journal it reads is redacted already.
+    """Keeps approved commands as examples. The journal it reads is redacted already.
 
-    `seen` is the last record of the turns before.
+    `seen` is the number of the last record of the turns before.
     """
 
     examples: LearnedExamples
     seen: int = 0
 
     def turn_ended(self, journal: Journal) -> None:
-        """Look at the turn's records; a failure to write is logged, never in the way."""
+        """Read the turn's records and keep an example; a failure to write is logged."""
         first, self.seen = self.seen + 1, journal.state.seq
         pair = worked(journal.records(first))
         if pair is None:
@@ -190,11 +190,10 @@ class ExampleRecorder:
 
 
 def worked(records: Iterable[Record]) -> tuple[str, str] | None:
-    """(request, command) of a turn that ran exactly one command, which a person approved.
+    """Return (request, command) of a turn that ran exactly one command, which the user approved.
 
-    Of a turn with several commands nobody can say which one fulfilled the request; a
-    sub-agent's was for another task. Commands with a secret in them are left out: a placeholder
-    teaches nothing.
+    With several commands it is open which one fulfilled the request, and a sub-agent's was for
+    another task. Commands with a secret are left out, because they hold a placeholder.
     """
     request = ""
     decisions: dict[str, Decision] = {}
@@ -220,12 +219,12 @@ def worked(records: Iterable[Record]) -> tuple[str, str] | None:
 SHORT = 60
 ENDED = ("done", "failed", "skipped")
 UNTOLD = ("interrupted", "plan_only", "refused")
-"""Ends of a turn that say nothing about the plan."""
+"""Ends of a turn that teach nothing about the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanLesson:
-    """`steps` in one line, whether all of it was done, and what went wrong on the way."""
+    """A plan as it ended: `steps` in one line, whether all were done, and what went wrong."""
 
     goal: str
     steps: str
@@ -234,7 +233,7 @@ class PlanLesson:
 
 
 def plan_lesson(records: Iterable[Record]) -> PlanLesson | None:
-    """The lesson of the plan that a turn's records tell of; None when there is nothing to learn."""
+    """Return the lesson of the plan in a turn's records, or None."""
     plans: list[Plan] = []
     stop = ""
     for record in records:

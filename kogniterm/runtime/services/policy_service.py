@@ -1,4 +1,4 @@
-"""Policy in a session: where the pure rules of `approval` meet settings, leases and sandbox."""
+"""Policy in a session: the pure rules of `approval` with its settings, leases and sandbox."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """What a person set about policy. `unboxed_ok`: they typed `--no-sandbox`."""
+    """The user's settings of policy. `unboxed_ok` stands for `--no-sandbox`."""
 
     unboxed_ok: bool = False
     allow_reads: bool = False
@@ -77,17 +77,17 @@ class PolicyService:
     project: RuleSet = field(default_factory=RuleSet)
     leases: list[Lease] = field(default_factory=list)
     filled: frozenset[str] = frozenset()
-    """Variables that commands outside a sandbox filled with data: they may turn out to be code."""
+    """Variables that commands outside a sandbox filled with data, which may turn out to be code."""
     filled_inside: frozenset[str] = frozenset()
     """The same for sandboxed commands, which get those of both sides."""
     git_variable: str = ""
     """A variable that git obeys and a command of the session exported."""
     executor: CommandExecutor | None = None
-    """What is told the sandbox of the next command."""
+    """Gets the sandbox of the next command."""
     _granted: int = 0
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
-        """Facts about a request. Edits and reads are judged as the commands they amount to."""
+        """Return the facts about a request. Edits and reads are judged as equivalent commands."""
         if request.effect == "network":
             reason = Phrase("It uses the network.")
             effect = Effect("network", request.command, outside=True)
@@ -104,7 +104,7 @@ class PolicyService:
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
         if request.effect != "command":
             return self._assess_path(request, cwd)
-        # Where it will run is not decided yet.
+        # Inside or outside the sandbox is not decided yet.
         suspect = self.filled | self.filled_inside
         report = approval.classify(
             request.command, cwd=cwd, workspace=self.workspace, filled=suspect
@@ -113,7 +113,7 @@ class PolicyService:
         return _with_repository(report, self.git_variable)
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
-        """Facts about an edit or a read, by where its path really leads."""
+        """Return the facts about an edit or a read, by its resolved path."""
         path = os.path.realpath(named(cwd, str(request.arguments.get("path", ""))))
         quoted = shlex.quote(path)
         text = f"cat -- {quoted}" if request.effect == "read" else f"echo x > {quoted}"
@@ -130,12 +130,12 @@ class PolicyService:
         *,
         unknown_outcome: bool = False,
     ) -> Verdict:
-        """Policy's word on a request; a lease that allowed it is used once.
+        """Return policy's verdict on a request; a lease that allowed it is used once.
 
-        With `unknown_outcome` the same was started before and nobody knows how it ended.
+        With `unknown_outcome` an earlier run of the same has no known end.
         """
         if request.effect == "person":
-            # The question is its own approval: nothing happens but that a person reads it.
+            # A question needs no approval: nothing happens but that the user reads it.
             return Verdict("allow", report.reasons)
         circumstances = Circumstances(
             mode=modes.approval,
@@ -174,11 +174,11 @@ class PolicyService:
         return file_states(report, self.workspace, environment().get("PATH", ""))
 
     def changed_file(self, states: Mapping[str, str]) -> str | None:
-        """Return the first of these files that is not as it was judged, or None."""
+        """Return the first of these files that changed since it was judged, or None."""
         return changed_file(states, self.workspace)
 
     def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
-        """Let the executor run the next command in the sandbox this decision calls for."""
+        """Set the executor's sandbox for the next command, as its decision requires."""
         box = self.sandbox.choose(decision, report)
         if self.executor is not None:
             self.executor.sandbox = box
@@ -188,10 +188,10 @@ class PolicyService:
     def after_run(
         self, command: str, result: CommandResult, box: Sandbox | None
     ) -> SandboxFindings:
-        """Return what must be told of a command that has run in `box`."""
+        """Return what to report about a command that ran in `box`."""
         if box is None:
             before, self.filled = self.filled, self._fills(command, self.filled)
-            # What it changed is carried into the sandbox too.
+            # Its shell state is restored in the sandbox too.
             self.filled_inside = (self.filled_inside - (before - self.filled)) | self.filled
         else:
             self.filled_inside = self._fills(command, self.filled_inside)
@@ -213,7 +213,7 @@ class PolicyService:
     # --- leases ---------------------------------------------------------------------------------
 
     def offers(self, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
-        """What may be granted together with an approval in `cwd`."""
+        """Return what may be granted together with an approval in `cwd`."""
         return approval.offers(report, folder=cwd, workspace=self.workspace)
 
     def grant(
@@ -240,7 +240,7 @@ class PolicyService:
         return lease
 
     def revoke(self, lease_id: str) -> Lease:
-        """Take a lease back. Raises `UsageError` when there is none of this id."""
+        """Revoke a lease. Raises `UsageError` when there is none of this id."""
         for lease in self.leases:
             if lease.id == lease_id:
                 self.leases.remove(lease)
@@ -256,7 +256,7 @@ def open_policy(
     now: Callable[[], float],
     project_rules: Mapping[str, str],
 ) -> PolicyService:
-    """The policy of a session: the person's rules, a trusted project's, and what sandbox works.
+    """Open the policy of a session: the user's rules, a trusted project's, and the sandbox.
 
     `project_rules` maps file names to their text. Raises `SettingsError` for a rule that is
     wrong, and `UsageError` when auto mode would run without a sandbox unasked.
@@ -294,14 +294,14 @@ def open_sandbox(
     own = (str(paths.config), str(paths.data))
     for folder in (paths.config, paths.data, paths.cache):
         if folder.resolve().is_relative_to(Path(workspace).resolve()):
-            private_folder(folder)  # what is not there cannot be kept from being made inside
+            private_folder(folder)  # the sandbox can only protect a folder that exists
     box = Sandbox(
         found.kind,
         workspace,
         str(Path.home()),
         hidden=own,
         program=found.program,
-        # A home's programs are found through PATH by the user's own shell.
+        # The user's own shell finds these programs through PATH.
         closed=(*own, str(paths.cache), *(at_home if above_home else ())),
         shown=tuple(filter(None, [environ.get("VIRTUAL_ENV")])),
     )
@@ -309,9 +309,9 @@ def open_sandbox(
 
 
 def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:
-    """The rules in `file`; none when there is no such file and none is needed.
+    """Return the rules in `file`; none when the file does not exist and need not.
 
-    Raises `UsageError` for one that cannot be read: what it forbids would be allowed otherwise.
+    Raises `UsageError` for an unreadable file: what it forbids would be allowed otherwise.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -329,10 +329,10 @@ def _project_rules(texts: Mapping[str, str]) -> RuleSet:
     return rules
 
 
-def _with_repository(report: RiskReport, steered: str) -> RiskReport:
-    """`report`, asking where a repository's own settings or hooks make git run something.
+def _with_repository(report: RiskReport, exported: str) -> RiskReport:
+    """Return `report`, asking where a repository's settings or hooks make git run something.
 
-    `steered` is a variable that an earlier command set for git to obey, or empty.
+    `exported` is a variable that git obeys and an earlier command set, or empty.
     """
     if not report.git_calls or report.label == "dangerous":
         return report
@@ -344,7 +344,7 @@ def _with_repository(report: RiskReport, steered: str) -> RiskReport:
         (SETTINGS_RUN, "name", ", ".join(settings_that_run(runs, reading=reading)[:5])),
         (HOOKS_RUN, "name", ", ".join(hooks_that_run(runs, reading=reading)[:5])),
         (UNKNOWN_REPOSITORY, "path", unknown),
-        (VARIABLES_STEER, "name", steered or next(iter(_git_variables(report)), "")),
+        (VARIABLES_STEER, "name", exported or next(iter(_git_variables(report)), "")),
     ]
     reasons = [
         Phrase(reason.template, {name: approval.render(value)})
@@ -363,7 +363,7 @@ _REMOTE_OPTIONS = Rules(
 
 
 def _with_remotes(report: RiskReport) -> RiskReport:
-    """`report` with the addresses that git's configuration gives for the remotes it talks to."""
+    """Return `report` with the configured addresses of the remotes that git would contact."""
     if Effect("network", "git") not in report.effects:
         return report
     addresses: dict[str, None] = {}
@@ -381,7 +381,7 @@ def _with_remotes(report: RiskReport) -> RiskReport:
 
 
 def _folder(name: str) -> Path:
-    """A folder in a report; the home folder stands there by a name of its own."""
+    """Return the path of a folder in a report, where a mark stands for the home."""
     return named("/", f"~{name.removeprefix(HOME)}" if name.startswith(HOME) else name)
 
 
@@ -391,14 +391,14 @@ _MAKE_NO_REPOSITORY = frozenset(
 
 
 def _not_there(report: RiskReport, runs: Sequence[GitRun]) -> str:
-    """A folder that another program of the command would have to make, with whatever in it."""
+    """Return a repository folder that another program of the command would make first, or ''."""
     if all(argv[0] in _MAKE_NO_REPOSITORY for argv in report.programs):
         return ""
     return next((str(run.folder) for run in runs if is_made_by(run)), "")
 
 
 def _git_variables(report: RiskReport) -> Iterator[str]:
-    """The variables that git obeys and the command sets."""
+    """Yield the variables that git obeys and the command sets."""
     for argv in report.programs:
         name, steers, _ = argv[0].partition("=…")
         if steers and name.startswith("GIT_"):

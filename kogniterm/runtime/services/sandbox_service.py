@@ -1,8 +1,8 @@
-"""The sandbox of a session: which command runs in which one, and what is told about it.
+"""The sandbox of a session: which command runs in which one, and what is reported about it.
 
-The user and the model are told what a command in the sandbox left that other tools act on by
-themselves, and the model what it could not see there, so that it does not take the sandbox for the
-machine.
+User and model learn of files that a sandboxed command left and other tools act on by themselves.
+The model also learns what the command could not see, so that it does not mistake the sandbox for
+the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READERS_OF_TABLES = frozenset(
         "route", "arp", "lsns", "w", "uptime", "vmstat",
     )
 )  # fmt: skip
-"""Programs that read the machine's process and network tables, and need nothing else of it."""
+"""Programs that only read the machine's process and network tables."""
 READERS_OF_OWNERS = frozenset(
     (
         "lsof", "fuser",
@@ -39,7 +39,7 @@ ACTING_ON_MACHINE = frozenset(
         "gpg-connect-agent",
     )
 )  # fmt: skip
-"""Programs that act on processes or services of the machine: inside there are none of these."""
+"""Programs that act on processes or services of the machine, which the sandbox hides."""
 _MOST_NAMED = 8
 _MARK = "[sandbox: "
 _FIRST = {
@@ -55,25 +55,25 @@ _FIRST = {
         "of this machine. Propose what needs them alone: the user can approve it outside."
     ),
 }
-"""Told once in a session, by the kind of sandbox."""
+"""The note of a session's first sandboxed command, by the kind of sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxFindings:
-    """What is told after a command: `note` to the model, `notices` to the user."""
+    """What to report after a command: `note` to the model, `notices` to the user."""
 
     note: str = ""
     notices: tuple[Phrase, ...] = ()
     changed: tuple[str, ...] = ()
-    """What the command left that other tools act on, for the journal."""
+    """Files that the command left and other tools act on, for the journal."""
 
 
 @dataclass(slots=True)
 class SandboxService:
     """Chooses the sandbox of each command and looks at what it did. `box` is None without one.
 
-    With `always` also approved commands run inside. `stopped` are commands that it was in the way
-    of, so that they are asked about when proposed again.
+    With `always` approved commands run inside too. `stopped` are commands that failed because of
+    the sandbox; the user is asked about them when they are proposed again.
     """
 
     box: Sandbox | None
@@ -113,16 +113,16 @@ class SandboxService:
         )
 
     def begin(self, box: Sandbox | None, report: RiskReport) -> None:
-        """Note how things are before a command."""
+        """Record the state before a command."""
         self._report = report
         if box is None:
             return
         self._written = _names_in(self.temporary)
-        if not self._still_runs:  # else what is known from before counts
+        if not self._still_runs:  # else the state recorded before counts
             self._before = box.search().states
 
     def end(self, command: str, result: CommandResult, box: Sandbox | None) -> SandboxFindings:
-        """Return what must be told of a command that has run."""
+        """Return what to report about a command that ran."""
         if box is None:
             return SandboxFindings()
         failed = _not_started(result)
@@ -148,11 +148,11 @@ class SandboxService:
         return SandboxFindings(note, notices, tuple(f"{one.path} {one.how}" for one in different))
 
     def was_told(self, texts: Iterable[str]) -> None:
-        """Take over from the history of a resumed session that the model was told."""
+        """Find in the history of a resumed session that the model was told."""
         self.told = any(_MARK + text[:40] in one for one in texts for text in _FIRST.values())
 
     def _misled(self, command: str, box: Sandbox) -> list[str]:
-        """What a command may have been wrong about; it is asked about when proposed again."""
+        """Return what a command may have got wrong; the user is asked when it is proposed again."""
         if self._report is None:
             return []
         programs = _programs(self._report)
@@ -184,7 +184,7 @@ class SandboxService:
         ]
 
     def _of_tmp(self, box: Sandbox) -> list[str]:
-        """A write to /tmp succeeds, and nobody outside will find it."""
+        """Return the note that files in the private /tmp are not visible outside."""
         beside = box.workspace.count("/") == 2 and box.workspace.startswith("/tmp/")
         changed = _names_in(self.temporary) - self._written
         if box.kind != "bubblewrap" or not changed or (self._told_of_tmp and not beside):
@@ -197,7 +197,7 @@ class SandboxService:
 
 
 def _not_started(result: CommandResult) -> Phrase | None:
-    """Return that the sandbox itself failed; what it says then stands alone in the output."""
+    """Return the failure of the sandbox itself, whose message stands alone in the output."""
     lines = result.text.strip().splitlines()
     failed = bool(lines) and (
         lines[0].startswith("bwrap: ") or any("/execution/inside.py" in line for line in lines[:3])
@@ -230,9 +230,9 @@ def _has_letter(word: str, letter: str) -> bool:
 
 
 def _names_in(folder: str) -> frozenset[str]:
-    """The names in the private folder; nothing in it is opened or followed.
+    """Return the names in the private folder; nothing in it is opened or followed.
 
-    What the machine's own such folders hold is left out: bubblewrap makes these names for mounts.
+    Names of the machine's own temporary folders are left out: bubblewrap makes them for mounts.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -255,7 +255,7 @@ def _named(different: Sequence[Planted], workspace: str) -> list[tuple[str, str]
 
 
 def _on_one_line(path: str) -> str:
-    """A command chose the name: it must not look like something of ours."""
+    """Return a path on one line: a command chose it, so it must not imitate KogniTerm's text."""
     text = path.encode("utf-8", "backslashreplace").decode("utf-8")
     return approval.render(text).replace("\n", "\\n")
 

@@ -55,7 +55,7 @@ def changed_file(states: Mapping[str, str], workspace: str) -> str | None:
 
 
 def _own_programs(report: RiskReport, workspace: str, search_path: str) -> Iterator[str]:
-    """Where the workspace has, or could get, the programs that the command names."""
+    """Yield where the workspace has, or could get, the programs that the command names."""
     bare = {argv[0] for argv in report.programs if argv and _is_bare(argv[0])}
     given = [os.path.normpath(named(workspace, folder)) for folder in search_path.split(":")]
     common = [f"{workspace}/{folder}" for folder in _PROGRAM_FOLDERS]
@@ -71,7 +71,7 @@ def _is_bare(program: str) -> bool:
 
 
 def _state(name: str, workspace: str, left: int) -> tuple[str, int]:
-    """The state of one name or pattern, and how many bytes were read for it."""
+    """Return the state of one name or pattern, and how many bytes were read for it."""
     path = str(named(workspace, name))
     if not glob.has_magic(name):
         return _file_state(path, left)
@@ -94,7 +94,7 @@ def _matches(pattern: str) -> Sequence[str]:
 
 
 def _file_state(path: str, left: int) -> tuple[str, int]:
-    """What is at `path`, read through one descriptor; pipes and devices are not opened for it."""
+    """Return the state of `path`, read through one descriptor; pipes and devices are not read."""
     try:
         # Without waiting for a writer of a pipe, and without becoming a terminal's owner.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -117,7 +117,7 @@ def _file_state(path: str, left: int) -> tuple[str, int]:
 
 
 def _unread(path: str) -> str:
-    """The state of what may not be read, as a program often may not."""
+    """Return the state of a file without read permission, as programs often have none."""
     try:
         return _identity(Path(path).stat())
     except (OSError, ValueError):

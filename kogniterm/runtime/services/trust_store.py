@@ -1,7 +1,7 @@
-"""Trust of folders: nothing a project folder holds has any effect before a person trusts it.
+"""Trust of folders: nothing in a project folder has any effect before the user trusts it.
 
-The record holds the hash of every file that would have an effect, so a file that changed since
-is asked about again. Trust is per folder and is not inherited by folders below it. Reading is
+The record holds the hash of every file that would have an effect, so the user is asked again about
+a file that changed since. Trust is per folder and is not inherited by folders below it. Reading is
 bounded: only regular files of known names, never a pipe or a device, never a link that leads out.
 """
 
@@ -40,7 +40,7 @@ class ProjectFile:
 
 
 def discover(folder: Path) -> tuple[ProjectFile, ...]:
-    """What `folder` wants to bring in. Reads a bounded number of small regular files."""
+    """Return the files of `folder` that would have an effect: a bounded number of small ones."""
     wanted: list[tuple[str, Kind]] = [(name, "instructions") for name in INSTRUCTION_FILES]
     wanted.append((POLICY_FILE, "policy"))
     commands = folder / COMMANDS_FOLDER
@@ -54,7 +54,7 @@ def discover(folder: Path) -> tuple[ProjectFile, ...]:
 
 
 def _commands(folder: Path) -> list[str]:
-    """The files of commands in `folder`; none in one that is a link or may not be read."""
+    """Return the command files in `folder`; none where it is a link or not readable."""
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return []
@@ -73,7 +73,7 @@ def _read(folder: Path, name: str) -> bytes | None:
     except (OSError, ValueError):
         return None
     info = os.fstat(descriptor)
-    # Asked before Python makes a file of it: it would refuse a folder by an exception.
+    # Checked before `os.fdopen`, which raises for a folder.
     if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_FILE:
         os.close(descriptor)
         return None
@@ -84,11 +84,11 @@ def _read(folder: Path, name: str) -> bytes | None:
 def trusted_files(
     store: TrustStore, folder: Path
 ) -> tuple[tuple[ProjectFile, ...], tuple[Phrase, ...]]:
-    """What of `folder` may have an effect, and what the person is told about the rest."""
+    """Return the files of `folder` that may have an effect, and notices about the others."""
     files = discover(folder)
     finding = store.finding(folder, files)
     if not files or finding.trusted:
-        # A rule that went, or can no longer be read, binds nobody any more: that is worth a word.
+        # A rule that is gone or no longer readable has no effect any more: the user is told.
         return files, finding.texts if finding.known else ()
     names = ", ".join(file.name for file in files)
     ignored = Phrase(
@@ -109,12 +109,12 @@ class TrustFinding:
 
     @property
     def trusted(self) -> bool:
-        """Whether everything found may have an effect: nothing is new or changed."""
+        """Return whether everything found may have an effect: nothing is new or changed."""
         return self.known and not self.new and not self.changed
 
     @property
     def texts(self) -> tuple[Phrase, ...]:
-        """The questions of trust that the user is asked."""
+        """Return what the user is told about the differences."""
         new, changed, gone = (
             {"names": ", ".join(names)} for names in (self.new, self.changed, self.gone)
         )
@@ -144,7 +144,7 @@ def compare(found: Mapping[str, str], trusted: Mapping[str, str] | None) -> Trus
 
 
 class TrustStore:
-    """The folders a person trusts, with the hashes of what they held then."""
+    """The folders that the user trusts, with the hashes of what they held then."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -154,15 +154,15 @@ class TrustStore:
         return compare(_hashes(files), self._load().get(os.path.realpath(folder)))
 
     def folders(self) -> tuple[str, ...]:
-        """The trusted folders."""
+        """Return the trusted folders."""
         return tuple(sorted(self._load()))
 
     def trust(self, folder: Path, files: tuple[ProjectFile, ...]) -> None:
-        """Record that the person trusts what `folder` holds now."""
+        """Record that the user trusts what `folder` holds now."""
         self._save({**self._load(), os.path.realpath(folder): _hashes(files)})
 
     def revoke(self, folder: Path) -> bool:
-        """Forget the trust; False when there was none."""
+        """Revoke the trust of `folder`; return False when there was none."""
         recorded = dict(self._load())
         known = recorded.pop(os.path.realpath(folder), None) is not None
         if known:
@@ -170,7 +170,7 @@ class TrustStore:
         return known
 
     def _load(self) -> Mapping[str, Mapping[str, str]]:
-        """An unreadable record means that nothing is trusted."""
+        """Read the record; an unreadable one means that nothing is trusted."""
         try:
             data = json.loads(self._file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -186,12 +186,12 @@ def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:
 
 
 def policy_texts(files: tuple[ProjectFile, ...]) -> dict[str, str]:
-    """The rules among `files`, by file name."""
+    """Return the texts of the rules among `files`, by file name."""
     return {file.name: file.text for file in files if file.kind == "policy"}
 
 
 def instructions_text(files: tuple[ProjectFile, ...]) -> str:
-    """Trusted instruction files for the model, quoted as data of the project."""
+    """Return trusted instruction files for the model, quoted as data of the project."""
     parts = [
         f'<project_instructions file="{file.name}">\n{file.text.strip()}\n</project_instructions>'
         for file in files

@@ -1,4 +1,4 @@
-"""Undo: what an approved action will change is kept first, and brought back on request."""
+"""Undo: what an approved action will change is kept first, and restored on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport
 
 @dataclass(frozen=True, slots=True)
 class UndoService:
-    """The pre-images of one session. Only what lies in the workspace is kept."""
+    """The pre-images of one session. Only files in the workspace are kept."""
 
     store: PreimageStore
     session_id: str
@@ -36,7 +36,7 @@ class UndoService:
         return (*lines, promise) if promise is not None else lines
 
     def promise(self, request: ActionRequest, report: RiskReport) -> Phrase | None:
-        """What to say of undoing before the action is approved; None when nothing changes."""
+        """Return whether the action can be undone; None when it changes nothing."""
         changed = [e for e in report.effects if e.kind in CHANGING_KINDS]
         beyond = [e for e in report.effects if e.kind in ("network", "privilege", "process")]
         if request.effect == "edit":
@@ -68,11 +68,11 @@ class UndoService:
         return Phrase("Cannot be undone, as far as can be told.")
 
     def images(self) -> tuple[Preimage, ...]:
-        """What can be undone, the newest first."""
+        """Return what can be undone, the newest first."""
         return tuple(image for image in self.store.images(self.session_id) if not image.undone)
 
     def latest(self) -> tuple[Preimage, tuple[FileDifference, ...]]:
-        """The newest action that left a difference, with it. Raises `UsageError` if none did."""
+        """Return the newest action that left differences, with them. Raises `UsageError`."""
         for image in self.images():
             differences = self.store.differences(image)
             if differences:
@@ -80,7 +80,7 @@ class UndoService:
         raise UsageError("There is nothing to undo: nothing kept differs from what is there now.")
 
     def restore(self, image: Preimage) -> tuple[str, ...]:
-        """Bring `image` back; the paths that were put back. The undo can be undone too."""
+        """Restore `image`; return the restored paths. The undo can be undone too."""
         return self.store.restore(image)[1]
 
     def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
@@ -93,8 +93,8 @@ class UndoService:
 
 
 def _resolved(path: Path) -> Path:
-    """`path` with the links above it followed: what a command of this text would change."""
+    """Return `path` with the links above it followed: the file that a command would change."""
     try:
         return resolved(path.parent) / path.name
-    except (OSError, ValueError):  # it is told of when it is looked at
+    except (OSError, ValueError):  # reported when the file is read
         return path

@@ -1,7 +1,8 @@
-"""Forgetting in files that belong to the person: the configuration, and what was written for them.
+"""Files outside of KogniTerm's folders: the register of written ones, and forgetting in them.
 
-What KogniTerm wrote there and nobody changed since is cleaned (a recipe is removed: with a hole
-in a command it must not run). What a person wrote is theirs: it is named, not touched.
+The register of exports, reports and recipes holds the digest of what was written. Forgetting cleans
+the files that were not changed since (a recipe is removed: a command with words missing must not
+run). Files that the user wrote or changed are theirs: they are named, not touched.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ Kind = Literal["export", "report", "recipe"]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file as it was left; `digest` is the SHA-256 of its bytes."""
+    """A file as it was written; `digest` is the SHA-256 of its bytes."""
 
     path: Path
     kind: Kind
     digest: str
 
     def is_unchanged(self) -> bool:
-        """Whether the file is there and holds exactly what was written."""
+        """Return whether the file exists and holds exactly what was written."""
         return is_regular(self.path) and _digest(self.path) == self.digest
 
 
 class WrittenFiles:
-    """The register, a line of JSON for each file that was written; the last word counts."""
+    """The register: a line of JSON for each file written; the last line of a file counts."""
 
     def __init__(self, register: Path) -> None:
         self._register = register
 
     def add(self, path: Path, kind: Kind) -> None:
-        """Note that `path` was just written. Raises `StorageError` kinds."""
+        """Register `path`, which was just written. Raises `StorageError`."""
         path = path.absolute()
         with storage_errors(path):
             entry = {"path": str(path), "kind": kind, "sha256": _digest(path)}
@@ -53,13 +54,13 @@ class WrittenFiles:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(self._register, flags, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                # A line begins anew, whatever a full disk may have cut the last one to.
+                # Begins with a line break, because a full disk may have cut the last line.
                 file.write(b"\n" + json.dumps(entry).encode() + b"\n")
 
     def unchanged(self) -> tuple[Written, ...]:
-        """The files that still hold exactly what was written to them, sorted by path.
+        """Return the files that still hold exactly what was written to them, sorted by path.
 
-        Lines that make no sense (a half-written one, one whose path was forgotten) say nothing.
+        Unreadable lines (half written, or with a forgotten path) are skipped.
         """
         entries = [entry for line in self._lines() if (entry := _read(line)) is not None]
         last = {entry.path: entry for entry in entries}
@@ -91,24 +92,24 @@ def _digest(path: Path) -> str:
 PLACE = Phrase("exports, reports and recipes")
 
 LARGEST = 16 * 1024 * 1024
-"""Files of the person beyond this are not read: instructions and rules are small."""
+"""Larger files of the user are not read: instructions and rules are small."""
 
 MOST = 5_000
-"""Entries of one folder that are looked at; a project's folder may hold anything."""
+"""Entries of one folder that are read; a project's folder may hold anything."""
 
 PROJECT_FILES = ("KOGNITERM.md", "AGENTS.md", ".kogniterm", ".env")
-"""What a person writes for KogniTerm in a project."""
+"""The files that a user writes for KogniTerm in a project."""
 
 
-class PersonFiles:
-    """Exports, reports and recipes of `written`; and `own`, files and folders of the person."""
+class UserFiles:
+    """Exports, reports and recipes of `written`; and `own`, files and folders of the user."""
 
     def __init__(self, written: WrittenFiles, own: Sequence[Path]) -> None:
         self._written = written
         self._own = tuple(own)
 
     def foreseen(self, terms: Sequence[str]) -> tuple[Mention, ...]:
-        """What `purge` would clean or remove, for the person to see before they agree."""
+        """Return what `purge` would clean or remove, for the user to see before they agree."""
         matcher = Matcher(terms)
         if not matcher:
             return ()
@@ -116,7 +117,7 @@ class PersonFiles:
         return tuple(_mentions(files, matcher))
 
     def purge(self, terms: Sequence[str]) -> Purged:
-        """Clean what was written for the person; name what they wrote. `StorageError` kinds."""
+        """Clean what was written for the user; name what they wrote. Raises `StorageError`."""
         matcher = Matcher(terms)
         if not matcher:
             return Purged(PLACE, 0)
@@ -124,7 +125,7 @@ class PersonFiles:
         done = [(entry, FilePurge(PLACE, [entry.path]).purge(terms)) for entry in ours]
         cleaned = [(entry, one) for entry, one in done if one.removed]
         for entry, _ in cleaned:
-            self._keep(entry)
+            self._settle(entry)
         known = {entry.path for entry in ours}
         theirs = [file for file in _files(self._own) if file not in known]
         return Purged(
@@ -135,8 +136,8 @@ class PersonFiles:
             searched=tuple(one for _, part in cleaned for one in part.searched),
         )
 
-    def _keep(self, entry: Written) -> None:
-        """Keep a file that was cleaned as ours; a recipe goes."""
+    def _settle(self, entry: Written) -> None:
+        """Register a cleaned file again; remove a recipe."""
         if entry.kind == "recipe":
             with storage_errors(entry.path):
                 entry.path.unlink()
@@ -154,9 +155,9 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 def _mentions(
     files: Iterable[Path], matcher: Matcher, largest: int | None = None
 ) -> Iterator[Mention]:
-    """The lines of `files` that hold a term; a file that cannot be read holds none we know of.
+    """Yield the lines of `files` that hold a term.
 
-    Nor does one of more than `largest` bytes.
+    Files that cannot be read, or have more than `largest` bytes, are skipped.
     """
     for file in files:
         try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.context import tell
+from kogniterm.runtime.context import use_instructions
 from kogniterm.runtime.services.trust_store import (
     ProjectFile,
     TrustStore,
@@ -42,7 +42,7 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     _store(session).trust(Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
-    tell(journal, journal.redact(instructions_text(files)))
+    use_instructions(journal, journal.redact(instructions_text(files)))
 
 
 def revoke(session: LiveSession) -> bool:
@@ -51,7 +51,7 @@ def revoke(session: LiveSession) -> bool:
         return False
     session.policy.use_project_rules({})
     session.journal.record(Noted("trust", {"files": {}}))
-    tell(session.journal, "")
+    use_instructions(session.journal, "")
     return True
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 ApprovalPage = Literal["choose", "reason", "edit", "confirm", "lease"]
 
-BY_PERSON = "person"
+BY_USER = "person"
 _LABEL_STYLES = {
     "safe_readonly": "good",
     "workspace_write": "accent",
@@ -89,7 +89,7 @@ class Subject:
 
     def decision(self, kind: Literal["approve", "reject"], reason: str = "") -> Decision:
         """Return the user's decision about exactly what was shown."""
-        return Decision(kind, self.request.command, BY_PERSON, reason.strip())
+        return Decision(kind, self.request.command, BY_USER, reason.strip())
 
     def edit(self, shown: str) -> Decision | None:
         """Return the decision that proposes `shown` (as `render` shows it) instead.
@@ -101,7 +101,7 @@ class Subject:
         command = unrender(shown)
         if not command.strip() or command == self.request.command:
             return None
-        return Decision("edit", command, BY_PERSON)
+        return Decision("edit", command, BY_USER)
 
     def document(self, painter: Painter, width: int, *, explained: bool) -> Document:
         """Return the question at `width` columns, `explained` with what the rules said."""

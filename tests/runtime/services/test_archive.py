@@ -10,7 +10,7 @@ from pathlib import Path
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.file_purge import Marks, Mention, scan
 from kogniterm.runtime.services.archive import DamagedPurge, LeftoverPurge, UndoPurge
-from kogniterm.runtime.services.written_files import PersonFiles, WrittenFiles
+from kogniterm.runtime.services.written_files import UserFiles, WrittenFiles
 from kogniterm.text.matching import Matcher
 
 TERM = "periwinkle gadget"
@@ -79,7 +79,7 @@ def test_what_was_written_is_cleaned_only_while_it_is_unchanged(tmp_path: Path) 
         own.write("my words\n")
     with (tmp_path / "written.jsonl").open("a") as torn:
         torn.write('{"path": "/half')
-    files = PersonFiles(written, [changed, tmp_path / "missing"])
+    files = UserFiles(written, [changed, tmp_path / "missing"])
     assert files.foreseen([TERM]) == (Mention(report, 2), Mention(recipe, 2))
     done = files.purge([TERM])
     assert (done.removed, done.files) == (2, (report,))
@@ -98,6 +98,6 @@ def test_a_file_of_ours_that_became_something_else_is_left_alone(tmp_path: Path)
     outside.write_text(TERM)
     file.unlink()
     file.symlink_to(outside)
-    assert PersonFiles(written, []).purge([TERM]).removed == 0
+    assert UserFiles(written, []).purge([TERM]).removed == 0
     assert outside.read_text() == TERM
     assert json.loads((tmp_path / "written.jsonl").read_text())["kind"] == "export"
