@@ -80,7 +80,8 @@ class RecordingModel(WrappedModel):
                     self._append(exchange)
                 yield event
         except ModelError as error:
-            self._append({**exchange, "error": _error_to_json(error)})
+            failed = {"kind": type(error).__name__, "message": str(error)}
+            self._append({**exchange, "error": failed})
             raise
 
     def _append(self, line: Mapping[str, Any], *, first: bool = False) -> None:
@@ -97,7 +98,7 @@ class RecordingModel(WrappedModel):
             log.warning("recording to %s stopped: %s", self._path, error)
 
 
-def open_replay(path: Path, *, strict: bool = False) -> ReplayModel:
+def open_replay(path: Path) -> ReplayModel:
     """The model recorded at `path`. Raises `UsageError` naming the file and the line."""
     from kogniterm.models.script_file import read_text
 
@@ -120,7 +121,7 @@ def open_replay(path: Path, *, strict: bool = False) -> ReplayModel:
         raise UsageError(
             "{path} is not a whole recording ({detail}).", path=path, detail=error
         ) from error
-    return ReplayModel(info, exchanges, str(path), strict=strict)
+    return ReplayModel(info, exchanges, str(path))
 
 
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -163,18 +164,15 @@ class Exchange:
 class ReplayModel:
     """Gives recorded replies in order; `divergence` tells the first difference, if any.
 
-    A run that differs goes on all the same, unless `strict`: times and paths differ between
-    machines, and the rest of the session is still worth seeing.
+    A run that differs goes on all the same: times and paths differ between machines, and the rest
+    of the session is still worth seeing.
     """
 
-    def __init__(
-        self, info: ModelInfo, exchanges: Sequence[Exchange], path: str, *, strict: bool
-    ) -> None:
+    def __init__(self, info: ModelInfo, exchanges: Sequence[Exchange], path: str) -> None:
         self._info = info
         self._left = list(exchanges)
         self._calls = len(exchanges)
         self._path = path
-        self._strict = strict
         self.divergence: CallDivergence | None = None
 
     @property
@@ -194,22 +192,11 @@ class ReplayModel:
         if self.divergence is None:
             self.divergence = _difference(exchange.number, exchange.asked, asked(request))
             if self.divergence is not None:
-                self._report(self.divergence)
+                log.warning("replay of %s diverges: %s", self._path, asdict(self.divergence))
         for event in exchange.events:
             yield event
         if exchange.error is not None:
             raise exchange.error
-
-    def _report(self, divergence: CallDivergence) -> None:
-        values = asdict(divergence)
-        if self._strict:
-            raise ModelError(
-                "The session leaves the recording {path} at call {call}: other {part}"
-                + (", from message {message} on." if divergence.message else "."),
-                path=self._path,
-                **values,
-            )
-        log.warning("replay of %s diverges: %s", self._path, values)
 
 
 ASIDE = ("extract_facts",)
@@ -283,10 +270,6 @@ def _event_from_json(value: Mapping[str, Any]) -> ModelEvent:
     if not isinstance(message, AIMessage):
         raise ValueError(f"a reply cannot be a {message.type} message")
     return Reply(message, Usage(**value["usage"]))
-
-
-def _error_to_json(error: ModelError) -> dict[str, Any]:
-    return {"kind": type(error).__name__, "message": str(error)}
 
 
 def _error_from_json(value: Mapping[str, Any]) -> ModelError:

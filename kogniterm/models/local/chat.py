@@ -57,7 +57,6 @@ def open_local(
     weights_folder: Path | None = None,
     *,
     weights_file: Path | None = None,
-    threads: int | None = None,
     extra_examples: Callable[[], Sequence[Example]] = tuple,
 ) -> LocalModel:
     """The local model called `name`, from `weights_file` or the verified file in the folder.
@@ -82,7 +81,7 @@ def open_local(
             url=entry.url,
             sha256=entry.sha256,
         )
-    return LocalModel(entry, file, threads=threads, extra_examples=extra_examples)
+    return LocalModel(entry, file, extra_examples=extra_examples)
 
 
 class LocalModel:
@@ -93,7 +92,6 @@ class LocalModel:
         entry: Weights,
         file: Path,
         *,
-        threads: int | None = None,
         extra_examples: Callable[[], Sequence[Example]] = tuple,
     ) -> None:
         self._info = ModelInfo(
@@ -105,7 +103,7 @@ class LocalModel:
             local=True,
             one_command=True,
         )
-        self._runtime = Runtime(file, context=entry.context_window, threads=threads)
+        self._runtime = Runtime(file, context=entry.context_window)
         self._writer = CommandWriter(self._write, extra_examples)
 
     @property

@@ -128,10 +128,45 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         return (httpx.HTTPError, httpx.InvalidURL, *own, ValueError, TypeError)
 
     def _failure(self, error: Exception) -> ModelError:
-        return _from_exception(error, model=self._info.name, host=host_of(self._url))
+        from google.genai.errors import APIError
+        from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
+
+        broken = from_transport(error, provider=PROVIDER, host=host_of(self._url))
+        if broken is not None:
+            return broken
+        found = error if isinstance(error, APIError) else error.__cause__
+        if isinstance(error, ForeignOverflowError):
+            return too_long(
+                self._info.name, found.message if isinstance(found, APIError) else error
+            )
+        if isinstance(found, APIError):
+            return _from_api(found, self._info.name)
+        # Bytes that are no JSON, or JSON that is no reply: with a proxy in between this is a
+        # broken connection more often than a broken model.
+        return ModelUnavailableError(
+            "Gemini sent a reply that cannot be read ({detail}).", detail=detail(error)
+        )
 
     def _no_reply(self, message: AIMessage) -> ModelError | None:
-        return _no_reply(message)
+        metadata = message.response_metadata
+        finish = str(metadata.get("finish_reason") or "")
+        feedback = metadata.get("prompt_feedback")
+        if feedback:
+            reason = feedback.get("block_reason") if isinstance(feedback, Mapping) else feedback
+            return ModelBlockedError(
+                "Gemini's safety filter blocked the request ({reason}); word it differently.",
+                reason=getattr(reason, "name", reason) or "no reason given",
+            )
+        if finish in BLOCKED_FINISHES:
+            return ModelBlockedError(
+                "Gemini's safety filter stopped the reply ({reason}); word the task differently.",
+                reason=finish,
+            )
+        if not finish and (message.content or message.tool_calls or message.invalid_tool_calls):
+            return ModelUnavailableError(
+                "The connection to Gemini was cut before the reply was complete."
+            )
+        return None
 
     def _problem(self, message: AIMessage) -> str:
         finish = str(message.response_metadata.get("finish_reason") or "STOP")
@@ -163,25 +198,6 @@ BLOCKED_FINISHES = frozenset(
         "IMAGE_RECITATION",
     }
 )
-
-
-def _from_exception(error: Exception, *, model: str, host: str) -> ModelError:
-    from google.genai.errors import APIError
-    from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
-
-    broken = from_transport(error, provider=PROVIDER, host=host)
-    if broken is not None:
-        return broken
-    found = error if isinstance(error, APIError) else error.__cause__
-    if isinstance(error, ForeignOverflowError):
-        return too_long(model, found.message if isinstance(found, APIError) else error)
-    if isinstance(found, APIError):
-        return _from_api(found, model)
-    # Bytes that are no JSON, or JSON that is no reply: with a proxy in between this is a
-    # broken connection more often than a broken model.
-    return ModelUnavailableError(
-        "Gemini sent a reply that cannot be read ({detail}).", detail=detail(error)
-    )
 
 
 def _from_api(error: Any, model: str) -> ModelError:
@@ -250,25 +266,3 @@ PROBLEMS = {
     "TOO_MANY_TOOL_CALLS": "it called too many functions in a row",
 }
 """Explanations for the model, by finish reason (`Candidate.FinishReason` of the Gemini API)."""
-
-
-def _no_reply(message: AIMessage) -> ModelError | None:
-    metadata = message.response_metadata
-    finish = str(metadata.get("finish_reason") or "")
-    feedback = metadata.get("prompt_feedback")
-    if feedback:
-        reason = feedback.get("block_reason") if isinstance(feedback, Mapping) else feedback
-        return ModelBlockedError(
-            "Gemini's safety filter blocked the request ({reason}); word it differently.",
-            reason=getattr(reason, "name", reason) or "no reason given",
-        )
-    if finish in BLOCKED_FINISHES:
-        return ModelBlockedError(
-            "Gemini's safety filter stopped the reply ({reason}); word the task differently.",
-            reason=finish,
-        )
-    if not finish and (message.content or message.tool_calls or message.invalid_tool_calls):
-        return ModelUnavailableError(
-            "The connection to Gemini was cut before the reply was complete."
-        )
-    return None

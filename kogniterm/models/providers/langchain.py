@@ -110,14 +110,80 @@ class LangChainModel(ProviderModel[Client]):
         return self._bound[1]
 
     def _foreign(self) -> tuple[type[Exception], ...]:
-        return foreign(self._info.provider)
+        import httpx
+        from langchain_core.exceptions import LangChainException
+
+        # The last three are what parsing an odd reply raises.
+        odd = (ValueError, TypeError, KeyError)
+        common = (LangChainException, httpx.HTTPError, httpx.InvalidURL, ConnectionError, *odd)
+        if self._info.provider == "ollama":
+            import ollama
+
+            return (*common, ollama.ResponseError, ollama.RequestError)
+        import httpx2
+
+        own = (httpx2.HTTPError, httpx2.InvalidURL)
+        if self._info.provider == "openai":
+            import openai
+
+            return (*common, *own, openai.OpenAIError)
+        import anthropic
+
+        return (*common, *own, anthropic.AnthropicError)
 
     def _failure(self, error: Exception) -> ModelError:
-        names = {"model": self._info.name, "provider": self._title}
-        return _from_exception(error, host=host_of(self._url), **names)
+        from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
+
+        model, provider, host = self._info.name, self._title, host_of(self._url)
+        message = _message(error)
+        if isinstance(error, ForeignOverflowError):
+            return too_long(model, message)
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int) and 300 <= status < 400:
+            redirected = ModelUnavailableError(
+                "The address {host} of {provider} cannot be used (it redirects elsewhere).",
+                host=host,
+                provider=provider,
+            )
+            return adjusted(redirected, retryable=False)
+        if isinstance(status, int) and status >= 400:
+            return _from_status(error, status, message, model=model, provider=provider)
+        for cause in _causes(error):
+            broken = from_transport(cause, provider=provider, host=host)
+            if broken is not None:
+                return broken
+            if "APITimeoutError" in {kind.__name__ for kind in type(cause).__mro__}:
+                return ModelUnavailableError(
+                    "{provider} at {host} went silent.", provider=provider, host=host
+                )
+        if overflows(message):
+            return too_long(model, message)
+        return ModelUnavailableError(
+            "{provider} sent a reply that cannot be used ({detail}).",
+            provider=provider,
+            detail=detail(message),
+        )
 
     def _no_reply(self, message: AIMessage) -> ModelError | None:
-        return _no_reply(message, model=self._info.name, provider=self._title)
+        finish = _finish(message)
+        called = bool(message.tool_calls or message.invalid_tool_calls)
+        empty = not message.text.strip() and not called
+        refusal = message.additional_kwargs.get("refusal")
+        if finish in BLOCKED or (refusal and empty):
+            return ModelBlockedError(
+                "The safety filter of {provider} stopped the reply ({reason}); "
+                "word the task differently.",
+                provider=self._title,
+                reason=detail(refusal or finish),
+            )
+        if finish in OVERFLOWED:
+            return too_long(self._info.name, finish)
+        if not finish:
+            return ModelUnavailableError(
+                "The connection to {provider} was cut before the reply was complete.",
+                provider=self._title,
+            )
+        return None
 
     def _problem(self, message: AIMessage) -> str:
         return CUT if _finish(message) in CUT_FINISHES else ""
@@ -221,73 +287,6 @@ CUT_FINISHES = frozenset({"length", "max_tokens"})
 OVERFLOWED = frozenset({"model_context_window_exceeded"})
 
 
-def foreign(provider: str) -> tuple[type[Exception], ...]:
-    """The exceptions a provider's client lets out: its own, its HTTP layer's, and what parsing
-    an odd reply raises."""
-    import httpx
-    from langchain_core.exceptions import LangChainException
-
-    kinds: list[type[Exception]] = [
-        LangChainException,
-        httpx.HTTPError,
-        httpx.InvalidURL,
-        ConnectionError,
-        ValueError,
-        TypeError,
-        KeyError,
-    ]
-    if provider == "openai":
-        import openai
-
-        kinds.append(openai.OpenAIError)
-    elif provider == "anthropic":
-        import anthropic
-
-        kinds.append(anthropic.AnthropicError)
-    elif provider == "ollama":
-        import ollama
-
-        kinds += [ollama.ResponseError, ollama.RequestError]
-    if provider in {"openai", "anthropic"}:
-        import httpx2
-
-        kinds += [httpx2.HTTPError, httpx2.InvalidURL]
-    return tuple(kinds)
-
-
-def _from_exception(error: Exception, *, model: str, provider: str, host: str) -> ModelError:
-    from langchain_core.exceptions import ContextOverflowError as ForeignOverflowError
-
-    message = _message(error)
-    if isinstance(error, ForeignOverflowError):
-        return too_long(model, message)
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int) and 300 <= status < 400:
-        redirected = ModelUnavailableError(
-            "The address {host} of {provider} cannot be used (it redirects elsewhere).",
-            host=host,
-            provider=provider,
-        )
-        return adjusted(redirected, retryable=False)
-    if isinstance(status, int) and status >= 400:
-        return _from_status(error, status, message, model=model, provider=provider)
-    for cause in _causes(error):
-        broken = from_transport(cause, provider=provider, host=host)
-        if broken is not None:
-            return broken
-        if "APITimeoutError" in {kind.__name__ for kind in type(cause).__mro__}:
-            return ModelUnavailableError(
-                "{provider} at {host} went silent.", provider=provider, host=host
-            )
-    if overflows(message):
-        return too_long(model, message)
-    return ModelUnavailableError(
-        "{provider} sent a reply that cannot be used ({detail}).",
-        provider=provider,
-        detail=detail(message),
-    )
-
-
 def _from_status(
     error: Exception, status: int, message: str, *, model: str, provider: str
 ) -> ModelError:
@@ -321,28 +320,6 @@ def _finish(message: AIMessage) -> str:
     metadata = message.response_metadata
     reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
     return str(next(filter(None, reasons), ""))
-
-
-def _no_reply(message: AIMessage, *, model: str, provider: str) -> ModelError | None:
-    finish = _finish(message)
-    called = bool(message.tool_calls or message.invalid_tool_calls)
-    empty = not message.text.strip() and not called
-    refusal = message.additional_kwargs.get("refusal")
-    if finish in BLOCKED or (refusal and empty):
-        return ModelBlockedError(
-            "The safety filter of {provider} stopped the reply ({reason}); "
-            "word the task differently.",
-            provider=provider,
-            reason=detail(refusal or finish),
-        )
-    if finish in OVERFLOWED:
-        return too_long(model, finish)
-    if not finish:
-        return ModelUnavailableError(
-            "The connection to {provider} was cut before the reply was complete.",
-            provider=provider,
-        )
-    return None
 
 
 LIST_SECONDS = 2.0
