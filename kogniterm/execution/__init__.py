@@ -21,7 +21,7 @@ __all__ = ["CommandExecutor", "open_executor"]
 def open_executor(
     cwd: str | os.PathLike[str], env: Mapping[str, str] | None = None, **options: Any
 ) -> CommandExecutor:
-    """An executor whose first command starts in `cwd` with the environment `env`.
+    """Return an executor whose first command starts in `cwd` with the environment `env`.
 
     Without `env` commands inherit this process's environment; our own API keys are taken out
     either way. `options` are those of `CommandExecutor`. Close it, or use it in a `with`.

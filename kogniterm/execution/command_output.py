@@ -10,8 +10,9 @@ import contextlib
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.errors import ToolError
@@ -28,18 +29,24 @@ The tail may grow to twice its size before it is cut.
 
 _RENDERED_WHOLE = 128 << 10
 _RENDERED_PIECE = 64 << 10
-
-FILE_LIMIT = 256 << 20
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
+_LONGEST_LINE = 64 << 10
+_PAGE_CHARACTERS = 16_000
+_FRESH = 3600.0
+"""Files changed in the last hour may belong to a running command and are not deleted."""
+_INTERVAL = 0.04
+_CHUNK = 32 << 10
+_CANCEL = b"\x18"
+"""CAN ends an escape sequence that the cut may have left open."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How much output is kept: `text` characters for the model, a quarter of them from the
-    head; `file` bytes on disk for each command.
-    """
+    """How much output is kept: `text` characters for the model, a quarter of them from the head;
+    `file` bytes on disk for each command."""
 
     text: int = 16_000
-    file: int = FILE_LIMIT
+    file: int = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +56,6 @@ class Rendered:
     text: str
     omitted: int
     full_screen: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A rendered part of the output and how many raw bytes it comes from."""
-
-    text: str
-    size: int
-    full_screen: str | None
 
 
 class OutputKeeper:
@@ -75,7 +73,7 @@ class OutputKeeper:
 
     @property
     def path(self) -> str | None:
-        """The file that holds the raw output; None while there is none."""
+        """Return the file that holds the raw output; None while there is none."""
         return str(self._path) if self._written else None
 
     def add(self, data: bytes) -> None:
@@ -109,26 +107,24 @@ class OutputKeeper:
 
     @property
     def cut_file(self) -> bool:
-        """Whether the file lacks a part of the output."""
+        """Return whether the file lacks a part of the output."""
         return self._path is not None and self._written < self.total
 
     @property
     def file_room(self) -> int:
-        """Bytes the file may still take."""
+        """Return how many bytes the file may still take."""
         return max(0, self._limits.file - self._written)
 
     def last(self, size: int) -> bytes:
-        """The last `size` raw bytes, or fewer."""
+        """Return the last `size` raw bytes, or fewer."""
         return bytes((self._tail or self._head)[-size:])
 
     def last_lines(self, count: int = 10) -> str:
-        """What the screen shows at its end."""
-        screen = Screen(*self._size)
-        screen.feed(self.last(16 << 10), final=True)
-        return "\n".join(screen.text().splitlines()[-count:])
+        """Return the last lines that the screen shows."""
+        return "\n".join(self._shown(self.last(16 << 10))[0].splitlines()[-count:])
 
     def render(self) -> Rendered:
-        """Text as a screen would show it, clipped to the head and a longer tail."""
+        """Return text as a screen would show it, clipped to the head and a longer tail."""
         head, tail = bytes(self._head), bytes(self._tail)
         lost = self.total - len(head) - len(tail)
         if lost <= 0 and self.total <= _RENDERED_WHOLE:
@@ -137,27 +133,28 @@ class OutputKeeper:
             both = head + tail
             head, tail = both[: len(both) // 2], both[len(both) // 2 :]
         wanted = self._limits.text
-        first = self._piece(_before_last_newline(head[:_RENDERED_PIECE]))
-        last = self._piece(_after_first_newline(tail[-_RENDERED_PIECE:]))
-        if len(first.text) < wanted // 4 or len(last.text) < wanted:
-            # Mostly redraws: more has to be read for the same amount of text.
+        for size in (_RENDERED_PIECE, None):
+            # Where most are redraws, more has to be read for the same amount of text.
+            first = _before_last_newline(head[:size])
+            last = _after_first_newline(tail[-size:] if size else tail)
+            (start, _), (end, full_screen) = self._shown(first), self._shown(last)
+            if len(start) >= wanted // 4 and len(end) >= wanted:
+                break
             if lost <= 0:
                 return self._whole(head + tail)
-            first = self._piece(_before_last_newline(head))
-            last = self._piece(_after_first_newline(tail))
-        gap = self.total - first.size - last.size
-        text, omitted = clip_parts(first.text, last.text, wanted, gap, self.path)
-        return Rendered(text, omitted, last.full_screen)
+        gap = self.total - len(first) - len(last)
+        text, omitted = _clip_parts(start, end, wanted, gap, self.path)
+        return Rendered(text, omitted, full_screen)
 
     def _whole(self, data: bytes) -> Rendered:
-        piece = self._piece(data)
-        text, omitted = clip(piece.text, self._limits.text, 0, self.path)
-        return Rendered(text, omitted, piece.full_screen)
+        text, full_screen = self._shown(data)
+        return Rendered(*clip(text, self._limits.text, self.path), full_screen)
 
-    def _piece(self, data: bytes) -> _Piece:
+    def _shown(self, data: bytes) -> tuple[str, str | None]:
+        """Return what a screen would show of `data`, and the last full screen in it."""
         screen = Screen(*self._size)
         screen.feed(data, final=True)
-        return _Piece(screen.text(), len(data), screen.last_full_screen)
+        return screen.text(), screen.last_full_screen
 
     def close(self) -> None:
         """Close the file."""
@@ -165,12 +162,6 @@ class OutputKeeper:
             with contextlib.suppress(OSError):
                 os.close(self._file)
             self._file = None
-
-
-_INTERVAL = 0.04
-_CHUNK = 32 << 10
-_CANCEL = b"\x18"
-"""CAN ends an escape sequence that the cut may have left open."""
 
 
 class LiveFeed:
@@ -203,7 +194,7 @@ class LiveFeed:
 
     @property
     def due(self) -> float | None:
-        """When `flush` is due (monotonic seconds); None when nothing waits."""
+        """Return when `flush` is due (monotonic seconds); None when nothing waits."""
         return self._next if self._buffer else None
 
     def flush(self) -> None:
@@ -219,17 +210,21 @@ class LiveFeed:
         self._sink.output(data)
 
 
-def clip(text: str, limit: int, lost: int = 0, path: str | None = None) -> tuple[str, int]:
-    """`text` within `limit` characters: a quarter head, the rest tail, the gap counted in bytes."""
-    if len(text) <= limit and not lost:
+def clip(text: str, limit: int, path: str | None = None) -> tuple[str, int]:
+    """Return `text` within `limit` characters (a quarter head, the rest tail), and bytes omitted.
+
+    `path` is where all of it is.
+    """
+    if len(text) <= limit:
         return text, 0
-    return clip_parts(text, text, limit, lost, path)
+    return _clip_parts(text, text, limit, 0, path)
 
 
-def clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) -> tuple[str, int]:
-    """The start of `head` and the end of `tail` with the number of bytes left out between.
+def _clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) -> tuple[str, int]:
+    """Return the start of `head` and the end of `tail`, between them how much was left out.
 
-    `head` and `tail` may be the same text. Whole lines are kept where lines are short enough.
+    They may be the same text; else `lost` bytes lie between them. Whole lines are kept where lines
+    are short enough.
     """
     first = head[: limit // 4]
     last = tail[-(limit - limit // 4) :] if limit else ""
@@ -238,10 +233,9 @@ def clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) ->
     if len(last) < len(tail):
         cut = last.find("\n") + 1
         last = last[cut:] if 0 < cut < len(last) // 2 else last
-    if head is tail:
-        omitted = lost + len(head.encode("utf-8", "replace")) - _size(first) - _size(last)
-    else:
-        omitted = lost + _size(head) - _size(first) + _size(tail) - _size(last)
+    omitted = lost + _size(head) - _size(first) - _size(last)
+    if head is not tail:
+        omitted += _size(tail)
     where = f"; the whole output is in {path}" if path else ""
     first = first if not first or first.endswith("\n") else first + "\n"
     return f"{first}[… {omitted} bytes left out{where} …]\n{last}", omitted
@@ -261,15 +255,6 @@ def _after_first_newline(data: bytes) -> bytes:
     if not cut:
         cut = next((i for i in range(min(4, len(data))) if data[i] & 0xC0 != 0x80), 0)
     return data[cut:]
-
-
-QUOTA_BYTES = 1 << 30
-MAX_AGE = 14 * 24 * 3600.0
-"""Seconds an output file is kept."""
-_LONGEST_LINE = 64 << 10
-_PAGE_CHARACTERS = 16_000
-_FRESH = 3600.0
-"""Files changed in the last hour may belong to a running command and are not deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,17 +281,18 @@ class OutputStore:
     """The output files below `folder`.
 
     Paths given to `page` and `search` must lie below the folder: a result's `output_path` does.
+    Files are kept for `max_age` seconds, as long as all of them take no more than `quota_bytes`.
     """
 
     def __init__(
-        self, folder: Path, quota_bytes: int = QUOTA_BYTES, max_age: float = MAX_AGE
+        self, folder: Path, quota_bytes: int = 1 << 30, max_age: float = 14 * 86_400.0
     ) -> None:
         self._folder = folder
         self._quota = quota_bytes
         self._max_age = max_age
 
     def page(self, path: str | Path, start_line: int = 1, count: int = 200) -> OutputPage:
-        """At most `count` lines from `start_line` on; a negative start counts from the end.
+        """Return at most `count` lines from `start_line` on; a negative start counts from the end.
 
         Fewer come when they are long. Raises ToolError for a path that is not kept output.
         """
@@ -330,25 +316,23 @@ class OutputStore:
     def search(
         self, path: str | Path, pattern: str, *, context: int = 0, limit: int = 50
     ) -> tuple[Match, ...]:
-        """The first `limit` lines that match the regular expression `pattern`.
+        """Return the first `limit` lines that match the regular expression `pattern`.
 
         Raises ToolError for an invalid pattern or a path that is not kept output.
         """
         expression = Pattern(pattern)
-        before: list[str] = []
+        before: deque[str] = deque(maxlen=context)
         matches: list[Match] = []
         for number, line in enumerate(_lines(self._file(path)), 1):
             for index, match in enumerate(matches):
                 if match.line + context >= number:
-                    matches[index] = Match(
-                        match.line, match.text, match.before, (*match.after, line)
-                    )
+                    matches[index] = replace(match, after=(*match.after, line))
             if len(matches) >= limit:
                 if matches[-1].line + context <= number:
                     break
             elif expression.search(line):
-                matches.append(Match(number, line, tuple(before[-context:] if context else ())))
-            before = [*before, line][-context:] if context else []
+                matches.append(Match(number, line, tuple(before)))
+            before.append(line)
         return tuple(matches)
 
     def prune(self) -> int:
@@ -381,13 +365,10 @@ class OutputStore:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    """The lines of a raw output file as text; a line longer than 64 KB is cut into pieces."""
+    """Yield the lines of a raw output file as text; one longer than 64 KB is cut into pieces."""
     with file.open("rb") as stream:
         while data := stream.readline(_LONGEST_LINE):
             yield _plain(data.rstrip(b"\r\n"))
-
-
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def _plain(data: bytes) -> str:

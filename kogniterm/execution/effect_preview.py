@@ -30,14 +30,12 @@ MAX_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What one effect touches; `files` and `size` (bytes) are lower bounds if not `complete`.
+    """Files that an effect touches; `files` and `size` (bytes) are lower bounds if not `complete`.
 
     `there` says whether there is anything at all, be it an empty folder; `closed`, whether some
     of it may not be looked at.
     """
 
-    effect: Effect
-    paths: tuple[Path, ...]
     there: bool
     closed: bool
     files: int
@@ -47,7 +45,7 @@ class Touched:
 
 
 def preview(report: RiskReport, cwd: str) -> tuple[Phrase, ...]:
-    """One line an effect, the most serious first, for the approval screen.
+    """Return one line an effect, the most serious first, for the approval screen.
 
     `cwd` is the folder that relative targets start from: a report's workspace.
     """
@@ -95,7 +93,7 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
 
 
 def _landings(effect: Effect, root: Path) -> Iterator[Effect]:
-    """The effect, or one for each file that lands in the folder that is its target."""
+    """Yield the effect, or one for each file that lands in the folder that is its target."""
     alone = replace(effect, source="")
     if not effect.source or "…" in effect.target or glob.has_magic(effect.target):
         yield alone
@@ -113,7 +111,7 @@ def _landings(effect: Effect, root: Path) -> Iterator[Effect]:
 
 
 def _settled(effect: Effect, root: Path) -> Effect | None:
-    """The effect with what is known of its target; None for what is there and stays as it is."""
+    """Return the effect as its target is on this disk; None where nothing would change."""
     if "…" in effect.target or glob.has_magic(effect.target):
         return effect
     path = named(root, effect.target)
@@ -131,7 +129,7 @@ def _settled(effect: Effect, root: Path) -> Effect | None:
 
 
 def _may_be_there(path: Path) -> bool:
-    """Whether the path lies in a folder that may not be entered, so that nothing is known."""
+    """Return whether the path lies in a folder that may not be entered: then nothing is known."""
     try:
         path.lstat()
     except PermissionError:
@@ -142,7 +140,7 @@ def _may_be_there(path: Path) -> bool:
 
 
 def paths_changed(report: RiskReport, cwd: str) -> tuple[Path, ...]:
-    """Every path the command would create, change or delete, as far as its text tells.
+    """Return every path the command would create, change or delete, as far as its text tells.
 
     Of what is created in folders that are not there either, it is the uppermost of these.
     """
@@ -161,7 +159,7 @@ def _uppermost_new(path: Path, root: Path) -> Path:
 
 
 def expand(target: str, cwd: Path) -> tuple[Path, ...]:
-    """The paths `target` stands for: itself, or what its glob matches; hidden files as in bash.
+    """Return the paths `target` stands for: itself, or the matches of its glob, as in bash.
 
     A target with `…` in it is only known when the command runs, and stands for nothing here.
     """
@@ -174,9 +172,9 @@ def expand(target: str, cwd: Path) -> tuple[Path, ...]:
     return tuple(Path(match) for match in islice(matches, MAX_MATCHES))
 
 
-def touched(effect: Effect, cwd: Path, deadline: float) -> Touched:
-    """Count and size what `effect` would touch."""
-    paths = expand(effect.target, cwd)
+def touched(target: str, cwd: Path, deadline: float) -> Touched:
+    """Count and size the files that `target` stands for."""
+    paths = expand(target, cwd)
     files, size, complete, closed = 0, 0, True, False
     for entry in _files(paths):
         # However late it is: that there is something is not to be taken for that there is nothing.
@@ -192,11 +190,10 @@ def touched(effect: Effect, cwd: Path, deadline: float) -> Touched:
     tracked = _tracked(there, cwd) if files else 0
     # What lies in a folder that may not be entered does not look as if it were there.
     is_there = bool(there) or closed
-    return Touched(effect, paths, is_there, closed, files, size, tracked, complete)
+    return Touched(is_there, closed, files, size, tracked, complete)
 
 
 def _created(effects: Sequence[Effect]) -> Phrase:
-    """The files that are not there yet, in one line."""
     shown = [_shown(effect) for effect in effects[:MAX_NAMED]]
     left = len(effects) - len(shown)
     values: dict[str, object] = {"target": ", ".join(shown)}
@@ -212,7 +209,6 @@ def _shown(effect: Effect) -> str:
 
 
 def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
-    cwd = Path(workspace)
     values: dict[str, object] = {"target": effect.target}
     if effect.kind == "network":
         return Phrase("Uses the network: {target}", values)
@@ -225,7 +221,7 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
         if effect.kind == "delete":
             return Phrase("Deletes what is known only when it runs: {target}", values)
         return Phrase("Creates or changes files known only at run time: {target}", values)
-    found = touched(effect, cwd, deadline)
+    found = touched(effect.target, Path(workspace), deadline)
     files = Phrase("1 file") if found.files == 1 else Phrase("{n} files", {"n": found.files})
     values |= {"files": files, "size": _size(found)}
     if not found.files:
@@ -243,7 +239,6 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
 
 
 def _deleted(found: Touched, values: dict[str, object]) -> Phrase:
-    """What a deletion means where no file was found."""
     if found.closed:
         return Phrase("Deletes {target}: what is there may not be read", values)
     if found.there:
@@ -269,7 +264,7 @@ def _size(found: Touched) -> str:
 
 
 def _files(paths: Iterable[Path]) -> Iterator[int | None]:
-    """The size of each file at or below `paths`, None for what may not be looked at.
+    """Yield the size of each file at or below `paths`, None for what may not be looked at.
 
     Links count as themselves.
     """
@@ -296,7 +291,7 @@ def _files(paths: Iterable[Path]) -> Iterator[int | None]:
 
 
 def _tracked(paths: Sequence[Path], cwd: Path) -> int:
-    """How many files below `paths` git tracks unchanged in its index; 0 without a repository."""
+    """Return how many files below `paths` git tracks unchanged in its index."""
     if not paths:
         return 0
     try:

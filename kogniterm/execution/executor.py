@@ -138,17 +138,17 @@ class CommandExecutor:
 
     @property
     def cwd(self) -> str:
-        """The folder the next command starts in, as commands outside of a sandbox see it."""
+        """Return the folder the next command starts in, as commands outside of a sandbox see it."""
         return self._lineages.folder()[0]
 
     @property
     def next_output(self) -> str:
-        """The file that will hold the next command's raw output."""
+        """Return the file that will hold the next command's raw output."""
         return str(self._outputs / f"{self._number:04}.log")
 
     @property
     def temporary_folder(self) -> str:
-        """The private folder that commands in a sandbox have for /tmp, in the executor's own."""
+        """Return the folder that commands in a sandbox have for /tmp, in the executor's own."""
         return self._private.temporary
 
     def run(
@@ -241,7 +241,7 @@ class CommandExecutor:
     def _driven(
         self, launched: Launched, keeper: OutputKeeper, options: RunOptions
     ) -> RunningCommand:
-        """What drives a launched command. Raises `ExecutionError` when nothing can be opened."""
+        """Return the driver of a launched command. Raises `ExecutionError` without descriptors."""
         try:
             return RunningCommand(launched, keeper, self._descriptors, options)
         except OSError as error:
@@ -274,13 +274,13 @@ class CommandExecutor:
     def _overlay(
         self, env: Mapping[str, str], options: RunOptions, wrapped: bool
     ) -> dict[bytes, bytes]:
-        """Declarations of variables for one command alone."""
+        """Return declarations of variables for one command alone."""
         inside = self.sandbox.variables(self._private.temporary) if self.sandbox is not None else {}
         ours = {} if options.at_once else self._overlays[wrapped]
         return {encode(k): exported(k, v) for k, v in {**ours, **inside, **env}.items()}
 
     def _shell_files(self, number: int) -> ShellFiles:
-        """What the shell of command `number` reads and leaves. Raises ExecutionError."""
+        """Return the files of command `number`'s shell. Raises ExecutionError."""
         if self.sandbox is None:
             return self._private.files(number)
         if self.sandbox.may_write(str(self._private.path)):
@@ -348,9 +348,9 @@ class CommandExecutor:
         notes: list[str],
         start: Start,
     ) -> tuple[bool, tuple[str, ...]]:
-        """Take over what the command's shell left; without that, keep the last good state.
+        """Take over the state that the command's shell left; without one, keep the last.
 
-        Returns whether it left anything, and what it lacked that sandboxed commands changed.
+        Returns whether there was one, and what it lacked that sandboxed commands changed.
         """
         dump = files.left()
         before = self._lineages.state(wrapped=start.wrapped)
@@ -416,11 +416,11 @@ class CommandExecutor:
     # --- jobs -----------------------------------------------------------------------------
 
     def jobs(self) -> tuple[Job, ...]:
-        """What earlier commands left running, and what has ended since, oldest first."""
+        """Return what earlier commands left running, and what has ended since, oldest first."""
         return self._jobs.all()
 
     def read_job(self, job_id: str) -> str:
-        """What a job has written, as a screen would show it, clipped like a result."""
+        """Return what a job has written, as a screen would show it, clipped like a result."""
         self._launcher.sync()
         return self._jobs.find(job_id).output(self._limits, (ROWS, COLUMNS))
 
@@ -479,5 +479,5 @@ class CommandExecutor:
 
 
 def _stamp() -> str:
-    """A folder name of its own for each executor, sortable by time."""
+    """Return a folder name of its own for each executor, sortable by time."""
     return f"{time.time_ns():x}-{os.getpid()}-{os.urandom(2).hex()}"

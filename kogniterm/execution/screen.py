@@ -1,4 +1,4 @@
-"""What a terminal's screen would show of a stream of bytes, as text.
+"""A terminal emulator: the text that a screen would show of a stream of bytes.
 
 A bounded emulator for the everyday case: carriage returns, cursor moves, erasing, scroll
 regions, the alternate screen. Lines of the main screen are as long as the program wrote them
@@ -48,7 +48,6 @@ class ScreenPage:
         self.addressed = False
 
     def line(self) -> ScreenLine:
-        """The line under the cursor."""
         while len(self.lines) <= self.row:
             self.lines.append(ScreenLine())
         return self.lines[self.row]
@@ -188,7 +187,7 @@ class ScreenPage:
         return True
 
     def text_lines(self) -> list[str]:
-        """All lines, oldest first."""
+        """Return all lines, oldest first."""
         return self.scrolled + [line.text() for line in self.lines]
 
 
@@ -278,7 +277,6 @@ class Screen:
                 self._escape(match["escape"])
 
     def _block(self, block: str) -> None:
-        """Plain lines, the everyday flood."""
         lines = block.replace("\r\n", "\n").split("\n")[:-1]
         if not self._drawing and self._page.write_lines(lines):
             return
@@ -289,7 +287,7 @@ class Screen:
             self._control("\n")
 
     def text(self) -> str:
-        """The main screen with its history; the alternate screen after it while it is on."""
+        """Return the main screen with its history, and the alternate screen while it is on."""
         lines = self._main.text_lines()
         if self._alternate is not None:
             while lines and not lines[-1]:
@@ -447,7 +445,7 @@ class Screen:
 
 
 def render(data: bytes, rows: int = 40, columns: int = 120) -> str:
-    """The text a screen would show of all of `data`."""
+    """Return the text that a screen would show of all of `data`."""
     screen = Screen(rows, columns)
     screen.feed(data, final=True)
     return screen.text()

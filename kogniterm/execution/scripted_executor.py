@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from kogniterm.errors import ExecutionError
 from kogniterm.protocols import Executor, OutputSink, Terminal
@@ -33,16 +32,16 @@ class ScriptedExecutor:
 
     @property
     def cwd(self) -> str:
-        """The folder of the last recorded result."""
+        """Return the folder of the last recorded result."""
         return self._cwd if self._live is None else self._live.cwd
 
     @property
     def next_output(self) -> str | None:
-        """What is recorded has no file of its own."""
+        """Return None: what is recorded has no file of its own."""
         return None
 
     def result_of(self, command: str) -> CommandResult:
-        """The recorded result of `command`, which is asked for now. Raises ExecutionError."""
+        """Return the recorded result of `command`, the next one. Raises ExecutionError."""
         result = next(self._results, None)
         if result is None:
             raise no_result(command)
@@ -65,12 +64,12 @@ class ScriptedExecutor:
         sink: OutputSink | None = None,
         terminal: Terminal | None = None,
     ) -> CommandResult:
-        """The next recorded result; its text goes to `sink` at once."""
+        """Return the next recorded result; its text goes to `sink` at once."""
         del cwd, env, keystrokes, terminal  # what is recorded has already happened
         if self._closed:
             raise ExecutionError("The executor is closed.")
         self.ran.append(command)
-        result = replace(self.result_of(command))
+        result = self.result_of(command)
         if self._live is not None:
             return self._live.run(command, timeout=timeout, sink=sink)
         if sink is not None:
@@ -84,16 +83,16 @@ class ScriptedExecutor:
             self._live.stop()
 
     def jobs(self) -> tuple[Job, ...]:
-        """The jobs of the last recorded result."""
+        """Return the jobs of the last recorded result."""
         return self._jobs if self._live is None else self._live.jobs()
 
     def close(self) -> None:
-        """No further command is answered."""
+        """Answer no further command."""
         self._closed = True
         if self._live is not None:
             self._live.close()
 
 
 def no_result(command: str) -> ExecutionError:
-    """That nothing is recorded of `command`."""
+    """Return the error that nothing is recorded of `command`."""
     return ExecutionError("The recording has no result for: {command}", command=command)

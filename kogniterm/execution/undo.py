@@ -55,7 +55,7 @@ class FileSnapshot:
 
 
 def below(path: Path, room: int) -> tuple[list[FileSnapshot] | None, list[str]]:
-    """`path` and what lies below it, and what of that may not be read.
+    """Return `path` and all below it as they are, and the paths that may not be read.
 
     None, and nothing, when it is more than `room` bytes or `MAX_ENTRIES` paths.
     """
@@ -67,12 +67,10 @@ def below(path: Path, room: int) -> tuple[list[FileSnapshot] | None, list[str]]:
             entry = look_at(item)
             closed = entry is not None and entry.kind == "file" and not _may_read(item)
         except (OSError, ValueError):  # of a name that no file can have
-            unreadable.append(str(item))
-            continue
-        if entry is None:
-            continue
+            entry, closed = None, True
         if closed:
             unreadable.append(str(item))
+        if entry is None or closed:
             continue
         size += entry.size
         if size > room or len(entries) >= MAX_ENTRIES:
@@ -82,33 +80,23 @@ def below(path: Path, room: int) -> tuple[list[FileSnapshot] | None, list[str]]:
 
 
 def _walk(path: Path, unreadable: list[str]) -> Iterator[Path]:
-    """`path` and what lies below it; folders that cannot be listed are added to `unreadable`."""
+    """Yield `path` and all below it; folders that cannot be listed are added to `unreadable`."""
     waiting = [path]
     while waiting:
         found = waiting.pop()
         yield found
-        if not _is_folder(found):
+        try:
+            if not stat.S_ISDIR(look(found).st_mode):
+                continue
+        except (OSError, ValueError):
             continue
         try:
-            names = _names(found)
+            with listable(found) as listed:
+                names = os.listdir(listed)  # noqa: PTH208 - a descriptor
         except OSError:
             unreadable.append(str(found))
             continue
         waiting += [found / name for name in sorted(names, reverse=True)]
-
-
-def _names(path: Path) -> list[str]:
-    """What lies in a folder, which need not be one that may be entered."""
-    with listable(path) as listed:
-        return os.listdir(listed)  # noqa: PTH208 - a descriptor
-
-
-def _is_folder(path: Path) -> bool:
-    """Whether a folder, not a link to one, is there: as far as that can be told."""
-    try:
-        return stat.S_ISDIR(look(path).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def _may_read(path: Path) -> bool:
@@ -119,7 +107,7 @@ def _may_read(path: Path) -> bool:
 
 
 def look_at(path: Path) -> FileSnapshot | None:
-    """`path` as it is now; None for sockets, devices and pipes, which cannot be kept.
+    """Return `path` as it is now; None for sockets, devices and pipes, which cannot be kept.
 
     Raises `OSError` where that may not be known, and `ValueError` for no possible name.
     """
@@ -142,7 +130,7 @@ def look_at(path: Path) -> FileSnapshot | None:
 
 
 def digest_of(path: Path) -> str:
-    """The digest of a file as it is now; of none that may not be read."""
+    """Return the digest of a file as it is now; empty when it may not be read."""
     try:
         return hashlib.sha256(read_regular(path)).hexdigest()
     except OSError:
@@ -213,7 +201,7 @@ def _put_beside(descriptor: int, name: str, entry: FileSnapshot, kept: Path) -> 
 
 
 def _give(descriptor: int, name: str, entry: FileSnapshot) -> None:
-    """Give what is in an open folder back to whom it belonged, if that is permitted."""
+    """Give what is in an open folder back to its owner, if that is permitted."""
     info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     if entry.owner >= 0 and (info.st_uid, info.st_gid) != (entry.owner, entry.group):
         with contextlib.suppress(PermissionError):
@@ -244,7 +232,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Preimage:
-    """What was kept for one action. `skipped` are the paths that were too much, or unreadable."""
+    """Copies kept for one action. `skipped` are the paths that were too much, or unreadable."""
 
     id: str
     session: str
@@ -300,11 +288,11 @@ class PreimageStore:
         return image
 
     def unkept(self, paths: Iterable[Path]) -> str | None:
-        """The first path that `keep` would pass over, which then cannot be undone; or None."""
+        """Return the first path that `keep` would pass over, which then cannot be undone."""
         return next(iter(self._survey(paths)[1]), None)
 
     def images(self, session: str) -> tuple[Preimage, ...]:
-        """What can be undone in `session`, the newest first."""
+        """Return the pre-images of `session`, the newest first."""
         folder = self._folder / session
         if not folder.is_dir():
             return ()
@@ -312,7 +300,7 @@ class PreimageStore:
         return tuple(sorted(images, key=lambda image: image.created, reverse=True))
 
     def differences(self, image: Preimage) -> tuple[FileDifference, ...]:
-        """What undoing would change, path by path; nothing for what is as it was."""
+        """Return how each path differs from what it was, without those that do not."""
         return tuple(
             difference
             for entry in image.entries
@@ -357,7 +345,7 @@ class PreimageStore:
         self._drop_contents()
 
     def drop(self, names: Callable[[str], bool]) -> int:
-        """Remove the pre-images with a path for which `names` holds; how many there were.
+        """Remove the pre-images with a path for which `names` holds; returns how many.
 
         Their actions cannot be undone any more.
         """
@@ -385,7 +373,7 @@ class PreimageStore:
                 blob.unlink(missing_ok=True)
 
     def _survey(self, paths: Iterable[Path]) -> tuple[list[FileSnapshot], list[str]]:
-        """What to keep of `paths`, contents still unread, and the paths to pass over."""
+        """Return what to keep of `paths`, contents still unread, and the paths to pass over."""
         entries: list[FileSnapshot] = []
         skipped: list[str] = []
         room = self._max_bytes
@@ -420,15 +408,11 @@ class PreimageStore:
             return FileDifference(entry.path, "created", None, _text(path))
         if not there:
             return FileDifference(entry.path, "deleted", self._kept_text(entry), None)
-        same = now is not None and (now.kind, now.mode) == (entry.kind, entry.mode)
-        if same and entry.kind == "file":
-            same = digest_of(path) == entry.digest
-        elif same and now is not None and entry.kind == "link":
-            same = now.digest == entry.digest
-        change: Change = "unchanged" if same else "modified"
-        if change == "unchanged":
-            return FileDifference(entry.path, change)
-        return FileDifference(entry.path, change, self._kept_text(entry), _text(path))
+        if now is not None and (now.kind, now.mode) == (entry.kind, entry.mode):
+            digest = digest_of(path) if entry.kind == "file" else now.digest
+            if digest == entry.digest:
+                return FileDifference(entry.path, "unchanged")
+        return FileDifference(entry.path, "modified", self._kept_text(entry), _text(path))
 
     def _kept_text(self, entry: FileSnapshot) -> str | None:
         if entry.kind != "file":
@@ -453,7 +437,7 @@ def _paths(image: Preimage) -> tuple[str, ...]:
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:
-    """`paths` without those that lie below another one, in order.
+    """Return `paths` without those that lie below another one, in order.
 
     Links above them are resolved, once; a link that is itself named stays one.
     """
@@ -476,7 +460,7 @@ def _settled(path: Path) -> Path:
 def _each(
     steps: Sequence[tuple[FileSnapshot, Callable[[FileSnapshot], None]]],
 ) -> tuple[list[str], tuple[str, OSError] | None]:
-    """Take every step, whatever becomes of the others; the paths, and the first failure."""
+    """Take every step, though others fail; returns the paths done, and the first failure."""
     done: dict[str, None] = {}
     failed: tuple[str, OSError] | None = None
     for entry, step in steps:
@@ -489,7 +473,7 @@ def _each(
 
 
 def _text(path: Path) -> str | None:
-    """The content as text, or None when it is no text or not small."""
+    """Return the content as text; None when it is no text or not small."""
     try:
         data = read_regular(path, MAX_TEXT + 1)
         return data.decode("utf-8") if len(data) <= MAX_TEXT else None

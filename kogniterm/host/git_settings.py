@@ -37,12 +37,12 @@ _HARMLESS = re.compile(
 
 
 def names_program(name: str) -> bool:
-    """Whether setting `name` (in any case) makes git start or trust something, now or later."""
+    """Return whether setting `name` (in any case) makes git start or trust something."""
     return bool(_SET_BY_COMMANDS.match(name))
 
 
 def runs_program(name: str, value: str, *, reading: bool, verbs: frozenset[str]) -> bool:
-    """Whether git, asked for `verbs`, may start what a repository's setting names.
+    """Return whether git, asked for `verbs`, may start what a repository's setting names.
 
     `name` is as `git config --list` prints it. `reading` is whether the verbs only read.
     """

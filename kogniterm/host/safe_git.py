@@ -1,4 +1,4 @@
-"""git as the host process runs it: in repositories that a command may have changed.
+"""git, run by the host process in repositories that a command may have changed.
 
 A repository's configuration, attributes and hooks can name programs. Only subcommands that read
 neither contents through filters nor objects over the network are run here (`config`, `rev-parse`,
@@ -130,7 +130,7 @@ class GitRun:
 
 
 def settings_that_run(runs: Iterable[GitRun], *, reading: bool) -> tuple[str, ...]:
-    """The settings of the repositories round these folders that make git run a program.
+    """Return the settings of these folders' repositories that make git run a program.
 
     Only a repository's own settings count, those of its submodules and other worktrees too; those
     of the user do not. It is `?` alone when git did not list them in time.
@@ -147,7 +147,7 @@ def settings_that_run(runs: Iterable[GitRun], *, reading: bool) -> tuple[str, ..
 
 
 def hooks_that_run(runs: Iterable[GitRun], *, reading: bool) -> tuple[str, ...]:
-    """The hooks of the repositories round these folders that git may run, reading or changing.
+    """Return the hooks of these folders' repositories that git may run, reading or changing.
 
     Those in a folder of the user's own, for all their repositories, do not count. It is `?`
     alone when git did not answer in time.
@@ -178,7 +178,7 @@ def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
 
 
 def is_made_by(run: GitRun) -> bool:
-    """Whether the folder of `run` is not there, and its verbs do more than make it."""
+    """Return whether the folder of `run` is not there, and its verbs do more than make it."""
     return not run.folder.is_dir() and not run.verbs <= set(_LATER)
 
 
@@ -217,7 +217,7 @@ def _is_program(entry: os.DirEntry[str]) -> bool:
 
 
 def _settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """The repository's own settings, by name and value."""
+    """Yield the repository's own settings, by name and value."""
     for scope, name, value in _listed(folder, "config", "--list", "--show-scope", "-z"):
         if scope in _OWN:
             yield name, value
@@ -230,7 +230,7 @@ def _settings(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _modules(folder: Path) -> Iterator[Path]:
-    """The inner folders of the repository's submodules, wherever these keep them."""
+    """Yield the inner folders of the repository's submodules, wherever these keep them."""
     inner = _one(folder, "rev-parse", "--git-common-dir")
     if not inner:
         return
@@ -248,7 +248,7 @@ def _modules(folder: Path) -> Iterator[Path]:
 
 
 def _listed(folder: Path, *arguments: str) -> Iterator[tuple[str, str, str]]:
-    """(scope, name, value) of what `git config --list --show-scope -z` prints."""
+    """Yield (scope, name, value) of what `git config --list --show-scope -z` prints."""
     fields = iter((host_git(folder, *arguments) or b"").decode("utf-8", "replace").split("\0"))
     for scope in fields:
         name, _, value = next(fields, "").partition("\n")
@@ -256,5 +256,5 @@ def _listed(folder: Path, *arguments: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _one(folder: Path, *arguments: str) -> str:
-    """The one line that git prints, or nothing."""
+    """Return the one line that git prints, or nothing."""
     return os.fsdecode(host_git(folder, *arguments) or b"").rstrip("\n")

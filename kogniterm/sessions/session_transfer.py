@@ -12,11 +12,10 @@ the lines of named attachments (a model's recording), and the closing line.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -31,6 +30,7 @@ from kogniterm.sessions.records import RecordBody, SessionOpened
 from kogniterm.sessions.session_search import is_image
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
 from kogniterm.storage.drivers import storage_errors
+from kogniterm.storage.folders import replacement
 from kogniterm.storage.line_files import closed, read_closed
 
 FORMAT = "kogniterm.session"
@@ -377,21 +377,7 @@ def replaced(path: Path) -> Iterator[TextIO]:
     A new file is private to the user (0600). Half characters, which names of files may hold, are
     written as JSON would. Raises `StorageError` kinds.
     """
-    with storage_errors(path):
-        try:
-            # Not named after the file, whose name may be as long as names can be.
-            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kogniterm-")
-        except OSError as error:
-            error.filename = str(path)  # the user never saw the temporary name
-            raise
-        temporary = Path(name)
-        try:
-            with os.fdopen(
-                descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
-            ) as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with storage_errors(path), replacement(path, durable=True) as data:
+        file = TextIOWrapper(data, "utf-8", "backslashreplace", newline="\n")
+        yield file
+        file.flush()

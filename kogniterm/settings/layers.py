@@ -5,8 +5,6 @@ Each value is read with the place it was written at, down to the line.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import SettingsError, StorageError, why
-from kogniterm.storage.folders import private_folder
+from kogniterm.storage.folders import write_private
 
 PREFIX = "KOGNITERM_"
 """The beginning of the variables of all settings."""
@@ -207,8 +205,10 @@ def save_setting(file: Path, name: str, value: str | bool | int | float) -> None
         raise SettingsError(
             "{file} sets {name} in its own way; change it there.", file=file, name=name
         )
+    real = file.resolve()
     try:
-        _replace(file.resolve(), changed)
+        mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
+        write_private(real, changed.encode("utf-8"), mode=mode, durable=True)
     except OSError as error:
         raise StorageError("{file} cannot be written: {why}.", file=file, why=why(error)) from error
 
@@ -246,22 +246,3 @@ def _literal(value: str | bool | int | float) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)
-
-
-def _replace(file: Path, text: str) -> None:
-    import tempfile
-
-    private_folder(file.parent)
-    descriptor, name = tempfile.mkstemp(prefix=file.name, dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if file.exists():
-            Path(name).chmod(file.stat().st_mode & 0o777)
-        Path(name).replace(file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise

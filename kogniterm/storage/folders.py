@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 def named(folder: str | Path, name: str | Path) -> Path:
-    """The path that `name` means to somebody who is in `folder`: as a shell takes it.
+    """Return the path that `name` means in `folder`, as a shell takes it.
 
     `~` and `~user` are homes; one of nobody stays as it is, where `Path.expanduser` would raise.
     """
@@ -16,7 +19,7 @@ def named(folder: str | Path, name: str | Path) -> Path:
 
 
 def private_folder(folder: Path) -> None:
-    """Make `folder` and what is missing above it, for the person alone even under umask 0.
+    """Make `folder` and what is missing above it, for the user alone even under umask 0.
 
     That is how the XDG specification wants it; `Path.mkdir` gives the mode to the last one only.
     Raises `OSError`.
@@ -57,14 +60,39 @@ def write_all(descriptor: int, data: bytes, place: int | None = None) -> None:
         view = view[written:]
 
 
-def write_private(path: Path, data: bytes) -> None:
+@contextmanager
+def replacement(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """Open a private file that takes the place of `path` in the end, whole or not at all.
+
+    `durable` waits until its content is on the disk. Raises `OSError`.
+    """
+    import tempfile  # loads slowly, and is not needed to start
+
+    try:
+        # Not named after the file, whose name may be as long as names can be.
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kogniterm-")
+    except OSError as error:
+        error.filename = str(path)  # nobody knows the name beside it
+        raise
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
+        beside.replace(path)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def write_private(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Write a file that only the user can read, whole or not at all; missing folders are made.
 
-    Raises `OSError`.
+    `mode` is another one for it, `durable` as in `replacement`. Raises `OSError`.
     """
     private_folder(path.parent)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with replacement(path, durable=durable) as file:
         file.write(data)
-    beside.replace(path)
+        os.fchmod(file.fileno(), mode)

@@ -55,12 +55,12 @@ class Note:
     before: tuple[int, str] | None = None
 
     def plain(self) -> dict[str, Any]:
-        """The fields of the line."""
+        """Return the fields of the line."""
         return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Note:
-        """The note that a line holds. Raises `KeyError` or `ValueError` for one that is none."""
+        """Return the note that a line holds. Raises `KeyError` or `ValueError`."""
         return cls(
             line["what"],
             str(line["id"]),
@@ -82,7 +82,7 @@ class Known:
     odd: Note | None = None
 
     def after(self, note: Note) -> Known:
-        """What is known after one more line."""
+        """Return what is known after one more line."""
         if note.what in ("coming", "gone"):
             return Known(self.reached, note, self.odd)
         if note.what == "odd":
@@ -92,7 +92,7 @@ class Known:
         return Known(note, None, self.odd)
 
     def notes(self) -> Iterator[Note]:
-        """The lines that say the same."""
+        """Yield the notes that say the same."""
         for note in (self.reached, self.announced, self.odd):
             if note is not None:
                 yield note
@@ -121,14 +121,14 @@ class Heads:
     broken: int | None = None
 
     def holds(self, mark: Mark) -> bool:
-        """Whether the line `mark` is still there, or was folded away in order."""
+        """Return whether the line `mark` is still there, or was folded away in order."""
         if mark.n > self.last.n:
             return False
         return mark.n < self.first or self.hashes.get(mark.n) == mark.hash
 
     @property
     def empty(self) -> bool:
-        """Whether it tells of nothing that was ever written."""
+        """Return whether it tells of nothing that was ever written."""
         return not self.sessions and not self.memory and not self.gone
 
 
@@ -139,7 +139,7 @@ class HeadFile:
         self.path = path
 
     def read(self) -> Heads | None:
-        """What it says; None when it is not there. Raises `StorageError` when it is unreadable."""
+        """Return its content; None when it is not there. Raises `StorageError`."""
         with storage_errors(self.path):
             try:
                 content = self.path.read_bytes()
@@ -170,15 +170,19 @@ class HeadFile:
         return found
 
     def append(self, notes: Sequence[Note], *, durable: bool) -> Mark:
-        """Write lines; `durable` waits for the disk. Raises `StorageError`, also when the file is
-        not there: a head file that was removed is not made anew behind the user's back."""
+        """Write lines; `durable` waits for the disk.
+
+        Raises `StorageError`, also when the file is not there: a head file that was removed is not
+        made anew behind the user's back.
+        """
         with storage_errors(self.path), self._locked() as descriptor:
             return self._append(descriptor, notes, durable=durable)
 
     @contextmanager
     def held(self) -> Iterator[Callable[[Note, bool], Mark]]:
-        """A function that writes one line, and waits for the disk if told to; nobody else writes
-        meanwhile.
+        """Yield a function that writes one line, and waits for the disk if told to.
+
+        Nobody else writes meanwhile.
 
         Raises `StorageError`, also when the file is not there.
         """
@@ -204,7 +208,7 @@ class HeadFile:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file, held for ourselves alone; again when it was replaced while we waited."""
+        """Open and lock the file, again when it was replaced while waiting."""
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
@@ -216,7 +220,7 @@ class HeadFile:
                 os.close(descriptor)
 
     def _fold(self, last: Mark) -> Mark:
-        """Leave out what newer lines replace."""
+        """Leave out lines that newer ones replace."""
         content = self.path.read_bytes()
         heads = _folded(content)
         if heads.broken is not None:
@@ -249,7 +253,7 @@ def steady(
     check: Callable[[Heads | None], Checked],
     sound: Callable[[Checked], bool],
 ) -> Checked:
-    """What `check` says about a head file that was read before the database.
+    """Return what `check` says about a head file that was read before the database.
 
     Others may be writing: what is not `sound` is looked at again until the head file stood still.
     """
@@ -264,12 +268,12 @@ def steady(
 
 
 def beside(database: Path) -> Path:
-    """The head file of a SQLite database."""
+    """Return the head file of a SQLite database."""
     return database.with_name(database.name + ".heads")
 
 
 def of_server(folder: Path | None, address: str) -> HeadFile | None:
-    """This machine's head file for a database server, in `folder`; None where there is none."""
+    """Return this machine's head file for a database server; None without a `folder`."""
     if folder is None:
         return None
     name = hashlib.sha256(without_password(address).encode()).hexdigest()[:12]
@@ -300,7 +304,7 @@ def _line(fields: Mapping[str, Any], last: Mark) -> tuple[bytes, Mark]:
 
 
 def _tail(descriptor: int) -> Mark:
-    """The last whole line; what a crash left of a line behind it is cut off."""
+    """Return the last whole line; what a crash left of a line behind it is cut off."""
     size = os.fstat(descriptor).st_size
     block = 4096
     while True:
@@ -324,7 +328,7 @@ def _tail(descriptor: int) -> Mark:
 
 
 def _size_at_first(descriptor: int) -> int:
-    """The size that the file had when it was begun or folded, nearly."""
+    """Return about the size that the file had when it was begun or folded."""
     try:
         first = json.loads(os.pread(descriptor, 4096, 0).split(b"\n", 1)[0])
         return int(first.get("size", 0))
@@ -335,60 +339,39 @@ def _size_at_first(descriptor: int) -> int:
 # --- reading ---------------------------------------------------------------------------------
 
 
-class _Reading:
-    """The lines read so far."""
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.first = 0
-        self.last = Mark(0, "")
-        self.sessions: dict[str, Known] = {}
-        self.memory: dict[str, Note] = {}
-        self.hashes: dict[int, str] = {}
-        self.gone = 0
-
-    def take(self, line: bytes) -> None:
-        """Add one line. Raises `ValueError` or `KeyError` when it is not the next one."""
-        fields = json.loads(line)
-        number, previous = int(fields["n"]), str(fields["prev"])
-        if fields["what"] in (BEGUN, FOLDED) and not self.hashes:
-            self.id, self.first = str(fields["id"]), number
-            self.gone = int(fields.get("gone", 0))
-        elif not self.hashes or (number, previous) != (self.last.n + 1, self.last.hash):
-            raise ValueError("a line is missing")
-        else:
-            self._note(Note.of(fields))
-        self.last = Mark(number, hashlib.sha256(line).hexdigest())
-        self.hashes[number] = self.last.hash
-
-    def _note(self, note: Note) -> None:
-        if note.what == "memory":
-            self.memory[note.id] = note
-        elif note.what == "removed":
-            self.sessions.pop(note.id, None)
-            self.gone += 1
-        else:
-            self.sessions[note.id] = self.sessions.get(note.id, Known()).after(note)
-
-
 def _folded(content: bytes) -> Heads:
-    """What a file with this content says; a last line without its end was never written."""
-    reading, broken = _Reading(), None
+    """Return the content of a head file; a last line without its end was never written."""
+    identity, first, gone, last, broken = "", 0, 0, Mark(0, ""), None
+    sessions: dict[str, Known] = {}
+    memory: dict[str, Note] = {}
+    hashes: dict[int, str] = {}
     for line in content.splitlines(keepends=True):
         if not line.endswith(b"\n"):
             break
         try:
-            reading.take(line)
+            fields = json.loads(line)
+            number, previous = int(fields["n"]), str(fields["prev"])
+            if fields["what"] in (BEGUN, FOLDED) and not hashes:
+                identity, first, gone = str(fields["id"]), number, int(fields.get("gone", 0))
+            elif not hashes or (number, previous) != (last.n + 1, last.hash):
+                raise ValueError("a line is missing")
+            else:
+                gone += _take(Note.of(fields), sessions, memory)
         except (ValueError, KeyError, TypeError, AttributeError):
-            broken = reading.last.n + 1
+            broken = last.n + 1
             break
-    return Heads(
-        reading.id,
-        reading.first,
-        reading.last,
-        reading.sessions,
-        reading.memory,
-        reading.hashes,
-        reading.gone,
-        1 if not reading.id else broken,
-    )
+        last = Mark(number, hashlib.sha256(line).hexdigest())
+        hashes[number] = last.hash
+    broken = broken if identity else 1
+    return Heads(identity, first, last, sessions, memory, hashes, gone, broken)
+
+
+def _take(note: Note, sessions: dict[str, Known], memory: dict[str, Note]) -> bool:
+    """Add one note; returns whether a session was removed."""
+    if note.what == "memory":
+        memory[note.id] = note
+    elif note.what == "removed":
+        sessions.pop(note.id, None)
+    else:
+        sessions[note.id] = sessions.get(note.id, Known()).after(note)
+    return note.what == "removed"

@@ -194,5 +194,5 @@ def test_what_may_not_be_looked_at_is_not_told_as_nothing(
 
 
 def test_a_preview_that_comes_too_late_still_tells_that_there_is_something(work: Path) -> None:
-    found = touched(Effect("delete", "*.log"), work, deadline=0.0)
+    found = touched("*.log", work, deadline=0.0)
     assert (found.there, found.files, found.complete) == (True, 1, False)

@@ -40,7 +40,7 @@ READY_LIMIT = 1.0
 
 
 def as_keystrokes(items: Iterable[object]) -> tuple[Keystrokes, ...]:
-    """Keystrokes from `Keystrokes`, look-alikes, mappings, (wait_for, delay, send) or texts."""
+    """Return keystrokes made of look-alikes, mappings, (wait_for, delay, send) or texts."""
     made = []
     for item in items:
         if isinstance(item, str):
@@ -65,7 +65,7 @@ class KeySequence:
 
     @property
     def pending(self) -> bool:
-        """Whether keys are still to be sent."""
+        """Return whether keys are still to be sent."""
         return bool(self._waiting)
 
     def _arm(self, now: float) -> None:
@@ -101,7 +101,7 @@ class KeySequence:
             self._armed = now
 
     def due(self) -> float | None:
-        """When to look again (monotonic seconds); None when only output can bring the next."""
+        """Return when to look again (monotonic seconds); None when only output brings the next."""
         if self._armed is None or not self._waiting:
             return None
         key = self._waiting[0]
@@ -109,11 +109,11 @@ class KeySequence:
 
     @property
     def signals(self) -> bool:
-        """Whether the next keys are to send a signal."""
+        """Return whether the next keys are to send a signal."""
         return bool(self._waiting) and not _SIGNALS.isdisjoint(self._waiting[0].send)
 
     def take(self, now: float, *, reading: bool, begins: bool = False) -> str | None:
-        """The keys to send now, if any.
+        """Return the keys to send now, if any.
 
         `reading`: the program is reading its terminal; `begins`: one is yet to be executed, and
         would not hear a signal.
@@ -141,7 +141,7 @@ class Outgoing:
 
     @property
     def waiting(self) -> bool:
-        """Whether bytes wait for room."""
+        """Return whether bytes wait for room."""
         return bool(self._queue)
 
     def send(self, data: bytes) -> None:
@@ -180,7 +180,7 @@ _PLAIN = b"\x1b[m\x1b[?25h\x1b[?7h\x1b>\x0f\x1b(B"
 
 
 class ModeTracker:
-    """Which private modes a stream of output has switched on."""
+    """The private modes that a stream of output has switched on."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -188,7 +188,7 @@ class ModeTracker:
 
     @property
     def own_screen(self) -> bool:
-        """Whether the program draws on the terminal's other screen."""
+        """Return whether the program draws on the terminal's other screen."""
         return any(mode in self.on for mode in _OWN_SCREENS)
 
     def saw(self, data: bytes) -> None:
@@ -206,11 +206,11 @@ class ModeTracker:
         self._rest = text[last:] if last >= 0 and not _PRIVATE_MODE.match(text, last) else b""
 
     def undo(self) -> bytes:
-        """What to write so that the terminal is plain again."""
+        """Return what makes the terminal plain again."""
         return b"".join(b"\x1b[?" + mode + b"l" for mode in reversed(self.on)) + _PLAIN
 
     def redo(self) -> bytes:
-        """What to write so that a terminal is in the modes the program believes it is in."""
+        """Return what puts a terminal into the modes that the program believes it is in."""
         return b"".join(b"\x1b[?" + mode + b"h" for mode in self.on)
 
 
@@ -316,7 +316,7 @@ class HandOver:
                 self._terminal.release(unread)
 
     def notes(self) -> list[str]:
-        """What the model is told: that the user was there, never what was typed."""
+        """Return notes for the model: that the user was there, never what was typed."""
         lasted = time.monotonic() - self._began
         did = "typed into the program" if self._typed else "watched and typed nothing"
         notes = [f"A person had the keyboard for {lasted:.0f} s and {did}."]
@@ -326,7 +326,7 @@ class HandOver:
 
 
 def _translates_nothing(master: int, own_screen: bool) -> bool:
-    """Whether line feeds come bare from a program that does not position its cursor itself.
+    """Return whether line feeds come bare from a program that does not position its cursor.
 
     Line editors switch back, after each line, to the modes they were started with.
     """
@@ -339,5 +339,5 @@ def _translates_nothing(master: int, own_screen: bool) -> bool:
 
 
 def _prompt_of(shown: bytes) -> bytes:
-    """The unfinished last line: a prompt that the user is to answer."""
+    """Return the unfinished last line: a prompt that the user is to answer."""
     return shown[-_REPLAY:].rpartition(b"\n")[2].rpartition(b"\r")[2]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from kogniterm.execution.process.processes import process_state
@@ -26,7 +27,7 @@ _LONGEST_QUESTION = 4096
 
 
 class Descriptors:
-    """What is open beside the terminal: number to descriptor here, or None for the terminal.
+    """The descriptors open beside the terminal: number to descriptor, None for the terminal.
 
     A shell that is about to end asks for it to be taken over: `asked` becomes readable then, and
     it waits at the other end of `answers`. Files in the folder `own` are those of the executor.
@@ -43,7 +44,7 @@ class Descriptors:
         self._given: tuple[int, ...] = ()
 
     def begin(self, *, wrapped: bool) -> None:
-        """Wait for what the next command's shell asks.
+        """Wait for the question of the next command's shell.
 
         With `wrapped` it runs in a sandbox, from which nothing is taken: what it may write to was
         allowed to it alone. It does not ask, either.
@@ -51,7 +52,7 @@ class Descriptors:
         self._wrapped, self.taken = wrapped, False
 
     def answer(self, leader: int, master: int) -> list[str]:
-        """Take over and let the shell go on; returns what is to be told.
+        """Take over and let the shell go on; returns notes for the result.
 
         A shell of an earlier command, a job by now, is not answered: it goes on by itself.
         """
@@ -78,20 +79,17 @@ class Descriptors:
                 os.read(fd, _LONGEST_QUESTION)
 
     def _take(self, pid: int, master: int) -> list[str]:
-        """Take over what the shell `pid` has open; returns what is to be told.
+        """Take over what the shell `pid` has open; returns notes for the result.
 
         It has files of the executor open while it asks and waits, under any number that was free.
         """
         found, moved = _look(pid, terminal_device(master), self._own)
         taken: dict[int, int | None] = {}
         refused: list[int] = []
-        with contextlib.suppress(OSError), _PidFd(pid) as shell:
+        with contextlib.suppress(OSError), _pidfd(pid) as shell:
             for number, is_terminal in found.items():
-                if is_terminal:
-                    taken[number] = None
-                    continue
                 try:
-                    taken[number] = shell.get(number)
+                    taken[number] = None if is_terminal else _duplicate(shell, number)
                 except OSError:
                     refused.append(number)
         self.close()
@@ -99,13 +97,13 @@ class Descriptors:
         return _notes(moved, refused)
 
     def given(self) -> None:
-        """A shell has them now. It alone: what it closes must be closed, and its locks let go."""
+        """Close them here: what the shell closes must be closed, and its locks let go."""
         numbers = tuple(self.open)
         self.close()
         self._given = numbers
 
     def lost(self) -> list[str]:
-        """The shell that had them did not give them back; returns what is to be told."""
+        """Return a note if the shell that had them did not give them back."""
         numbers, self._given = self._given, ()
         if not numbers:
             return []
@@ -121,25 +119,22 @@ class Descriptors:
         self.open = {}
 
 
-class _PidFd:
-    """A process, to take descriptors from."""
+@contextlib.contextmanager
+def _pidfd(pid: int) -> Iterator[int]:
+    fd = os.pidfd_open(pid)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
-    def __init__(self, pid: int) -> None:
-        self._fd = os.pidfd_open(pid)
 
-    def get(self, number: int) -> int:
-        """A duplicate of the process's descriptor `number`; raises OSError."""
-        return checked(int(LIBC.syscall(_PIDFD_GETFD, self._fd, number, 0)))
-
-    def __enter__(self) -> _PidFd:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+def _duplicate(process: int, number: int) -> int:
+    """Duplicate descriptor `number` of the process that the pidfd `process` names."""
+    return checked(int(LIBC.syscall(_PIDFD_GETFD, process, number, 0)))
 
 
 def _look(pid: int, terminal: int, own: str) -> tuple[dict[int, bool], list[str]]:
-    """(numbers to carry, with whether each is the terminal; where standard streams lead to).
+    """Return the numbers to carry, each with whether it is the terminal, and redirected streams.
 
     Files in the folder `own` are left out. The shell is still opening the one that it waits at.
     """

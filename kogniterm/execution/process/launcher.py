@@ -42,7 +42,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run: `argv` with `env` in `cwd`, on a terminal of `size` (rows, columns).
+    """A command to start: `argv` with `env` in `cwd`, on a terminal of `size` (rows, columns).
 
     With `newlines` the terminal translates them. `descriptors` are what the shell is to have
     open beside its terminal. `real` is what `cwd` must be without links. `handed` is None unless
@@ -231,7 +231,7 @@ class Launcher:
             ) from error
 
     def _give(self, order: Order) -> Launched:
-        """Let what stands by become the command's shell."""
+        """Make the leader that stands by the command's."""
         for _ in range(_ATTEMPTS):
             ready = self._take()
             try:
@@ -251,7 +251,7 @@ class Launcher:
         raise ExecutionError("The supervisor of commands ended unexpectedly.")
 
     def _take(self) -> Launched:
-        """What stands by; waits for it."""
+        """Return the leader that stands by; waits for it."""
         channel = self._start()
         if self._ready is None and not self._coming:
             self._ask_for_next()
@@ -267,7 +267,7 @@ class Launcher:
                 self._coming = True
 
     def _receive(self, channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
-        """The next message; what stands by is put aside."""
+        """Return the next message; a leader that stands by is put aside."""
         received = pty.receive_message(channel)
         if received is None:
             self._forget()
@@ -289,7 +289,6 @@ class Launcher:
         return message, fds
 
     def _wrapped(self, order: Order, handed: Mapping[int, int]) -> Launched:
-        """Start a command in a sandbox."""
         reports, report = os.pipe()
         try:
             channel = self._start()
@@ -382,7 +381,7 @@ class Launcher:
 
 
 def refusal(launched: Launched) -> ExecutionError | None:
-    """Why the program could not be executed, once the command has ended; None when it was."""
+    """Return why the program could not be executed, once the command has ended; None if it was."""
     if launched.channel is None:
         return None
     reason = pty.complaint(launched.channel)
@@ -390,7 +389,7 @@ def refusal(launched: Launched) -> ExecutionError | None:
 
 
 def not_started(reason: Phrase | str) -> ExecutionError:
-    """That a command could not be started, and why."""
+    """Return the error that a command could not be started."""
     return ExecutionError("The command could not be started: {reason}.", reason=reason)
 
 
@@ -409,7 +408,7 @@ def _give_descriptors(channel: socket.socket, descriptors: Descriptors) -> None:
 
 
 def _whole(ready: Launched) -> socket.socket:
-    """Its channel; OSError when a process is gone: neither says anything before its order."""
+    """Return its channel. Raises OSError when a process is gone: it would say nothing yet else."""
     poll = select.poll()
     if ready.channel is None:
         raise ConnectionResetError
@@ -421,7 +420,7 @@ def _whole(ready: Launched) -> socket.socket:
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:
-    """A connected pair; the supervisor's end is not one of the standard streams.
+    """Return a connected pair; the supervisor's end is not one of the standard streams.
 
     In a process that has closed its own, those numbers are free, and would be lost at the start.
     """

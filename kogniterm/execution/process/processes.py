@@ -59,7 +59,7 @@ class ProcessState:
 
 
 def process_state(pid: int) -> ProcessState | None:
-    """The state of process `pid`; None when there is no such process."""
+    """Return the state of process `pid`; None when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - hot path, no Path objects
             data = file.read()
@@ -73,7 +73,7 @@ def process_state(pid: int) -> ProcessState | None:
 
 
 def children(pid: int) -> list[int]:
-    """Direct children of `pid`, zombies included."""
+    """Return the direct children of `pid`, zombies included."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - hot path, no Path objects
@@ -92,7 +92,7 @@ def children(pid: int) -> list[int]:
 
 
 def _children_by_scan(pid: int) -> list[int]:
-    """For kernels built without CONFIG_PROC_CHILDREN."""
+    """Find children on kernels built without CONFIG_PROC_CHILDREN."""
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - hot path
         if name.isdigit():
@@ -103,7 +103,7 @@ def _children_by_scan(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[ProcessState]:
-    """Every living process below `pid`, parents before children; zombies are left out."""
+    """Return every living process below `pid`, parents before children; zombies are left out."""
     found: list[ProcessState] = []
     queue = children(pid)
     seen = {pid}
@@ -128,14 +128,12 @@ def signal_processes(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def end_tree(
-    leader: int, *, kill_after: float = KILL_AFTER, spare: Spare | None = None
-) -> list[ProcessState]:
-    """End everything below `leader`: TERM, then KILL `kill_after` seconds later.
+def end_tree(leader: int, *, spare: Spare | None = None) -> None:
+    """End everything below `leader`: TERM, then KILL 200 ms later.
 
     Stopped processes are continued so that they can act on TERM. The KILL sweep repeats until
     nothing is left, because a process may fork while it is being killed. What `spare` picks out of
-    the tree is left alone. Returns what was running when the ending began.
+    the tree is left alone.
     """
 
     def rest() -> list[ProcessState]:
@@ -143,22 +141,18 @@ def end_tree(
         spared = spare(states) if spare is not None and states else ()
         return [state for state in states if state.pid not in spared]
 
-    victims = rest()
-    pids = [victim.pid for victim in victims]
+    pids = [state.pid for state in rest()]
     signal_processes(pids, signal.SIGTERM)
     signal_processes(pids, signal.SIGCONT)
-    deadline = time.monotonic() + kill_after
-    while rest():
-        if time.monotonic() >= deadline:
-            break
+    deadline = time.monotonic() + KILL_AFTER
+    while rest() and time.monotonic() < deadline:
         time.sleep(_SWEEP_PAUSE)
     for _ in range(_SWEEPS):
         alive = rest()
         if not alive:
-            break
+            return
         signal_processes([state.pid for state in alive], signal.SIGKILL)
         time.sleep(_SWEEP_PAUSE)
-    return victims
 
 
 DISOWNED = "disowned"
@@ -174,7 +168,7 @@ _PAUSE = 0.005
 
 
 def outliving(states: list[ProcessState], leader: int, outlives: str, statuses: str) -> set[int]:
-    """Which of `states`, a tree below `leader` with parents first, may outlive an executor.
+    """Return those of `states`, a tree below `leader` with parents first, that may outlive it.
 
     `outlives` is what it lets, `statuses` its folder of exit codes.
     """
@@ -197,7 +191,7 @@ def outliving(states: list[ProcessState], leader: int, outlives: str, statuses: 
 
 
 def once_begun(leader: int) -> list[ProcessState]:
-    """What runs below `leader`, once forked shells have become programs; waits a second at most."""
+    """Return what runs below `leader` once forked shells are programs; waits a second at most."""
     deadline = time.monotonic() + _BEGIN
     while True:
         states = descendants(leader)
@@ -207,7 +201,7 @@ def once_begun(leader: int) -> list[ProcessState]:
 
 
 def _disowned(statuses: str) -> frozenset[int]:
-    """The processes that shells disowned, by the executor's folder of exit codes."""
+    """Return the processes that shells disowned, by the executor's folder of exit codes."""
     try:
         with open(f"{statuses}/{DISOWNED}", "rb") as file:  # noqa: PTH123 - no pathlib here
             return frozenset(int(word) for word in file.read().split() if word.isdigit())
@@ -216,7 +210,7 @@ def _disowned(statuses: str) -> frozenset[int]:
 
 
 def programs(states: list[ProcessState], pids: set[int]) -> list[tuple[list[int], list[str]]]:
-    """Each program of `pids` that no other of them started: it with all below it, and its words."""
+    """Return each program of `pids` that no other of them started: its pids and its words."""
     groups: dict[int, list[int]] = {}
     top: dict[int, int] = {}
     for state in states:
@@ -228,7 +222,7 @@ def programs(states: list[ProcessState], pids: set[int]) -> list[tuple[list[int]
 
 
 def terminal_number(master: int) -> int | None:
-    """The number of the terminal whose master this is; None when the kernel does not tell."""
+    """Return the number of the terminal whose master this is; None when unknown."""
     try:
         return int(struct.unpack("I", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))[0])
     except OSError:
@@ -236,7 +230,7 @@ def terminal_number(master: int) -> int | None:
 
 
 def write_to(terminal: int | None, pids: Iterable[int]) -> bool:
-    """Whether one of `pids` has this terminal open as more than its input, or cannot be asked."""
+    """Return whether one of `pids` may have this terminal open as more than its input."""
     names = ("/dev/tty", f"/dev/pts/{terminal}")
     for pid in pids:
         try:

@@ -143,7 +143,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def become_subreaper() -> None:
-    """Orphans below this process become its children instead of init's."""
+    """Make orphans below this process its children instead of init's."""
     with contextlib.suppress(OSError):
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -162,7 +162,7 @@ def set_output_processing(fd: int, on: bool) -> None:
 
 
 def take_unread(master: int) -> bytes:
-    """What was typed into the terminal and read by nobody, taken out of it, as keys.
+    """Take what was typed and not read out of the terminal; returns it as keys.
 
     What was typed with echo off is thrown away: it was meant to be secret. Raises OSError or
     termios.error when the terminal is gone.
@@ -203,7 +203,7 @@ def set_size(fd: int, rows: int, columns: int) -> None:
 
 
 class Leading:
-    """What a leader needs to know: its supervisor's pid, and what may outlive that.
+    """Facts that a leader needs: its supervisor's pid, and what may outlive that.
 
     `statuses` is the executor's folder of exit codes; empty for a sandbox, of which nothing may.
     """
@@ -243,7 +243,7 @@ def spawn(
 
 
 class Standby:
-    """What waits for one command, as the supervisor made it."""
+    """A leader and a shell-to-be that wait for a command, as the supervisor made them."""
 
     def __init__(self, statuses: str, outlives: str) -> None:
         """Fork; raises OSError or SpawnError."""
@@ -270,7 +270,7 @@ class Standby:
 
 
 def complaint(channel: socket.socket) -> str:
-    """Why it could not become the shell; to be asked after it has ended with CANNOT_START."""
+    """Return why it could not become the shell; asked after it has ended with CANNOT_START."""
     with contextlib.suppress(OSError):
         channel.setblocking(False)
         return channel.recv(_LONGEST_ERROR).decode("utf-8", "replace")
@@ -448,7 +448,7 @@ def _end_all(leading: Leading) -> NoReturn:
 
 
 def _ended(how: int) -> int | None:
-    """A child that has ended, not yet reaped; 0 when `how` forbids to wait, None without any."""
+    """Return a child that has ended, not yet reaped; 0 if `how` forbids to wait, None for none."""
     while True:
         try:
             child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | how)
@@ -474,7 +474,6 @@ def _note(path: str, child: os.waitid_result | None) -> None:
 
 
 def _close_all_but(*kept: int) -> None:
-    """Close every descriptor that is not `kept`."""
     low = 0
     for fd in (*sorted(kept), 1 << 16):
         if fd > low:  # an empty range would be taken for an open one

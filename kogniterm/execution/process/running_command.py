@@ -38,7 +38,7 @@ from kogniterm.types import CommandResult, Ended, Job, Waiting
 
 @dataclass(slots=True)
 class Ending:
-    """How a command ended: `status` as waitpid gives it, None when it was not waited for."""
+    """The end of a command: `status` as waitpid gives it, None when it was not waited for."""
 
     ended: Ended
     status: int | None
@@ -192,7 +192,7 @@ class RunningCommand:
         return self._ending is not None and self._ending.ended == "detached"
 
     def _attend(self, now: float) -> None:
-        """What a running command may need: prepared keys, a user, a diagnosis."""
+        """Serve a running command: prepared keys, a user, a diagnosis."""
         if self._hand is not None:
             self._hand.follow_size()
             if self._hand.hung_up:
@@ -219,7 +219,7 @@ class RunningCommand:
         return self._terminal is not None and not self._keys.pending
 
     def _next_event(self, deadline: float | None, settle: float | None) -> float | None:
-        """Milliseconds until the loop has something to do by itself."""
+        """Return the milliseconds until the loop has something to do by itself."""
         now = time.monotonic()
         moments = [m for m in (deadline, settle, self._feed.due, self._kill_at) if m is not None]
         if self.reports.status is None and self._ending is None:
@@ -236,7 +236,8 @@ class RunningCommand:
 
     def _poll_once(self, timeout: float | None) -> None:
         if self._terminal_open:
-            self._poll.modify(self.master, self._interest())
+            wanted = select.POLLIN | (select.POLLOUT if self.outgoing.waiting else 0)
+            self._poll.modify(self.master, wanted)
         for fd, event in self._poll.poll(timeout):
             if fd == self._wake_read:
                 with contextlib.suppress(BlockingIOError):
@@ -253,9 +254,6 @@ class RunningCommand:
                     self._terminal_open = False
             elif self._hand is not None and self._hand.pass_keys():
                 self._ending = Ending("detached", None, left_running=True)
-
-    def _interest(self) -> int:
-        return select.POLLIN | (select.POLLOUT if self.outgoing.waiting else 0)
 
     def _read(self) -> bool:
         """Take in waiting output; False at the end of the terminal."""
@@ -280,7 +278,7 @@ class RunningCommand:
         return True
 
     def _read_on(self) -> bytes:
-        """More of a flood, which comes some 4 KB at a read, to be handled in one go."""
+        """Return more of a flood, which comes some 4 KB at a read, to be handled in one go."""
         parts: list[bytes] = []
         for _ in range(_READS_AT_ONCE):
             try:
@@ -304,7 +302,7 @@ class RunningCommand:
                 return
 
     def _suspended(self) -> bool:
-        """Whether Ctrl-Z stopped the shell; it is continued, for a job cannot be resumed."""
+        """Return whether Ctrl-Z stopped the shell; it is continued, for jobs cannot be resumed."""
         for child in children(self.leader):
             state = process_state(child)
             if state is not None and state.state == "T":
@@ -350,7 +348,7 @@ class RunningCommand:
             self._hand_over(offered)
 
     def _begin_end(self, ended: Ended, now: float, waiting: Waiting | None = None) -> None:
-        """TERM to the whole tree; KILL follows."""
+        """Send TERM to the whole tree; KILL follows."""
         victims = descendants(self.leader)
         pids = [victim.pid for victim in victims]
         self._ending = Ending(ended, None, tuple(victims), waiting)
@@ -359,7 +357,7 @@ class RunningCommand:
         self._kill_at = now + KILL_AFTER
 
     def _kill(self, now: float) -> bool:
-        """KILL when it is time, again and again; True when it is of no use."""
+        """Send KILL when it is time, again and again; returns whether it is of no use."""
         if self._kill_at is None or now < self._kill_at:
             return False
         signal_processes([state.pid for state in descendants(self.leader)], signal.SIGKILL)
@@ -418,14 +416,14 @@ class RunningCommand:
 
 
 def exit_code(status: int) -> int:
-    """A shell's view of a wait status: the code, or 128 plus the signal's number."""
+    """Return a shell's view of a wait status: the code, or 128 plus the signal's number."""
     if os.WIFSIGNALED(status):
         return 128 + os.WTERMSIG(status)
     return os.WEXITSTATUS(status)
 
 
 def signal_name(status: int | None) -> str | None:
-    """The name of the signal that ended a process; None when none did."""
+    """Return the name of the signal that ended a process; None when none did."""
     if status is None or not os.WIFSIGNALED(status):
         return None
     number = os.WTERMSIG(status)
@@ -447,7 +445,7 @@ def command_result(
     ours: Mapping[str, str],
     not_outside: tuple[str, ...] = (),
 ) -> CommandResult:
-    """The result of `command`; `ours` what bash prints of us, and what is to be read instead."""
+    """Return the result of `command`; `ours` are texts that bash prints of us, with substitutes."""
     rendered = keeper.render()
     text = rendered.text
     for printed, instead in ours.items():

@@ -154,7 +154,7 @@ class Supervisor:
             self._reap()
 
     def _watch_host(self) -> int:
-        """A descriptor that becomes readable when the executor's process ends, or -1.
+        """Return a descriptor that becomes readable when the executor's process ends, or -1.
 
         The channel's end of file says so too, unless a fork of that process keeps it open.
         """
@@ -293,7 +293,7 @@ class Supervisor:
         end_tree(os.getpid(), spare=self._led)
 
     def _led(self, states: list[ProcessState]) -> set[int]:
-        """The leaders among `states`, parents first, and all that is below them."""
+        """Return the leaders among `states`, parents first, and all that is below them."""
         found = set(self._commands)
         for state in states:
             if state.parent in found:
@@ -301,7 +301,7 @@ class Supervisor:
         return found
 
     def end(self) -> None:
-        """The executor is gone: end every tree but what stays."""
+        """End every tree but what stays: the executor is gone."""
         if self._orphaned:
             return
         self._orphaned = True
@@ -321,7 +321,7 @@ class Supervisor:
                 self._drain(command)
 
     def _end_tree(self, command: _Command) -> bool:
-        """End of a command what does not stay; returns whether anything does."""
+        """End what does not stay of a command; returns whether anything does."""
         states = once_begun(command.leader)
         stays, everything = self._spared(command, states), {state.pid for state in states}
         why = "kept" if command.kept else "detached"
@@ -335,7 +335,7 @@ class Supervisor:
         return False
 
     def _spared(self, command: _Command, states: list[ProcessState]) -> set[int]:
-        """What of a command outlives the executor; inside a sandbox nothing can."""
+        """Return what of a command outlives the executor; inside a sandbox nothing can."""
         if self._outlives == NOTHING or command.wrapped:
             return set()
         if command.kept:
@@ -357,7 +357,7 @@ class Supervisor:
         )
 
     def host_left(self) -> None:
-        """The executor is gone: end."""
+        """End, for the executor is gone."""
         for fd in (self._channel, self._watch):
             with contextlib.suppress(KeyError, ValueError):
                 self._poll.unregister(fd)
@@ -365,7 +365,7 @@ class Supervisor:
         self.end()
 
     def leave(self) -> None:
-        """This process ends: let go of what still stays, and remove the folder.
+        """Let go of what still stays, and remove the folder, at the end of this process.
 
         An executor that had the time to has removed it, and one that lives still needs it.
         """

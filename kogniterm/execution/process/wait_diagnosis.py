@@ -1,4 +1,4 @@
-"""Why a quiet command is quiet: read from process state, not from a timer alone.
+"""Diagnosis of a quiet command, from the state of its processes and not from a timer alone.
 
 What a process does is read from /proc (proc(5)): the system call it is blocked in with its
 arguments, the descriptors those name, processor time used between two looks, and the terminal's
@@ -68,7 +68,7 @@ class Watch:
         self.last: Waiting | None = None
 
     def next_look(self, last_output: float) -> float:
-        """When the command is to be looked at next (monotonic seconds)."""
+        """Return when the command is to be looked at next (monotonic seconds)."""
         return max(self._next, last_output + QUIET)
 
     def goes_on(self) -> None:
@@ -81,11 +81,11 @@ class Watch:
                 self._sink.waiting(None)
 
     def waited(self, now: float) -> float:
-        """Seconds since the command was first seen waiting for input."""
+        """Return the seconds since the command was first seen waiting for input."""
         return 0.0 if self._input_since is None else now - self._input_since
 
     def look(self, now: float, last_output: float, last_lines: Callable[[], str]) -> Waiting | None:
-        """The diagnosis now, or the last one when it is not yet time for another look."""
+        """Return the diagnosis now, or the last one when it is not yet time for another look."""
         if now < self._next:
             return self.last
         self._next = now + _LOOK_EVERY
@@ -106,7 +106,7 @@ class Watch:
         return self.last
 
     def reads_terminal(self) -> bool:
-        """Whether a foreground process is blocked reading the terminal at this moment."""
+        """Return whether a foreground process is blocked reading the terminal at this moment."""
         group = _foreground(self._master)
         terminal = terminal_device(self._master)
         return any(
@@ -116,7 +116,7 @@ class Watch:
         )
 
     def begins(self) -> bool:
-        """Whether a foreground process is only just becoming the program it was forked for."""
+        """Return whether a foreground process is just becoming the program it was forked for."""
         group = _foreground(self._master)
         return any(state.begins and state.group == group for state in descendants(self._leader))
 
@@ -147,8 +147,11 @@ class Watch:
             return _Finding("busy", name, f"process {pid} {what}")
         foreground = state.group == group
         call = _system_call(pid)
-        if call is None:
-            return self._guess(state, foreground)
+        if call is None:  # the kernel does not let us look
+            echo, canonical = line_modes(self._master)
+            asks = foreground and not echo and canonical
+            evidence = f"process {pid} cannot be inspected"
+            return _Finding("terminal" if asks else "sleeping", name, evidence)
         what, arguments = call
         fds = _waited_for(pid, what, arguments)
         if foreground and any(_is_terminal(pid, fd, terminal) for fd in fds):
@@ -156,14 +159,6 @@ class Watch:
         if any(_is_socket(pid, fd) for fd in fds):
             return _Finding("network", name, f"process {pid} is blocked in {what} on a socket")
         return _Finding("sleeping", name, f"process {pid} is blocked in {what}")
-
-    def _guess(self, state: ProcessState, foreground: bool) -> _Finding:
-        """For a process the kernel does not let us inspect."""
-        evidence = f"process {state.pid} cannot be inspected"
-        echo, canonical = line_modes(self._master)
-        if foreground and not echo and canonical:
-            return _Finding("terminal", state.name, evidence)
-        return _Finding("sleeping", state.name, evidence)
 
 
 def _foreground(master: int) -> int:
@@ -174,13 +169,13 @@ def _foreground(master: int) -> int:
 
 
 def terminal_device(master: int) -> int:
-    """The device number of the terminal's other end."""
+    """Return the device number of the terminal's other end."""
     number = terminal_number(master)
     return -1 if number is None else os.makedev(_PTS_MAJOR, number)
 
 
 def _system_call(pid: int) -> tuple[str, list[int]] | None:
-    """What `pid` is blocked in and the call's arguments; None when it cannot be seen."""
+    """Return the call that `pid` is blocked in and its arguments; None when it cannot be seen."""
     try:
         with open(f"/proc/{pid}/syscall", "rb") as file:  # noqa: PTH123 - hot path
             fields = file.read().split()
@@ -195,13 +190,13 @@ def _system_call(pid: int) -> tuple[str, list[int]] | None:
 
 def _reads(pid: int, terminal: int) -> bool:
     call = _system_call(pid)
-    if call is None:
-        return False
-    return any(_is_terminal(pid, fd, terminal) for fd in _waited_for(pid, *call))
+    return call is not None and any(
+        _is_terminal(pid, fd, terminal) for fd in _waited_for(pid, *call)
+    )
 
 
 def _waited_for(pid: int, what: str, arguments: list[int]) -> list[int]:
-    """Descriptors whose input the blocked call waits for."""
+    """Return the descriptors whose input the blocked call waits for."""
     if what in ("read", "receive", "connect", "accept"):
         return [arguments[0]]
     try:
@@ -239,7 +234,7 @@ def _watched_by_epoll(pid: int, fd: int) -> list[int]:
 
 
 def _is_terminal(pid: int, fd: int, terminal: int) -> bool:
-    """Whether descriptor `fd` of `pid` is its terminal, by whatever name it was opened."""
+    """Return whether descriptor `fd` of `pid` is its terminal, by whatever name it was opened."""
     with contextlib.suppress(OSError):
         device = os.stat(f"/proc/{pid}/fd/{fd}").st_rdev  # noqa: PTH116 - hot path
         return device == terminal or device == os.makedev(5, 0)

@@ -45,7 +45,7 @@ _SESSIONS = "kogniterm-"
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How to wrap the commands of one workspace.
+    """A sandbox that wraps the commands of one workspace.
 
     `network` is whether the machine's network may be used; `writable` are folders beside the
     workspace that the user allowed; `hidden` are folders that are empty inside, beside the usual
@@ -280,7 +280,7 @@ class _Mounts:
         return [folder for folder in found if not _below(folder, self._parts)]
 
     def _private_folders(self) -> Iterator[Sequence[str]]:
-        """The private /tmp, also where TMPDIR points, and an empty /run.
+        """Mount the private /tmp, also where TMPDIR points, and an empty /run.
 
         Sockets of docker, D-Bus or an ssh agent lie in /run. What leads to a workspace below /tmp
         is shown as it is, so that a write beside the workspace is an error.
@@ -303,7 +303,7 @@ class _Mounts:
                 yield "--ro-bind", path, path
 
     def _of_run(self) -> list[str]:
-        """What of /run programs need: those of NixOS, and the name servers with a network."""
+        """Return what programs need of /run: those of NixOS, name servers with a network."""
         found = ["/run/current-system"] if Path("/run/current-system").is_dir() else []
         servers = real("/etc/resolv.conf")
         if self._box.network and within(servers, "/run") and Path(servers).is_file():
@@ -333,7 +333,7 @@ class _Mounts:
         return not covers or _below(path, self._covers[max(covers, key=len)])
 
     def _keep(self) -> Iterator[Sequence[str]]:
-        """What is in the workspace and must not change."""
+        """Mount what is in the workspace and must not change."""
         if self._box.shares_tables or not self._parts:
             return
         for path in self._closed:
@@ -364,12 +364,12 @@ def _sessions_below(roots: Sequence[str]) -> list[str]:
 
 
 def _own_programs() -> tuple[str, ...]:
-    """What the host process and `inside` run: the interpreter, its environment, this package."""
+    """Return what the host process and `inside` run: the interpreter, its environment, this."""
     return (sys.prefix, sys.base_prefix, str(_PACKAGE))
 
 
 def _inside() -> list[str]:
-    """How `inside` is started: a bare interpreter on a file, whatever the folder holds."""
+    """Return how `inside` is started: a bare interpreter on a file, whatever the folder holds."""
     return [sys.executable, "-I", "-S", str(_HERE / "inside.py"), str(_PACKAGE.parent)]
 
 

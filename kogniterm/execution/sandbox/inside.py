@@ -28,7 +28,7 @@ _CLOSED_DEVICES = ("/dev/pts", "/dev/input")
 
 
 class Confinement:
-    """How the command is to be confined, one list of values a name.
+    """Instructions for confining the command, one list of values a name.
 
     `family`: sockets that may be opened. `foreign`: the machine's processes can be seen.
     `landlock`: Landlock keeps the files; `write`, `close`, `hide` and `show` are then the folders
@@ -92,7 +92,7 @@ def _readable(how: Confinement) -> list[str]:
 
 
 def _lead(argv: list[str], report: int) -> NoReturn:
-    """The session leader: starts the shell, reports its status, waits for what it left."""
+    """Lead the session: start the shell, report its status, wait for what it left."""
     os.setsid()
     terminal = _take_terminal()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What steers other tools in a workspace: found before a command in the sandbox and after it.
+"""Files that steer other tools in a workspace: found before a sandboxed command and after it.
 
 Editors, shells, git and other agents act on some names by themselves, so a command in the sandbox
 must not change them unseen. The search looks at names and metadata only, follows no link, and is
@@ -43,7 +43,7 @@ How = Literal["appeared", "changed", "removed"]
 
 @dataclass(slots=True)
 class Found:
-    """What was found: the state of each guarded file, and what can be kept by mounts.
+    """Findings of a search: the state of each guarded file, and what can be kept by mounts.
 
     `pinned` are folders that must stay where they are, from the top down; `kept` what must not
     change. Both are real folders and files of the workspace, no links.
@@ -70,7 +70,7 @@ def protected(table: str) -> frozenset[str]:
 
 
 def search(workspace: str, *, hidden: bool = True) -> Found:
-    """Return what steers other tools in `workspace` now.
+    """Return the files that steer other tools in `workspace` now.
 
     Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
     """
@@ -238,7 +238,7 @@ def _note_below(place: int, path: str, found: Found, sample: str, left: list[int
 
 
 def _state(place: int, name: str, seen: os.stat_result) -> State:
-    """What tells one state of a file from another; nobody can set back the time of a change."""
+    """Return what tells two states of a file apart; the time of a change cannot be set back."""
     target = ""
     if stat.S_ISLNK(seen.st_mode):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a shell leaves when it ends: the script that prints its state, and the reading of that."""
+"""Capture of a shell's state at its end: the script that prints it, and the reading of that."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FIELDS = (
     *("positional", "local", "folders"),
     *("exit_action", "children", "background", "ended", "jobs", "gone", "held"),
 )
-"""What the capture file writes, in its order, each ended by a NUL."""
+"""Fields that the capture file writes, in its order, each ended by a NUL."""
 
 _VALUE = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|\$?'[^'\\]*+(?:\\.[^'\\]*+)*+'|\\.|[^"'\\\n]++)*+"""
 _VARIABLE = re.compile(
@@ -171,7 +171,6 @@ def _functions(
 
 
 def _aliases(printed: bytes) -> dict[bytes, bytes]:
-    """Return the `alias` commands in `printed` by name."""
     table: dict[bytes, bytes] = {}
     position = 0
     while match := _ALIAS.match(printed, position):
@@ -192,9 +191,9 @@ def _traps(printed: bytes, background: int | None) -> dict[bytes, bytes]:
 
 
 def _variables(printed: bytes) -> tuple[dict[bytes, bytes], dict[bytes, bytes]] | None:
-    """(declarations by name, values of bash's and our own variables as printed).
+    """Return the declarations by name, and the values of bash's and our own variables as printed.
 
-    None when the text is not a row of declarations.
+    It is None when the text is not a row of declarations.
     """
     table: dict[bytes, bytes] = {}
     kept: dict[bytes, bytes] = {}
@@ -213,7 +212,7 @@ def _variables(printed: bytes) -> tuple[dict[bytes, bytes], dict[bytes, bytes]] 
 
 
 def _names(value: bytes | None) -> frozenset[bytes]:
-    """The options in a list like that of SHELLOPTS, as printed."""
+    """Return the options in a list like that of SHELLOPTS, as printed."""
     return frozenset((value or b"").strip(b'"').split(b":")) - {b""}
 
 
@@ -246,6 +245,6 @@ def _restored(
 
 
 def _options(kept: Mapping[bytes, bytes], letters: bytes) -> frozenset[bytes]:
-    """The options that were on, those too that are off while the state is printed."""
+    """Return the options that were on, those too that are off while the state is printed."""
     pairs = ((b"e", b"errexit"), (b"u", b"nounset"), (b"x", b"xtrace"), (b"f", b"noglob"))
     return _names(kept.get(b"SHELLOPTS")) | {name for letter, name in pairs if letter in letters}

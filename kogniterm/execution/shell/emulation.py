@@ -1,4 +1,4 @@
-"""What a new shell cannot simply be told: exit traps and children of the shell before it.
+"""Stand-ins for builtins that know exit traps and processes of earlier shells.
 
 Some builtins are stood in for by functions, and only in commands where it matters:
 
@@ -8,7 +8,6 @@ Some builtins are stood in for by functions, and only in commands where it matte
   it is carried and runs when a later command exits, as in one terminal.
 * `wait`, while background processes of earlier commands are known: they are not this shell's
   children any more, but their exit codes were noted where `wait` can read them.
-
 * `jobs`, `kill %n`, `fg`, `bg` and `disown`, while what they list is still running: a shell numbers
   only its own jobs, so those of earlier commands come first and its own after them.
 * `disown`, when the command mentions it: what is disowned stays when the executor ends, so it is
@@ -97,7 +96,7 @@ _LISTED_TEXT = re.compile(rb"(?:Running|Stopped(?: \([^)\n]*\))?|\n +\d+) +(.*)"
 
 
 def known_jobs(previous: tuple[EarlierJob, ...], listed: bytes) -> tuple[EarlierJob, ...]:
-    """The jobs of before and what this shell's `jobs -l` printed.
+    """Return the jobs of before and those that this shell's `jobs -l` printed.
 
     Ended ones keep their numbers while another runs, and for one command more: `kill %1` may be
     followed by `wait %1`.
@@ -115,7 +114,7 @@ def known_jobs(previous: tuple[EarlierJob, ...], listed: bytes) -> tuple[Earlier
 
 
 def _runs(pids: tuple[int, ...]) -> bool:
-    """Whether any of them does; one that has ended may still wait to be collected."""
+    """Return whether any of them runs; one that has ended may still wait to be collected."""
     states = (process_state(pid) for pid in pids)
     return any(state is not None and state.state not in "ZX" for state in states)
 
@@ -163,7 +162,7 @@ _NAMED_AFTER_SHELL = re.compile(r"[\w./-](?:\$\$|\$\{\$\})(?![\w({])")
 
 
 def not_carried(command: str) -> list[str]:
-    """What of `command` no later one can go on with, in sentences; most often nothing."""
+    """Return notes on what no later command can go on with; most often none."""
     notes = []
     if _SEEDS.search(command):
         notes.append("The sequence of random numbers that RANDOM=… starts ends with this command.")
@@ -188,7 +187,7 @@ _LAST = re.compile(r"(\\.)|\$!|\$\{!\}", re.DOTALL)
 
 
 def expand_last_background(command: str, pid: int | None) -> str:
-    """`command` with `$!` replaced by `${!:-pid}`: an earlier command's job until it has its own.
+    """Return `command` with `$!` replaced by `${!:-pid}`, an earlier job until it has its own.
 
     Text that the shell would not expand (quoted, comments, here-documents with a quoted end) is
     left alone.
@@ -221,7 +220,7 @@ def expand_last_background(command: str, pid: int | None) -> str:
 def _documents(
     command: str, position: int, documents: list[re.Match[str]], word: str
 ) -> tuple[str, int]:
-    """The here-documents that begin at `position`, expanded as their ends say; where they stop."""
+    """Expand here-documents that begin at `position` as their ends say; returns where they stop."""
     parts: list[str] = []
     for document in documents:
         end = re.sub(r"\\(.)|['\"]", r"\1", document["end"])
@@ -237,7 +236,7 @@ def _documents(
 
 
 def with_last_background(source: bytes, pid: int | None) -> bytes:
-    """`expand_last_background` for functions as bash prints them."""
+    """Apply `expand_last_background` to functions as bash prints them."""
     if pid is None or b"$!" not in source:
         return source
     text = expand_last_background(decode(source), pid)
@@ -245,10 +244,10 @@ def with_last_background(source: bytes, pid: int | None) -> bytes:
 
 
 def actions_with_last_background(actions: bytes, pid: int | None) -> bytes:
-    """The same for the actions of traps, whose quotes are not the shell's last word."""
+    """Apply it to the actions of traps, whose quotes are not the shell's last word."""
     return actions if pid is None else actions.replace(b"$!", b"${!:-%d}" % pid)
 
 
 def without_last_background(source: bytes, pid: int | None) -> bytes:
-    """The inverse of all of them."""
+    """Undo all of them."""
     return source if pid is None else source.replace(b"${!:-%d}" % pid, b"$!")

@@ -1,4 +1,4 @@
-"""The shell's state between commands: written by the shell that ends, read by the next one.
+"""Restoring of the shell's state: the files that the next command's shell reads at its start.
 
 Every command runs as `bash -c TEXT`, exactly the text that was approved. Bash reads an *enter*
 file first (BASH_ENV), which restores the state and sets an EXIT trap; the trap sources a *capture*
@@ -54,7 +54,7 @@ _UNLIMITED = b"unlimited"
 
 
 def limit_commands(before: bytes, after: bytes) -> bytes:
-    """`ulimit` commands that lead from the limits `before` to `after`; none when they are equal.
+    """Return `ulimit` commands that lead from the limits `before` to `after`; b"" when equal.
 
     Both are texts in which the lines of /proc/PID/limits stand, in whatever quotes.
     """
@@ -85,8 +85,8 @@ def _value(limit: bytes) -> float:
 
 _CAPTURE = rb"""{ __kt_status=$? __kt_pipe="${PIPESTATUS[@]}" __kt_last=$_
 \builtin trap -p DEBUG RETURN; \builtin trap - DEBUG RETURN; \. %s; } 2>/dev/null %s"""
-"""What our EXIT trap does: into the dump go the traps that a sourced file does not see or would set
-off, then what the capture file writes. The first line is for what any command would change."""
+"""The text of our EXIT trap: into the dump go the traps that a sourced file does not see or would
+set off, then what the capture file writes. The first line is for what any command would change."""
 
 _OPTIONS_NOT_CARRIED = frozenset({b"noexec", b"onecmd", b"privileged", b"history", b"histexpand"})
 _ALIASES = b"expand_aliases"
@@ -128,7 +128,7 @@ class Files:
 
 
 def inheritable(variables: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Values of exported variables that a shell may just as well get in its environment.
+    """Return values of exported variables that a shell may just as well get in its environment.
 
     That costs it a fifth of what a declaration does. Left out is what would alter the shell
     itself (a library path is for its children), and what is too large for an environment.
@@ -154,7 +154,7 @@ def enter_scripts(
     inherited: Container[bytes] = (),
     folder: str | None = None,
 ) -> tuple[bytes, bytes, bytes]:
-    """(enter, restore, functions): what bash reads before `command`; each file sources the next.
+    """Return the files (enter, restore, functions) for `command`; each one sources the next.
 
     `overlay` are declarations for this command alone; variables named in `inherited` are in the
     shell's environment already; `folder` is where the shell goes first, when it cannot be started
@@ -202,7 +202,7 @@ def enter_scripts(
 
 
 def _read_functions(state: ShellState, files: Files) -> bytes:
-    """The commands that define the functions.
+    """Return the commands that define the functions.
 
     They are a file of their own because what bash prints of a function it cannot always read
     again: then that file ends there, and nothing else of the state is lost with it.
@@ -216,12 +216,12 @@ def _read_functions(state: ShellState, files: Files) -> bytes:
 
 
 def capture_trap(files: Files) -> bytes:
-    """The text of the EXIT trap that writes the dump by the capture file."""
+    """Return the text of the EXIT trap that writes the dump by the capture file."""
     return _CAPTURE % (quoted(files.capture), files.dump)
 
 
 def _last_words(state: ShellState, command: str) -> bytes:
-    """Options, `$_`, `$?` and traps, in an order in which none of them disturbs the others."""
+    """Return options, `$_`, `$?` and traps, in an order in which none disturbs the others."""
     last = b"\\builtin : " + quoted(state.last_argument) + b"\n"
     fires = b"DEBUG" in state.traps or b"RETURN" in state.traps
     traps = emulation.actions_with_last_background(b"".join(state.traps.values()), state.background)
@@ -236,7 +236,7 @@ def _last_words(state: ShellState, command: str) -> bytes:
 
 
 def _reads_status(state: ShellState, command: str) -> bool:
-    """Whether `command` may look at `$?`, by itself or in a function or alias that it uses.
+    """Return whether `command` may look at `$?`, by itself or in a function or alias that it uses.
 
     For others it is not restored: bash reports some syntax errors with the status it had before.
     """
@@ -251,7 +251,7 @@ def _reads_status(state: ShellState, command: str) -> bool:
 
 
 def _shopts(state: ShellState) -> bytes:
-    """`shopt` commands for options that differ from a fresh shell's.
+    """Return `shopt` commands for options that differ from a fresh shell's.
 
     The first shell notes what it starts with. Aliases are expanded from the last line on.
     """
@@ -269,7 +269,7 @@ def _shopts(state: ShellState) -> bytes:
 
 
 def _set_options(on: frozenset[bytes]) -> bytes:
-    """`set` commands for options that differ from a fresh shell's; tracing comes last."""
+    """Return `set` commands for options that differ from a fresh shell's; tracing comes last."""
     changed = [(b"-o", name) for name in on - OPTIONS_ON_AT_START]
     changed += [(b"+o", name) for name in OPTIONS_ON_AT_START - on]
     changed = [item for item in changed if item[1] not in _OPTIONS_NOT_CARRIED]

@@ -39,7 +39,7 @@ _OTHERS = ("/var/tmp", "/dev/shm")
 
 
 class PrivateFolder:
-    """Makes the folder, names the files in it. Raises ExecutionError when none can be made.
+    """The executor's folder: made here or not at all (ExecutionError), with what it always holds.
 
     `workspace` is where sandboxed commands may write. When it holds every place for temporary files
     the first is used, and no sandbox can be (`Sandbox.may_write`).
@@ -81,8 +81,8 @@ class PrivateFolder:
         self.asked, self.answers = fds[1:]
 
     def files(self, number: int) -> StoredFiles:
-        """The files of command `number`."""
-        return StoredFiles(self.path, self.statuses, number)
+        """Return the files of command `number`."""
+        return StoredFiles(self.path, number)
 
     def close(self, *, keep: bool) -> None:
         """Release it; remove it unless a job that is kept still needs it."""
@@ -100,7 +100,7 @@ def _places() -> list[str]:
 
 
 def _make(place: str) -> tuple[Path, int]:
-    """A new folder in `place` with what every command needs, and the descriptor of its lock."""
+    """Make a folder in `place` with what every command needs; returns its lock's descriptor too."""
     path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
     held = -1
     try:
@@ -132,7 +132,7 @@ def _unmake(path: Path, *fds: int) -> None:
 
 
 def _channel(path: Path) -> int:
-    """A fifo, open at both ends so that neither side ever waits for the other to open it."""
+    """Open a fifo at both ends, so that neither side ever waits for the other to open it."""
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -182,7 +182,7 @@ _PER_COMMAND = ("left", *_NUMBERS)
 class StoredFiles:
     """Files in `folder`, the executor's private one; `number` counts commands."""
 
-    def __init__(self, folder: Path, statuses: Path, number: int) -> None:
+    def __init__(self, folder: Path, number: int) -> None:
         self._folder, self._number = folder, number
         path = os.fsencode(folder)
         self.names = Files(
@@ -190,7 +190,7 @@ class StoredFiles:
             restore=b"%s/restore-%d" % (path, number),
             functions=b"%s/functions-%d" % (path, number),
             dump=b">|" + quoted(b"%s/left-%d" % (path, number)),
-            statuses=os.fsencode(statuses),
+            statuses=path + b"/" + STATUSES.encode(),
         )
 
     def write(self, name: str, data: bytes) -> str:
@@ -215,7 +215,7 @@ class StoredFiles:
         return None
 
     def traces(self) -> dict[str, str]:
-        """Return what bash may print of these files, and what is to be read instead."""
+        """Return texts that bash may print of these files, each with its substitute."""
         return _traces(self.names, f"{self._folder}/command-{self._number}")
 
     def tidy(self) -> None:
@@ -251,7 +251,7 @@ class SealedFiles:
 
     @property
     def descriptors(self) -> Mapping[int, int]:
-        """What the shell is to have open: its numbers, and the descriptors here."""
+        """Return what the shell is to have open: its numbers, and the descriptors here."""
         return self._fds
 
     def write(self, name: str, data: bytes) -> str:
@@ -281,7 +281,7 @@ class SealedFiles:
         return None
 
     def traces(self) -> dict[str, str]:
-        """Return what bash may print of these files, and what is to be read instead."""
+        """Return texts that bash may print of these files, each with its substitute."""
         enter = {f"{decode(_path(_ENTER))}: line ": "bash: line "}
         return {**_traces(self.names, decode(_path(_COMMAND))), **enter}
 

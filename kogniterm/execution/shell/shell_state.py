@@ -66,7 +66,7 @@ _DROPPED = frozenset(
 
 
 def inherited() -> dict[str, str]:
-    """This process's own environment, for callers that do not give one."""
+    """Return this process's own environment, for callers that do not give one."""
     from kogniterm.settings import environment  # its only reader
 
     return environment()
@@ -75,7 +75,7 @@ def inherited() -> dict[str, str]:
 def base_environment(
     env: Mapping[str, str], secrets: Iterable[str] = SECRET_NAMES
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """What commands inherit of `env`: (names a shell can hold, all the others)."""
+    """Return the parts of `env` that commands inherit: (names a shell can hold, all others)."""
     hidden = set(secrets)
     shell: dict[str, str] = {}
     other: dict[str, str] = {}
@@ -114,7 +114,7 @@ class EarlierJob:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a shell starts with: only what differs from it has to be restored."""
+    """The start of every shell: only what differs from it has to be restored."""
 
     shopts: frozenset[bytes]
     limits: bytes
@@ -122,7 +122,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class ShellState:
-    """What one command leaves to the next. Values are bash source text, as bash printed it."""
+    """State that one command leaves to the next. Values are source text as bash printed it."""
 
     variables: Mapping[bytes, bytes] = field(default_factory=dict)
     missing: frozenset[bytes] = frozenset()
@@ -171,7 +171,7 @@ class ShellState:
 
     @property
     def function_text(self) -> bytes:
-        """All functions, as bash printed them."""
+        """Return all functions, as bash printed them."""
         return b"".join(self.functions.values())
 
     def without_processes(self) -> ShellState:
@@ -192,28 +192,28 @@ class ShellState:
 
 
 def first_state(env: Mapping[str, str], cwd: str, umask: bytes = b"") -> ShellState:
-    """The state before the first command: the environment, the folder and the umask."""
+    """Return the state before the first command: the environment, the folder and the umask."""
     variables = {encode(k): exported(k, v) for k, v in env.items()}
     return ShellState(variables=variables, cwd=cwd, umask=umask)
 
 
 def encode(text: str) -> bytes:
-    """Text to a shell's bytes, undecodable ones too; UnicodeEncodeError for half a character."""
+    """Return a shell's bytes for `text`. Raises UnicodeEncodeError for half a character."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def decode(data: bytes) -> str:
-    """The inverse of `encode`."""
+    """Return the text for a shell's bytes, undecodable ones too."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def quoted(value: bytes) -> bytes:
-    """`value` as one word of bash source."""
+    """Return `value` as one word of bash source."""
     return b"'" + value.replace(b"'", b"'\\''") + b"'"
 
 
 def exported(name: str, value: str) -> bytes:
-    """The declaration of an exported variable."""
+    """Return the declaration of an exported variable."""
     escaped = re.sub(rb'([\\"$`])', rb"\\\1", encode(value))
     return b"declare -x " + encode(name) + b'="' + escaped + b'"\n'
 
@@ -224,14 +224,13 @@ _SET_ON_THE_WAY = frozenset({b"LC_CTYPE"})
 """Variables that the interpreter which starts a shell inside sets where there is no locale."""
 _KNOWN_AT_START = frozenset(b"IFS OPTERR OPTIND PS4".split())
 """Variables that every shell starts with, with values that are known."""
-_NONE: frozenset[bytes] = frozenset()
 _MOST_SAID = 8
 _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a command starts: `folder`, and then `inside` if only its sandbox has that.
+    """The place where a command starts: `folder`, and then `inside` if only its sandbox has that.
 
     `real` is what the folder must be without links, where that was looked at before.
     """
@@ -245,7 +244,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Lineages:
-    """What the next command of either side starts from.
+    """The states that the next command starts from, outside of sandboxes and inside.
 
     `inside` is None before the first sandboxed command. `apart` are names that sandboxed commands
     changed and no command outside has been told of. `real` is the folder of `outside` without
@@ -390,7 +389,7 @@ def merged(inside: ShellState, before: ShellState, after: ShellState) -> ShellSt
         aliases=_applied(inside.aliases, before.aliases, after.aliases),
         traps=_applied(inside.traps, before.traps, after.traps),
         shopts=_switched(
-            inside.shopts or _NONE, before.shopts or fresh.shopts, after.shopts or _NONE
+            inside.shopts or frozenset(), before.shopts or fresh.shopts, after.shopts or frozenset()
         ),
         options=_switched(inside.options, before.options, after.options),
         disabled=_switched(inside.disabled, before.disabled, after.disabled),

@@ -30,7 +30,7 @@ from prompt_toolkit.history import History
 from prompt_toolkit.key_binding.vi_state import InputMode
 
 from kogniterm.errors import KognitermError
-from kogniterm.storage.folders import private_folder
+from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.text.visible import one_line
 from kogniterm.ui.locale import translate
 from kogniterm.ui.prompt.attachments import JOB, JOBS, Pastes
@@ -91,12 +91,8 @@ class PrivateHistory(History):
         """Shorten the file in place of letting it grow for ever."""
         if self._file is None:
             return
-        temporary = self._file.with_suffix(".new")
         with suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            with os.fdopen(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as stream:
-                stream.write("\n".join(lines) + "\n")
-            temporary.replace(self._file)
+            write_private(self._file, ("\n".join(lines) + "\n").encode("utf-8"))
 
 
 def _decode(line: str) -> str:
