@@ -42,7 +42,7 @@ _CANCEL = b"\x18"
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How much output is kept: `text` characters for the model, a quarter of them from the head;
+    """Limits of kept output: `text` characters for the model, a quarter of them from the head;
     `file` bytes on disk for each command."""
 
     text: int = 16_000

@@ -25,7 +25,7 @@ MAX_MATCHES = 1_000
 _GIT_SECONDS = 5.0
 """For a machine so busy that git starts late: what it lists takes a few milliseconds."""
 MAX_NAMED = 8
-"""How many created files are named one by one."""
+"""Created files that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def preview(report: RiskReport, cwd: str) -> tuple[Phrase, ...]:
 def on_disk(report: RiskReport, workspace: str) -> RiskReport:
     """Return `report` with its effects on files as they are on this disk.
 
-    What is copied, moved or linked into a folder that exists lands there under its own name, and
-    what is not there yet is created. What links lead out of the workspace is outside of it.
+    A file that is copied, moved or linked into a folder that exists lands there under its own name,
+    and what is not there yet is created. What links lead out of the workspace is outside of it.
     """
     deadline = time.monotonic() + MAX_SECONDS
     root = Path(workspace)

@@ -126,7 +126,7 @@ class CommandExecutor:
         self._closed = False
         self._outlives = outlives
         self.left: tuple[LeftRunning, ...] = ()
-        """What commands left running, and what `close` made of it."""
+        """Processes that commands left running, and what `close` made of them."""
         self._launcher = Launcher(self._private.path, self._private.held, outlives)
         try:
             self._launcher.start()

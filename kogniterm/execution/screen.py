@@ -242,12 +242,7 @@ class Screen:
         self._shifted = False
         self._last = " "
         self.last_full_screen: str | None = None
-        """What the alternate screen showed when it was last left."""
-
-    @property
-    def full_screen(self) -> bool:
-        """Whether the alternate screen is on."""
-        return self._alternate is not None
+        """The alternate screen as it was when it was last left."""
 
     def feed(self, data: bytes, *, final: bool = False) -> None:
         """Take in `data`; characters and sequences may be split anywhere between calls."""

@@ -245,7 +245,7 @@ class Preimage:
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """How a path differs now from how it was. `before` and `after` are absent for non-text."""
+    """A path that differs from how it was. `before` and `after` are None for what is no text."""
 
     path: str
     change: Change

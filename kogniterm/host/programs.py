@@ -21,7 +21,7 @@ SYSTEM_FOLDERS = (
     "/home/linuxbrew/.linuxbrew/bin",
     "/snap/bin",
 )
-"""Where distributions, Nix, Homebrew and snap install programs for all users."""
+"""Folders in which distributions, Nix, Homebrew and snap install programs for all users."""
 SYSTEM_PATH = ":".join(SYSTEM_FOLDERS)
 """PATH for a program of ours that starts others, as git starts its own."""
 

@@ -62,7 +62,7 @@ _ENVIRONMENT = {
 
 
 _OWN_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "XDG_CONFIG_HOME")
-"""Where the user keeps settings for all repositories, as they chose before the session."""
+"""Variables that say where the user's settings for all repositories are."""
 
 
 class GitTooSlowError(Exception):
@@ -118,7 +118,7 @@ _LINK_MODE = "160000"
 _HOOKS_OF_READERS = frozenset({"post-index-change"})
 """githooks(5): `git status` renews the index, and that is a change."""
 _LATER = ("init", "clone")
-"""What makes a new repository, from nothing or over the network."""
+"""Verbs that make a new repository, from nothing or over the network."""
 
 
 @dataclass(frozen=True, slots=True)

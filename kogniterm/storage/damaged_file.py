@@ -1,4 +1,4 @@
-"""A damaged database file: moved aside, never deleted, and all that can be read carried over.
+"""Recovery of a damaged database file: it is moved aside, and all that can be read carried over.
 
 SQLite tells of damage only where it looks, so the file is checked when it is opened: its
 structure by SQLite, its records (on reading) by their hashes. Carrying over works on tables of
@@ -28,12 +28,18 @@ CHECK_LIMIT = 32 * 1024 * 1024
 CRASH_LIMIT = 256 * 1024 * 1024
 """Up to this size after a crash: about a second. Beyond, only what a query meets is noticed."""
 
+_TABLES = "type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 _HEADER = 100
 _PAGE = 200
 _MOST_SINGLE = 200_000
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""What reading damage raises; SQLite quotes damaged names, which may be no text at all."""
+"""Errors that damage raises; SQLite quotes damaged names, which may be no text at all."""
 
+_NO_DAMAGE = (
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR),
+)
+"""Errors of a file that is locked, full or unreadable, which is another trouble."""
 _SIDE_FILES = ("", "-wal", "-shm")
 
 Counts = TypeVar("Counts")
@@ -69,7 +75,7 @@ class FileInUse:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def left_by_a_crash(self) -> bool:
-        """Whether a write-ahead log lies there though nobody has the database open."""
+        """Return whether a write-ahead log lies there though nobody has the database open."""
         log = self._path.with_suffix("").with_name(self._path.stem + "-wal")
         if not log.exists():
             return False
@@ -87,7 +93,7 @@ class FileInUse:
 
 
 def is_damaged(path: Path, *, crashed: bool = False) -> bool:
-    """Whether the file's structure is broken; a missing or empty file is not."""
+    """Return whether the file's structure is broken; a missing or empty file is not."""
     if not path.exists() or path.stat().st_size == 0:
         return False
     with storage_errors(path):
@@ -100,22 +106,10 @@ def is_damaged(path: Path, *, crashed: bool = False) -> bool:
         except (StorageCorruptError, UnicodeDecodeError):
             return True
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and _is_other_trouble(error):
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if isinstance(error, sqlite3.OperationalError) and code in _NO_DAMAGE:
                 raise
             return True
-
-
-def _is_other_trouble(error: sqlite3.OperationalError) -> bool:
-    """Locked, full or unreadable is not damaged."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_IOERR,
-    )
 
 
 def recover(
@@ -129,7 +123,7 @@ def recover(
 
     Returns where the damaged file is now, and what `complete` gives, which brings the tables of
     `schema` in order; tables of other rooms are made again from the damaged file's own schema.
-    What is read is a second copy, so the moved file stays exactly as it was found.
+    A second copy is read, so the moved file stays exactly as it was found.
     """
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
     aside = _free_name(path, stamp)
@@ -153,7 +147,7 @@ def _free_name(path: Path, stamp: str) -> Path:
 
 @contextmanager
 def _working_copy(damaged: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a copy of the damaged file, its header mended if that is what is broken."""
+    """Connect to a copy of the damaged file, its header mended if that is broken."""
     copy = damaged.with_name(damaged.name + ".copy")
     for suffix in _SIDE_FILES[:2]:
         part = damaged.with_name(damaged.name + suffix)
@@ -202,8 +196,8 @@ def _mend_header(path: Path) -> None:
 
 
 def _carry_over(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    present = {name for name, _ in _tables(target)}
-    tables = _tables(source)
+    present = {name for name, _ in _schema(target, _TABLES)}
+    tables = _schema(source, _TABLES)
     indexes = [name for name, sql in tables if sql.upper().startswith("CREATE VIRTUAL")]
     for name, sql in tables:
         if any(name == one or name.startswith(f"{one}_") for one in indexes):
@@ -213,30 +207,17 @@ def _carry_over(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
                 with suppress(*_UNREADABLE):
                     target.execute(sql)
             _copy_table(source, target, name)
-    for sql in _indexes(source):
+    for _, sql in _schema(source, "type IN ('index', 'trigger', 'view')"):
         with suppress(*_UNREADABLE):  # there already, or its table is not
             target.execute(sql)
 
 
-def _tables(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Ordinary tables with what made them; none when the schema cannot be read."""
+def _schema(connection: sqlite3.Connection, what: str) -> list[tuple[str, str]]:
+    """Return (name, statement that made it) of `what`; nothing when that cannot be read."""
     with suppress(*_UNREADABLE):
         return connection.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL "
-            "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+            f"SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND {what}"
         ).fetchall()
-    return []
-
-
-def _indexes(connection: sqlite3.Connection) -> list[str]:
-    with suppress(*_UNREADABLE):
-        return [
-            sql
-            for (sql,) in connection.execute(
-                "SELECT sql FROM sqlite_master WHERE type IN ('index', 'trigger', 'view') "
-                "AND sql IS NOT NULL"
-            )
-        ]
     return []
 
 
@@ -251,7 +232,7 @@ def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, name: st
 
 
 def _rows(source: sqlite3.Connection, name: str, columns: str) -> Iterator[tuple[object, ...]]:
-    """Every row that can be read: upwards to the damage, downwards to it, then across it."""
+    """Yield every row that can be read: upwards to the damage, downwards to it, then across it."""
     low = yield from _walk(source, name, columns, None, upwards=True)
     if low is None:
         return
@@ -266,7 +247,7 @@ def _rows(source: sqlite3.Connection, name: str, columns: str) -> Iterator[tuple
 def _walk(
     source: sqlite3.Connection, name: str, columns: str, floor: int | None, *, upwards: bool
 ) -> Generator[tuple[object, ...], None, int | None]:
-    """Rows in order of rowid until the damage; returns the rowid reached, None at the end."""
+    """Yield rows in order of rowid until the damage; returns the rowid reached, None at the end."""
     order, compare = ("ASC", ">") if upwards else ("DESC", "<")
     place: int | None = -(2**62) if upwards else 2**62
     reached = 0 if upwards else floor

@@ -91,8 +91,10 @@ class Database:
         return connection
 
     def _connected(self) -> Connection:
-        """The connection, made anew when the server has left. What it left in the middle of is not
-        repeated here: only who asked can tell whether it had been done."""
+        """Return the connection, made anew when the server has left.
+
+        A query that it interrupted is not repeated: only the caller can tell whether it was done.
+        """
         connection = self._connection
         if (
             not isinstance(connection, sqlite3.Connection)
@@ -107,23 +109,23 @@ class Database:
         return execute(_percent(statement) if self.is_postgres else statement, values)
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
-        """Run one statement; the rows it gives, if any."""
+        """Run one statement; returns the rows it gives, if any."""
         with self._lock, storage_errors(self.place):
             cursor = self._cursor(statement, values)
             return list(cursor.fetchall()) if cursor.description else []
 
     def one(self, statement: str, values: Sequence[object] = ()) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         rows = self.execute(statement, values)
         return rows[0] if rows else None
 
     def run(self, statement: str, values: Sequence[object] = ()) -> int:
-        """Run one statement; the number of rows that it touched."""
+        """Run one statement; returns the number of rows that it touched."""
         with self._lock, storage_errors(self.place):
             return int(self._cursor(statement, values).rowcount)
 
     def each(self, statement: str) -> Iterator[Row]:
-        """Every row that `statement` gives, a few at a time; others wait until it is done."""
+        """Yield every row that `statement` gives, a few at a time; others wait until it is done."""
         with self._lock, storage_errors(self.place):
             if not self.is_postgres:
                 yield from self._cursor(statement)
@@ -136,7 +138,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """All or nothing; `durable` waits for the disk. A block inside another one joins it."""
+        """Write all or nothing; `durable` waits for the disk. A block in another one joins it."""
         with self._lock:
             if self._depth:
                 if durable and not self._durable:
@@ -159,18 +161,18 @@ class Database:
                     self._depth = 0
 
     def clock(self) -> float:
-        """Seconds since the epoch, by one clock for all who share the database."""
+        """Return the seconds since the epoch, by one clock for all who share the database."""
         if not self.is_postgres:
             return time.time()
         ((seconds,),) = self.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(seconds)
 
     def another(self) -> Database:
-        """A second connection to the same database, for use in another thread."""
+        """Open a second connection to the same database, for use in another thread."""
         return Database(self._location, self._schema, user=self.user, heads=self._heads_folder)
 
     def problems(self) -> list[str]:
-        """What a file has wrong in its structure; a server checks its own pages."""
+        """Return the faults in a file's structure; a server checks its own pages."""
         if self.is_postgres:
             return []
         rows = self.execute("PRAGMA integrity_check") + self.execute("PRAGMA foreign_key_check")
@@ -198,7 +200,7 @@ class Database:
 
 @lru_cache(maxsize=512)
 def _percent(statement: str) -> str:
-    """The statement with psycopg's placeholders; ours never hold a question or percent sign."""
+    """Return the statement with psycopg's placeholders; ours hold no `?` or `%` in texts."""
     return statement.replace("?", "%s")
 
 
@@ -207,7 +209,7 @@ def _decoded(raw: bytes) -> str:
 
 
 def database_file(location: str | Path) -> Path:
-    """The SQLite file meant by `location`: itself, or `kogniterm.db` in the folder it names."""
+    """Return the SQLite file of `location`: itself, or `kogniterm.db` in the folder it names."""
     path = named("", location)
     if path.is_dir() or not path.suffix:
         return path / "kogniterm.db"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Connection = sqlite3.Connection | PostgresConnection
 
 BUSY_MILLISECONDS = 2000
-"""How long a write waits for another process before it gives up with a clear error."""
+"""Time that a write waits for another process before it gives up with a clear error."""
 
 _CONNECT_SECONDS = 10
 _RETRY_SECONDS = 0.005
@@ -131,7 +131,7 @@ def storage_errors(place: Path | str) -> Iterator[None]:
 
 
 def _postgres_errors() -> tuple[type[Exception], ...]:
-    """psycopg's errors, without loading it: what was never imported cannot have raised."""
+    """Return psycopg's errors, without loading it: what was never imported cannot have raised."""
     module = sys.modules.get("psycopg")
     return (module.Error,) if module is not None else ()
 
@@ -226,7 +226,7 @@ def _keep_a_log(connection: sqlite3.Connection) -> None:
 
 
 def may_write(path: Path) -> bool:
-    """Whether the database file `path` can be written to; one that is not there can be made."""
+    """Return whether the database file `path` can be written to, or made."""
     real = path.resolve()
     if not os.path.lexists(real):
         return True
@@ -261,7 +261,7 @@ def open_read_only(path: Path, room: str, migrations: Sequence[Migration]) -> sq
 
 
 def _immutable(path: Path) -> sqlite3.Connection:
-    """A connection that takes the file as it is, without its log, and makes no file beside it."""
+    """Connect to the file as it is, without its log; no file is made beside it."""
     connection = sqlite3.connect(
         f"{path.resolve().as_uri()}?mode=ro&immutable=1",
         uri=True,
@@ -289,7 +289,7 @@ def _make_private(path: Path) -> None:
 
 @contextmanager
 def raw_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file that SQLite may have open in this process, its log and index included.
+    """Open the bytes of a file that SQLite may have open in this process, or of its log.
 
     The descriptor stays open until the process ends, one for each file; see `_make_private`.
     """
@@ -304,7 +304,7 @@ def raw_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def transaction(connection: Connection, *, durable: bool = False) -> Iterator[None]:
-    """Everything inside is written or nothing is.
+    """Write everything inside, or nothing.
 
     `durable` promises that the data has reached the disk when the block is left. Without it a
     commit survives the death of the process, but power loss may take the last ones. PostgreSQL
@@ -342,12 +342,12 @@ def scrub(connection: sqlite3.Connection, indexes: Sequence[str] = ()) -> None:
 
 
 def is_postgres(location: Path | str) -> bool:
-    """Whether `location` is a PostgreSQL address rather than a file."""
+    """Return whether `location` is a PostgreSQL address rather than a file."""
     return str(location).startswith(("postgresql://", "postgres://"))
 
 
 def without_password(url: str) -> str:
-    """`url` as it may be shown and logged."""
+    """Return `url` as it may be shown and logged."""
     return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:…@", url)
 
 
@@ -395,7 +395,7 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
 
 
 def own_rows(table: str, *, lenient: bool = False) -> tuple[str, ...]:
-    """Statements after which each user sees and writes only their own rows of `table`.
+    """Return statements after which each user sees and writes only their own rows of `table`.
 
     That holds for the owner of the table too. A connection that names no user gets an error; with
     `lenient` it sees no rows.
@@ -409,7 +409,7 @@ def own_rows(table: str, *, lenient: bool = False) -> tuple[str, ...]:
 
 
 def has_hung_up(connection: PostgresConnection) -> bool:
-    """Whether the server of an idle connection has left: what is said next would be lost.
+    """Return whether the server of an idle connection has left: the next query would be lost.
 
     An idle server is silent, so nothing is sent as long as nothing stands in the socket.
     """
@@ -437,7 +437,7 @@ _ADVISORY_LOCK = 0x6B6F676E  # "kogn": any fixed number will do, all processes m
 
 
 def schema_version(connection: Connection, room: str) -> int:
-    """The number of the last migration applied for `room`; 0 when there is none."""
+    """Return the number of the last migration applied for `room`; 0 when there is none."""
     execute: Callable[..., Any] = connection.execute
     if isinstance(connection, sqlite3.Connection):
         mark, table = "?", "(SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations')"

@@ -36,9 +36,9 @@ Checked = TypeVar("Checked")
 
 BEGUN, FOLDED = "begun", "folded"
 What = Literal["open", "end", "closed", "coming", "gone", "removed", "odd", "memory"]
-"""What a line tells: a process opened the journal, it reached a record that is on the disk, it was
-closed, it will be written whole (an import), it will be removed, it was removed, it was found
-changed when it was opened; and for memory, that its ledger will reach an entry."""
+"""Events that a line records: a process opened the journal, it reached a record that is on the
+disk, it was closed, it will be written whole (an import), it will be removed, it was removed, it
+was found changed when it was opened; and for memory, that its ledger will reach an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the file knows of one journal: the place reached last, what was announced after that
+    """Knowledge of one journal: the place reached last, what was announced after that
     and perhaps not done, and the place where it was found changed."""
 
     reached: Note | None = None
@@ -182,7 +182,7 @@ class HeadFile:
     def held(self) -> Iterator[Callable[[Note, bool], Mark]]:
         """Yield a function that writes one line, and waits for the disk if told to.
 
-        Nobody else writes meanwhile.
+        Others wait meanwhile.
 
         Raises `StorageError`, also when the file is not there.
         """

@@ -1,4 +1,4 @@
-"""The executor against a table of what a person expects of a terminal.
+"""The executor against a table of what a user expects of a terminal.
 
 Each case runs in an executor of its own. A step is the command, the text the model must see
 (compared after stripping; None: not looked at) and the exit code (`...`: not looked at).

@@ -92,7 +92,7 @@ def test_a_repository_hidden_in_the_files_of_another(repository: Path) -> None:
     assert reading(repository / "data") == ("core.fsmonitor",)
 
 
-def test_the_persons_own_settings_do_not_count(repository: Path, tmp_path: Path) -> None:
+def test_the_users_own_settings_do_not_count(repository: Path, tmp_path: Path) -> None:
     assert reading(repository, tmp_path / "nowhere", Path("/")) == ()
 
 
@@ -149,7 +149,7 @@ def test_hooks_in_a_folder_that_the_repository_names_count(repository: Path) -> 
     assert assess(repository, "git commit -m x").label == "needs_approval"
 
 
-def test_hooks_of_the_person_do_not_count(
+def test_hooks_of_the_user_do_not_count(
     repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path_factory.mktemp("home")

@@ -21,7 +21,7 @@ _PIDFD_GETFD = 438
 """The system call's number, the same on every architecture (Linux 5.6)."""
 _O_CLOEXEC = 0o2000000
 _OWN_FROM, _OWN_TO = 10, 32
-"""Where bash keeps what a redirection stands in for; its ends of a coprocess's pipes are above."""
+"""Numbers at which bash saves what a redirection replaces; a coprocess's pipes are above."""
 _LAST_STANDARD = 2
 _LONGEST_QUESTION = 4096
 
@@ -37,7 +37,7 @@ class Descriptors:
         self.open: dict[int, int | None] = {}
         self.asked = asked
         self.taken = False
-        """Whether the shell of this command has asked and been answered."""
+        """True when the shell of this command has asked and been answered."""
         self._answers = answers
         self._own = own
         self._wrapped = False

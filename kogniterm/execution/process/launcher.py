@@ -29,7 +29,7 @@ _BOOT = (
     "main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])"
 )
 _DESCRIPTORS = {"ready": 3, "spawned": 1}
-"""How many come with a message."""
+"""The number that comes with a message."""
 _GOODBYE = 30.0
 """Seconds a supervisor gets to end its trees before it is killed, and they are left to themselves.
 
@@ -37,7 +37,7 @@ What cannot be killed costs it ten; more is the time of a machine that stands st
 """
 _STANDARD_ERROR = 2
 _ATTEMPTS = 3
-"""How many leaders that stood by may be found dead, one after the other."""
+"""Leaders standing by that may be found dead, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)

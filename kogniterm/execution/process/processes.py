@@ -158,7 +158,7 @@ def end_tree(leader: int, *, spare: Spare | None = None) -> None:
 DISOWNED = "disowned"
 """The file in the folder of exit codes that a shell's `disown` adds the numbers of processes to."""
 KEPT, DETACHED, NOTHING = "kept", "detached", "nothing"
-"""What may outlive an executor: kept jobs alone, detached processes too, or nothing."""
+"""Processes that may outlive an executor: kept jobs alone, detached ones too, or nothing."""
 _DETACHERS = frozenset({"nohup", "setsid"})
 _HANGUP_BIT = 1
 _TIOCGPTN = 0x80045430

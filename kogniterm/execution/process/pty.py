@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _LENGTH = 4
 MOST_FDS = 253
-"""What the kernel lets one message carry (unix(7), SCM_MAX_FD)."""
+"""Descriptors that the kernel lets one message carry (unix(7), SCM_MAX_FD)."""
 
 
 def send_message(
@@ -120,7 +120,7 @@ STATUSES = "statuses"
 """The folder in the executor's private one where exit codes of background processes are noted."""
 _LONGEST_ERROR = 4096
 CANNOT_START = 71
-"""How the shell-to-be ends when it cannot become the shell: EX_OSERR of sysexits.h."""
+"""Exit code of a shell-to-be that cannot become the shell: EX_OSERR of sysexits.h."""
 _SIZE = (24, 80)
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -164,7 +164,7 @@ def set_output_processing(fd: int, on: bool) -> None:
 def take_unread(master: int) -> bytes:
     """Take what was typed and not read out of the terminal; returns it as keys.
 
-    What was typed with echo off is thrown away: it was meant to be secret. Raises OSError or
+    Input typed with echo off is thrown away: it was meant to be secret. Raises OSError or
     termios.error when the terminal is gone.
     """
     flags = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC

@@ -74,7 +74,7 @@ _STRAGGLERS = 0.15
 _TERMINAL_HOLDS = 128 << 10
 """Bytes, more than a terminal takes in before its writers have to wait."""
 _MOST_KILLS = 150
-"""How often a process is killed before it is taken for one that cannot be, and left alone."""
+"""Attempts to kill a process before it is taken for one that cannot be, and left alone."""
 _READY_POLL = 0.02
 _USER_LOOK = 0.1
 """Seconds between looks whether a program needs the user who is there."""
@@ -169,7 +169,9 @@ class RunningCommand:
         timeout = self._options.timeout
         deadline = None if timeout is None else self.started + timeout
         settle: float | None = None
-        while not self.reports.gone and not self._detached:
+        while not self.reports.gone:
+            if self._ending is not None and self._ending.ended == "detached":
+                return
             self._poll_once(self._next_event(deadline, settle))
             now = time.monotonic()
             if self._feed.due is not None and now >= self._feed.due:
@@ -186,10 +188,6 @@ class RunningCommand:
                 self._attend(now)
                 if deadline is not None and now >= deadline and self._ending is None:
                     self._begin_end("timeout", now, self._watch.last)
-
-    @property
-    def _detached(self) -> bool:
-        return self._ending is not None and self._ending.ended == "detached"
 
     def _attend(self, now: float) -> None:
         """Serve a running command: prepared keys, a user, a diagnosis."""

@@ -30,7 +30,7 @@ _KERNEL_FILES = (
     "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi",
     "/proc/scsi", "/proc/asound",
 )  # fmt: skip
-"""Where root steers the kernel; a process of root may write there without any capability."""
+"""Files by which root steers the kernel, writable for its processes without any capability."""
 _KERNEL_SECRETS = (
     "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug",
     "/proc/kallsyms", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats",
@@ -40,7 +40,7 @@ _PACKAGE = _HERE.parents[1]
 _EMPTY_FILE = str(_PACKAGE / "py.typed")
 """Stands in for hidden files: programs read nothing from it, and cannot write to it."""
 _SESSIONS = "kogniterm-"
-"""How the private folders of executors begin."""
+"""The beginning of the names of executors' private folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Sandbox:
     shown: tuple[str, ...] = ()
     shares_tables: bool = False
     _quiet: dict[str, planted.Found] = field(default_factory=dict, compare=False, repr=False)
-    """What was found in the workspace when no command ran, for when one does."""
+    """Findings in the workspace while no command ran, for when one does."""
 
     def wrap(
         self,
@@ -404,7 +404,7 @@ _SUCCEEDED = {
     "signal": Phrase("it did not refuse a signal to a process of the machine"),
     "kernel": Phrase("it did not refuse a write to /proc/sys"),
 }
-"""What is said of a kind in which the attempt of this name succeeded."""
+"""The reason against a kind in which the attempt of this name succeeded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +31,7 @@ MOST_BELOW = 300
 MOST_MOUNTS = 120
 """Mounts that keep what was found unchanged; each costs a fraction of a millisecond."""
 GIT_GUARDED = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "gitdir")
-"""What steers git in a repository's own folder; index, objects and refs stay writable."""
+"""Files that steer git in a repository's own folder; index, objects and refs stay writable."""
 _REPOSITORY = {"HEAD", "objects", "refs"}
 _LONGEST_CONFIG = 64 << 10
 _NAMED_IN_CONFIG = re.compile(rb"^[ \t]*(path|hookspath)[ \t]*=[ \t]*\"?([^\"\n;#]+)", re.I | re.M)
@@ -99,12 +100,10 @@ def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Pl
     """Return what is different after a command, by path."""
     different: list[Planted] = []
     for path in sorted(before.keys() | after.keys()):
-        if path not in before:
-            different.append(Planted(path, "appeared"))
-        elif path not in after:
-            different.append(Planted(path, "removed"))
-        elif before[path] != after[path]:
-            different.append(Planted(path, "changed"))
+        if before.get(path) != after.get(path):
+            known, there = path in before, path in after
+            how: How = "removed" if not there else "changed" if known else "appeared"
+            different.append(Planted(path, how))
     return tuple(different)
 
 
@@ -278,10 +277,5 @@ def _asked_for(place: int) -> list[tuple[str, bool]]:
 def _listed(place: int, most: int) -> list[tuple[str, bool]]:
     """Return (name, whether it is a folder) of what is in an open folder."""
     with suppress(OSError), os.scandir(place) as entries:
-        found: list[tuple[str, bool]] = []
-        for entry in entries:
-            if len(found) >= most:
-                break
-            found.append((entry.name, entry.is_dir(follow_symlinks=False)))
-        return found
+        return [(one.name, one.is_dir(follow_symlinks=False)) for one in islice(entries, most)]
     return []

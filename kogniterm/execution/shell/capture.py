@@ -11,19 +11,6 @@ from kogniterm.execution.shell import emulation
 from kogniterm.execution.shell.emulation import script
 from kogniterm.execution.shell.shell_state import FILLED_AT_START, Fresh, ShellState, decode, quoted
 
-# A process that ends at the same time as the shell could be reaped by it after the last look, and
-# its exit code would be lost: so `outside` gives one that is about to end 20 ms, and notes the code
-# of what ends after that as the leader would have noted it.
-#
-# The shell has open what every one has: its terminal on 0, what its own trap stands in for (10 and
-# 11, the terminal too), the trap's 1 and 2, and the folder of descriptors itself. When there is
-# more, or one of them leads elsewhere, it asks for what it has to be taken over, and waits.
-#
-# In a sandbox nobody takes descriptors over; `sandboxed` notes that there are some. Not counted is
-# what `shell_files` gave it (90, 91, 95), the script (255), and where bash keeps its terminal while
-# a redirection stands in for it (10 on, or 92 on). Process numbers in there mean other processes
-# elsewhere, or none.
-
 
 def capture_file(folder: bytes | None) -> bytes:
     """Return the script that prints a shell's state; `folder` is the executor's, None in a sandbox.

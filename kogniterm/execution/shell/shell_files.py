@@ -33,9 +33,9 @@ from kogniterm.execution.shell.shell_state import decode, quoted
 _PREFIX = "kogniterm-"
 _NAME = re.compile(rf"{_PREFIX}(\d+)-")
 _CONTENT = ("capture", f"{STATUSES}/never", STATUSES, "tmp", "ask", "answer", "new", LOCK)
-"""What is in a folder that was just made, the lock last."""
+"""Content of a folder that was just made, the lock last."""
 _OTHERS = ("/var/tmp", "/dev/shm")
-"""Where the folder is made when the usual place for temporary files cannot be written."""
+"""Places for the folder when the usual one for temporary files cannot be written."""
 
 
 class PrivateFolder:
@@ -296,7 +296,7 @@ class SealedFiles:
 
 
 ShellFiles = StoredFiles | SealedFiles
-"""What one command's shell reads and leaves."""
+"""Files that one command's shell reads and leaves."""
 
 
 def _traces(names: Files, command: str) -> dict[str, str]:

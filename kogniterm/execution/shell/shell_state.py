@@ -90,7 +90,7 @@ def base_environment(
 
 OPTIONS_ON_AT_START = frozenset({b"braceexpand", b"hashall", b"interactive-comments"})
 FILLED_AT_START = frozenset(b"HOSTNAME IFS OLDPWD OPTERR OPTIND PATH PS4 SHELL TERM".split())
-"""What bash gives itself when it starts without."""
+"""Variables that bash gives itself when it starts without."""
 AS_IN_A_FRESH_SHELL = frozenset(
     {
         b"declare -- IFS=$' \\t\\n'\n",
@@ -153,7 +153,7 @@ class ShellState:
     last_argument: bytes = b""
     cwd: str = "/"
     exit_action: bytes = b""
-    """What a user's EXIT trap is to do, waiting for a command that exits."""
+    """The action of a user's EXIT trap, waiting for a command that exits."""
     background: int | None = None
     """`$!` of an earlier command."""
     children: tuple[int, ...] = ()
@@ -161,7 +161,7 @@ class ShellState:
     ended: tuple[int, int] | None = None
     """The process `$!` and its exit code, when it ended before the shell did."""
     jobs: tuple[EarlierJob, ...] = ()
-    """What `jobs` listed in earlier shells and still runs."""
+    """Jobs that earlier shells listed and that still run."""
     gone: bool = False
     """The folder did not exist any more, for a shell in a sandbox."""
     held: bool = False

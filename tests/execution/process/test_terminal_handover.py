@@ -1,4 +1,4 @@
-"""A person takes over: two real pseudo-terminals joined through the executor."""
+"""A terminal handed over to the user: two real pseudo-terminals joined through the executor."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.support.forge import until
 from tests.support.programs import needs
 
 
-class Desk:
-    """A person's terminal as a pty, and the person: reads the screen, types keys."""
+class UserTerminal:
+    """The user's terminal as a pty, and the user: reads the screen, types keys."""
 
     def __init__(self, rows: int = 30, columns: int = 100) -> None:
-        self.person, self.terminal = pty.openpty()
+        self.master, self.terminal = pty.openpty()
         set_size(self.terminal, rows, columns)
         self.seen = b""
         self.unread = b""
@@ -50,7 +50,7 @@ class Desk:
         self.held = False
 
     def type(self, keys: bytes) -> None:
-        os.write(self.person, keys)
+        os.write(self.master, keys)
 
     def wait(self, condition: Callable[[bytes], bool], seconds: float = PATIENCE) -> None:
         """Read the screen until `condition` holds."""
@@ -58,14 +58,14 @@ class Desk:
         while not condition(self.seen):
             left = deadline - time.monotonic()
             assert left > 0, self.seen
-            if select.select([self.person], [], [], min(left, 0.05))[0]:
-                self.seen += os.read(self.person, 65536)
+            if select.select([self.master], [], [], min(left, 0.05))[0]:
+                self.seen += os.read(self.master, 65536)
 
     def wait_for(self, text: bytes) -> None:
         self.wait(lambda seen: text in seen)
 
     def close(self) -> None:
-        os.close(self.person)
+        os.close(self.master)
         os.close(self.terminal)
 
 
@@ -88,8 +88,8 @@ class Run(threading.Thread):
 
 
 @pytest.fixture
-def desk() -> Any:
-    made = Desk()
+def user() -> Any:
+    made = UserTerminal()
     yield made
     made.close()
 
@@ -101,35 +101,35 @@ def executor(tmp_path: Path) -> Any:
 
 
 def test_keys_and_output_go_through_and_modes_come_back(
-    executor: CommandExecutor, desk: Desk
+    executor: CommandExecutor, user: UserTerminal
 ) -> None:
-    before = termios.tcgetattr(desk.terminal)
-    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=desk, interactive=True)
-    desk.wait_for(b"Name? ")
-    desk.type(b"bob\r")
+    before = termios.tcgetattr(user.terminal)
+    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=user, interactive=True)
+    user.wait_for(b"Name? ")
+    user.type(b"bob\r")
     result = run.result()
-    desk.wait_for(b"Hello bob\r\n")
+    user.wait_for(b"Hello bob\r\n")
     assert result.exit_code == 0
     assert "Hello bob" in result.text
     assert "typed into the program" in result.notes[0]
-    assert termios.tcgetattr(desk.terminal) == before
+    assert termios.tcgetattr(user.terminal) == before
 
 
-def test_erasing_takes_a_whole_character(executor: CommandExecutor, desk: Desk) -> None:
-    run = Run(executor, "printf 'Name? '; head -1 | od -An -tx1", terminal=desk, interactive=True)
-    desk.wait_for(b"Name? ")
-    desk.type("ñ\x7fx\r".encode())
+def test_erasing_takes_a_whole_character(executor: CommandExecutor, user: UserTerminal) -> None:
+    run = Run(executor, "printf 'Name? '; head -1 | od -An -tx1", terminal=user, interactive=True)
+    user.wait_for(b"Name? ")
+    user.type("ñ\x7fx\r".encode())
     assert run.result().text.splitlines()[-1].split() == ["78", "0a"]
 
 
 def test_keys_that_the_command_did_not_read_come_back(
-    executor: CommandExecutor, desk: Desk
+    executor: CommandExecutor, user: UserTerminal
 ) -> None:
-    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=desk, interactive=True)
-    desk.wait_for(b"Name? ")
-    desk.type(b"bob\rls -l\rhal\x04")
+    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=user, interactive=True)
+    user.wait_for(b"Name? ")
+    user.type(b"bob\rls -l\rhal\x04")
     assert "Hello bob" in run.result().text
-    assert desk.unread == b"ls -l\rhal\x04"
+    assert user.unread == b"ls -l\rhal\x04"
 
 
 @pytest.mark.parametrize(
@@ -140,29 +140,29 @@ def test_keys_that_the_command_did_not_read_come_back(
     ],
 )
 def test_keys_typed_with_echo_off_do_not_come_back(
-    executor: CommandExecutor, desk: Desk, asks: str
+    executor: CommandExecutor, user: UserTerminal, asks: str
 ) -> None:
     command = f"{asks}; echo thanks"
-    run = Run(executor, command, terminal=desk, interactive=True)
-    desk.wait_for(b"Password: ")
-    desk.type(b"one\rhunter2")
+    run = Run(executor, command, terminal=user, interactive=True)
+    user.wait_for(b"Password: ")
+    user.type(b"one\rhunter2")
     result = run.result()
     assert "thanks" in result.text
     assert "hunter2" not in result.text
-    assert desk.unread == b""
+    assert user.unread == b""
 
 
-def test_the_window_follows_the_persons(executor: CommandExecutor, desk: Desk) -> None:
+def test_the_window_follows_that_of_the_user(executor: CommandExecutor, user: UserTerminal) -> None:
     run = Run(
         executor,
         "trap 'stty size' WINCH; stty size; until read -t 0.1 x; do :; done; echo end",
-        terminal=desk,
+        terminal=user,
         interactive=True,
     )
-    desk.wait_for(b"30 100")
-    set_size(desk.terminal, 11, 44)
-    desk.wait_for(b"11 44")
-    desk.type(b"\r")
+    user.wait_for(b"30 100")
+    set_size(user.terminal, 11, 44)
+    user.wait_for(b"11 44")
+    user.type(b"\r")
     assert run.result().text.endswith("end")
 
 
@@ -174,42 +174,42 @@ def test_the_window_follows_the_persons(executor: CommandExecutor, desk: Desk) -
     ],
 )
 def test_a_secret_is_told_but_not_recorded(
-    executor: CommandExecutor, desk: Desk, command: str
+    executor: CommandExecutor, user: UserTerminal, command: str
 ) -> None:
-    run = Run(executor, command, terminal=desk, interactive=True)
-    desk.wait_for(b"assword: ")
-    desk.type(b"hunter2-xyz\r")
+    run = Run(executor, command, terminal=user, interactive=True)
+    user.wait_for(b"assword: ")
+    user.type(b"hunter2-xyz\r")
     result = run.result()
     assert "11 characters" in result.text
     assert any("secret was entered" in note for note in result.notes)
     kept = Path(result.output_path or "").read_bytes()
-    assert b"hunter2" not in kept + repr(result).encode() + desk.seen
+    assert b"hunter2" not in kept + repr(result).encode() + user.seen
 
 
 def test_the_terminal_is_handed_over_when_the_program_reads(
-    executor: CommandExecutor, desk: Desk
+    executor: CommandExecutor, user: UserTerminal
 ) -> None:
-    run = Run(executor, "echo working; sleep 0.3; read -p 'Go on? ' n; echo got $n", terminal=desk)
-    desk.wait_for(b"Go on? ")
-    desk.type(b"yes\r")
-    desk.wait_for(b"got yes")
+    run = Run(executor, "echo working; sleep 0.3; read -p 'Go on? ' n; echo got $n", terminal=user)
+    user.wait_for(b"Go on? ")
+    user.type(b"yes\r")
+    user.wait_for(b"got yes")
     result = run.result()
     assert result.text.startswith("working\nGo on? ")
-    assert b"working" not in desk.seen  # before the hand-over the sink shows, not the terminal
+    assert b"working" not in user.seen  # before the hand-over the sink shows, not the terminal
 
 
 def test_a_command_that_needs_nobody_leaves_the_terminal_alone(
-    executor: CommandExecutor, desk: Desk
+    executor: CommandExecutor, user: UserTerminal
 ) -> None:
-    result = Run(executor, "echo a; sleep 0.4; echo b", terminal=desk).result()
+    result = Run(executor, "echo a; sleep 0.4; echo b", terminal=user).result()
     assert result.notes == ()
-    assert not desk.held
+    assert not user.held
 
 
-def test_ctrl_right_bracket_makes_a_job(executor: CommandExecutor, desk: Desk) -> None:
-    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=desk, interactive=True)
-    desk.wait_for(b"Name? ")
-    desk.type(b"\x1d")
+def test_ctrl_right_bracket_makes_a_job(executor: CommandExecutor, user: UserTerminal) -> None:
+    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=user, interactive=True)
+    user.wait_for(b"Name? ")
+    user.type(b"\x1d")
     result = run.result()
     assert (result.ended, result.exit_code) == ("detached", None)
     (job,) = result.jobs
@@ -218,23 +218,23 @@ def test_ctrl_right_bracket_makes_a_job(executor: CommandExecutor, desk: Desk) -
     assert "Hello eve" in executor.read_job(job.id)
 
 
-def test_ctrl_c_goes_to_the_program(executor: CommandExecutor, desk: Desk) -> None:
+def test_ctrl_c_goes_to_the_program(executor: CommandExecutor, user: UserTerminal) -> None:
     run = Run(
         executor,
         "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.1; done",
-        terminal=desk,
+        terminal=user,
         interactive=True,
     )
-    desk.wait_for(b"ready")
-    desk.type(b"\x03")
+    user.wait_for(b"ready")
+    user.type(b"\x03")
     assert run.result().exit_code == 5
 
 
-def test_ctrl_z_makes_a_job_that_goes_on(executor: CommandExecutor, desk: Desk) -> None:
+def test_ctrl_z_makes_a_job_that_goes_on(executor: CommandExecutor, user: UserTerminal) -> None:
     command = "echo ready; until test -e go; do sleep 0.05; done; echo went on"
-    run = Run(executor, command, terminal=desk, interactive=True)
-    desk.wait_for(b"ready")
-    desk.type(b"\x1a")
+    run = Run(executor, command, terminal=user, interactive=True)
+    user.wait_for(b"ready")
+    user.type(b"\x1a")
     result = run.result()
     assert result.ended == "detached"
     Path(executor.cwd, "go").touch()
@@ -244,58 +244,58 @@ def test_ctrl_z_makes_a_job_that_goes_on(executor: CommandExecutor, desk: Desk) 
 
 
 def test_modes_a_killed_program_left_are_switched_off(
-    executor: CommandExecutor, desk: Desk
+    executor: CommandExecutor, user: UserTerminal
 ) -> None:
     command = "printf '\\033[?1049h\\033[?1000h\\033[?2004hscreen'; stty raw; kill -9 $$"
-    Run(executor, command, terminal=desk, interactive=True).result()
-    desk.wait_for(b"\x1b[?25h")
+    Run(executor, command, terminal=user, interactive=True).result()
+    user.wait_for(b"\x1b[?25h")
     for mode in (b"1049", b"1000", b"2004"):
-        assert b"\x1b[?%sl" % mode in desk.seen
+        assert b"\x1b[?%sl" % mode in user.seen
 
 
 def test_a_hung_up_terminal_ends_the_command(executor: CommandExecutor) -> None:
-    desk = Desk()
-    run = Run(executor, "echo up; sleep 600", terminal=desk, interactive=True)
-    desk.wait_for(b"up")
-    os.close(desk.person)
+    user = UserTerminal()
+    run = Run(executor, "echo up; sleep 600", terminal=user, interactive=True)
+    user.wait_for(b"up")
+    os.close(user.master)
     assert run.result().ended == "stopped"
-    os.close(desk.terminal)
+    os.close(user.terminal)
 
 
-def test_taking_over_a_running_command(executor: CommandExecutor, desk: Desk) -> None:
+def test_taking_over_a_running_command(executor: CommandExecutor, user: UserTerminal) -> None:
     run = Run(executor, "touch up; read n; echo got $n")
     until(Path(executor.cwd, "up").exists)
-    executor.take_over(desk)
-    desk.wait(lambda _: desk.held)
-    desk.type(b"me\r")
+    executor.take_over(user)
+    user.wait(lambda _: user.held)
+    user.type(b"me\r")
     assert run.result().text == "me\ngot me"
 
 
 @needs("vim")
 @pytest.mark.parametrize("interactive", [True, False])
-def test_vim(executor: CommandExecutor, desk: Desk, interactive: bool) -> None:
-    run = Run(executor, "vim -u NONE -N f; cat f", terminal=desk, interactive=interactive)
-    desk.wait(lambda seen: b"~" in seen and b"\x1b[?1049h" in seen)
-    desk.type(b"ihello vim\x1b:wq\r")
+def test_vim(executor: CommandExecutor, user: UserTerminal, interactive: bool) -> None:
+    run = Run(executor, "vim -u NONE -N f; cat f", terminal=user, interactive=interactive)
+    user.wait(lambda seen: b"~" in seen and b"\x1b[?1049h" in seen)
+    user.type(b"ihello vim\x1b:wq\r")
     result = run.result()
     assert result.exit_code == 0
     assert result.text.rstrip().endswith("hello vim")
 
 
 @needs("less")
-def test_less(executor: CommandExecutor, desk: Desk) -> None:
-    run = Run(executor, "seq 500 >n; less n; echo after", terminal=desk, interactive=True)
-    desk.wait_for(b"29\r\n")
-    desk.type(b"G")
-    desk.wait_for(b"500")
-    desk.type(b"q")
+def test_less(executor: CommandExecutor, user: UserTerminal) -> None:
+    run = Run(executor, "seq 500 >n; less n; echo after", terminal=user, interactive=True)
+    user.wait_for(b"29\r\n")
+    user.type(b"G")
+    user.wait_for(b"500")
+    user.type(b"q")
     assert run.result().text.rstrip().endswith("after")
 
 
-def test_python_prompt(executor: CommandExecutor, desk: Desk) -> None:
-    run = Run(executor, "python3 -q", terminal=desk, interactive=True)
-    desk.wait_for(b">>> ")
-    desk.type(b"6*7\r")
-    desk.wait(lambda seen: b">>> " in seen.partition(b"42\r\n")[2])
-    desk.type(b"\x04")
+def test_python_prompt(executor: CommandExecutor, user: UserTerminal) -> None:
+    run = Run(executor, "python3 -q", terminal=user, interactive=True)
+    user.wait_for(b">>> ")
+    user.type(b"6*7\r")
+    user.wait(lambda seen: b">>> " in seen.partition(b"42\r\n")[2])
+    user.type(b"\x04")
     assert run.result().exit_code == 0

@@ -1,3 +1,4 @@
+# Note which processes are disowned: they stay when the executor ends.
 __kt_pids () {
   \builtin local __kt_n __kt_p __kt_r
   while \builtin read -r __kt_n __kt_p __kt_r; do

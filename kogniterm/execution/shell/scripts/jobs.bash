@@ -1,3 +1,4 @@
+# Number the jobs of earlier commands first, and those of this shell after them.
 __kt_job () {
   case $1 in
 @CASES@    %[0-9]*) __kt_j=("%$((${1#%} - @HIGHEST@))");;

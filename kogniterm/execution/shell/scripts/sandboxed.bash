@@ -1,3 +1,7 @@
+# Print whether the folder is gone, and whether there are descriptors of the shell's own, which
+# nobody takes over here. Not counted is what `shell_files` gave it (90, 91, 95), the script (255),
+# and where bash keeps its terminal while a redirection stands in for it (10 on, or 92 on). Process
+# numbers in a sandbox mean other processes elsewhere, or none.
 \builtin printf '\0%s\0\0\0' "$!"
 if [[ ! -d ${__kt_cwd:-$PWD} ]]; then \builtin printf gone; fi; \builtin printf '\0'
 __kt_fds=(/proc/$$/fd/*)

@@ -1,3 +1,4 @@
+# Print the state of a shell that ends, each part ended by a NUL (`capture._FIELDS`).
 __kt_flags=$-
 \builtin set +euxf
 \builtin mapfile -d '' -t __kt_limits </proc/self/limits

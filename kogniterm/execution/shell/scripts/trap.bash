@@ -1,3 +1,4 @@
+# Keep the action of an EXIT trap beside our own, which writes the state.
 trap () {
   if [[ $# -eq 0 || $1 == -p ]]; then
     \builtin local __kt_t __kt_q="'\\''"; __kt_t=$(\builtin trap -p "${@:2}")

@@ -1,3 +1,4 @@
+# Know the background processes of earlier commands, by their exit codes in a folder.
 wait () {
   \builtin local IFS=' ' __kt_all= __kt_p __kt_c=0 __kt_d=@FOLDER@ __kt_k=' @PIDS@ '
   if [[ $BASH_SUBSHELL -ne 0 || $1 == -* ]]; then \builtin wait "$@"; return; fi
