@@ -38,7 +38,7 @@ Redact = Callable[[str], str]
 
 
 def plain(value: object, redact: Redact = str) -> Any:
-    """`value` as JSON types: dataclasses by field name, everything else as redacted text."""
+    """Return `value` as JSON types: dataclasses by field name, everything else as redacted text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type | Phrase):
         names = (field.name for field in dataclasses.fields(value))
         return {name: plain(getattr(value, name), redact) for name in names}
@@ -52,7 +52,7 @@ def plain(value: object, redact: Redact = str) -> Any:
 
 
 def kind_of(event: events.Event) -> str:
-    """An event's name in JSON: its class name in snake_case."""
+    """Return an event's name in JSON: its class name in snake_case."""
     name = type(event).__name__
     return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
@@ -102,7 +102,7 @@ class Summary:
                 self._left = [_left(one) for one in event.programs]
 
     def final(self, answer: Answer) -> dict[str, Any]:
-        """The final object of a task that ended with `answer`."""
+        """Return the final object of a task that ended with `answer`."""
         commands = [a for a in self._actions.values() if a.get("tool") == "execute_command"]
         others = [a for a in self._actions.values() if a.get("tool") != "execute_command"]
         return {
@@ -222,7 +222,7 @@ class StreamJsonSink(JsonSink):
 
 
 def failure(error: BaseException) -> Answer:
-    """The answer of a task that broke before its turn could end, for the sinks' `finish`."""
+    """Return the answer of a task that broke before its turn could end, for the sinks' `finish`."""
     if isinstance(error, KeyboardInterrupt):
         error = TurnInterruptedError("The task was interrupted.")
     if isinstance(error, KognitermError):

@@ -66,7 +66,7 @@ def complain(text: Phrase) -> None:
 
 
 def flushed(status: int) -> int:
-    """`status`, once standard output has taken everything; what it cannot take is said here.
+    """Return `status`, once standard output has taken everything; what it cannot take is said here.
 
     A reader that has left is not worth a word: other programs of a pipe end quietly too.
     """
@@ -96,7 +96,7 @@ def end_on_signals() -> None:
 
 
 def status_of_signal() -> int | None:
-    """The exit status for the first signal that was received; None without one."""
+    """Return the exit status for the first signal that was received; None without one."""
     return 128 + _received[0] if _received else None
 
 
@@ -165,7 +165,7 @@ def _guarded(argv: Sequence[str]) -> int:
 
 
 def _tell_reader(argv: Sequence[str], error: KognitermError) -> None:
-    """The failure as JSON for who asked for JSON, who may read standard output alone.
+    """Write the failure as JSON for a reader of standard output alone, if asked for.
 
     `run` has its own form for this, and asks for it otherwise.
     """
@@ -179,7 +179,7 @@ def _tell_reader(argv: Sequence[str], error: KognitermError) -> None:
 
 
 def _trace(argv: Sequence[str]) -> None:
-    """The traceback of the exception being handled, for who asked for it."""
+    """Print the traceback of the exception being handled, if asked for."""
     if "--debug" in argv:
         import traceback
 
@@ -195,7 +195,7 @@ def _attempt(argv: Sequence[str]) -> int:
 
 
 def build_parser(asked: options.Verb | None = None) -> Parser:
-    """The parser: every verb by name, and the options of the verb that was `asked` for."""
+    """Return the parser: every verb by name, and the options of the verb that was `asked` for."""
     parser = Parser(prog="kogniterm", description=_(DESCRIPTION))
     parser.add_argument(
         "-V",
@@ -235,7 +235,7 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 
 def _first_word(argv: Sequence[str]) -> str | None:
-    """The first word that is neither an option nor an option's value."""
+    """Return the first word that is neither an option nor an option's value."""
     takes_value = {
         name for option in (*GENERAL, *SESSION) if option.takes_value for name in option.names
     }

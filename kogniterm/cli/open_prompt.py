@@ -54,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def model_names() -> Sequence[str]:
-    """Model names to complete: each provider, with its default model where it has one."""
+    """Return model names to complete: each provider, with its default model if it has one."""
     from kogniterm.models.catalog import PROVIDERS
 
     return [f"{provider.name}:{provider.default_model}".rstrip(":") for provider in PROVIDERS]
 
 
 def workspace_files(folder: Path) -> Iterator[str]:
-    """Files of the workspace to complete, the first few thousand of a huge one."""
+    """Yield files of the workspace to complete, the first few thousand of a huge one."""
     from kogniterm.host.safe_files import resolved
     from kogniterm.tools.search_files import files_below
 
@@ -99,7 +99,7 @@ class Opener:
 
 
 def model_reason(settings: Settings, info: ModelInfo) -> Phrase:
-    """Why this model is asked: who named it, or which key was found, or that none was."""
+    """Return why this model is asked: who named it, or which key was found, or that none was."""
     origin = settings.origin("model")
     if settings.model and origin.kind == "flag":
         return Phrase("You named it with {flag}.", {"flag": "--model"})

@@ -44,7 +44,7 @@ class Argument:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is typed as, the long name first."""
+        """The names it is typed as, the long one first."""
         return (self.name, self.short) if self.short else (self.name,)
 
     @property
@@ -54,7 +54,7 @@ class Argument:
 
     @property
     def takes_value(self) -> bool:
-        """Whether another word belongs to it."""
+        """Return whether another word belongs to it."""
         return not self.name.startswith("-") or bool(self.metavar or self.choices)
 
     def add_to(self, parser: argparse._ActionsContainer) -> None:
@@ -180,13 +180,13 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument])
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, object]:
-    """The settings among the options that were given, by setting name."""
+    """Return the settings among the options that were given, by setting name."""
     fields = {option.field for option in (*GENERAL, *SESSION)} - {"", "resume_last"}
     return {name: value for name, value in vars(args).items() if name in fields}
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """The checked settings for these options, with the log set up by them.
+    """Return the checked settings for these options, with the log set up by them.
 
     Raises `SettingsError`.
     """
@@ -210,14 +210,14 @@ def set_up_logs(args: argparse.Namespace, file: Path, level: str) -> None:
 
 
 def session_wanted(args: argparse.Namespace) -> str | None:
-    """The session to go on with: an id, "last", or None for a new one."""
+    """Return the session to go on with: an id, "last", or None for a new one."""
     if getattr(args, "resume_last", False):
         return "last"
     return getattr(args, "resume", None)
 
 
 def here() -> Path:
-    """The folder we are in. Raises `UsageError` when somebody removed it."""
+    """Return the folder we are in. Raises `UsageError` when somebody removed it."""
     try:
         return Path.cwd()
     except OSError as error:
@@ -227,7 +227,7 @@ def here() -> Path:
 
 
 def folder_of(args: argparse.Namespace) -> str:
-    """The folder to work in, absolute. Raises `UsageError` when it cannot be used."""
+    """Return the folder to work in, absolute. Raises `UsageError` when it cannot be used."""
     import os
 
     given: str | None = getattr(args, "cwd", None)
@@ -274,7 +274,7 @@ VERBS: tuple[Verb, ...] = (
 
 
 def find(name: str) -> Verb | None:
-    """The verb called `name`."""
+    """Return the verb called `name`."""
     return next((verb for verb in VERBS if verb.name == name), None)
 
 

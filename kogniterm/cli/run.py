@@ -58,12 +58,12 @@ class Sink(Protocol):
         """Take one event."""
 
     def finish(self, answer: Answer) -> None:
-        """The task is over."""
+        """End the output of the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFront:
-    """Who watches, and who can be asked: `approver` (of a session) is None when nobody can.
+    """The screen of a run and its questions; `approver` (of a session) is None without a user.
 
     `recover` asks what becomes of a command that a crash cut off, `ask` what the model wants to
     know.
@@ -158,7 +158,7 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
 
 
 def _given_plan(args: argparse.Namespace) -> Plan | None:
-    """The plan in the file that `--plan` names, unless it says when to plan.
+    """Return the plan in the file that `--plan` names, unless it says when to plan.
 
     Raises `UsageError`.
     """
@@ -242,7 +242,7 @@ class Both:
             sink(event)
 
     def finish(self, answer: Answer) -> None:
-        """End both."""
+        """End the output of the task."""
         for sink in self._sinks:
             sink.finish(answer)
 
@@ -291,13 +291,12 @@ def read_task(
     needed: bool = True,
     folder: str = "",
 ) -> UserInput | None:
-    """The task in `words`, with standard input as its data; without words, or with a lone "-",
-    standard input is the task.
+    """Return the task in `words`, with standard input as its data.
 
-    `stdin` is None when it is a terminal. Files that the words name with @ are attached, seen
-    from `folder`. A task that is not `needed` and not there is None:
-    a resumed session may have one. Raises `UsageError` for a task that is
-    missing, empty, too long or not text, and for data that is too long or not text.
+    Without words, or with a lone "-", standard input is the task. `stdin` is None when it is a
+    terminal. Files that the words name with @ are attached, seen from `folder`. A task that is not
+    `needed` and not there is None: a resumed session may have one. Raises `UsageError` for a task
+    that is missing, empty, too long or not text, and for data that is too long or not text.
     """
     from_stdin = not words or list(words) == ["-"]
     piped = "" if stdin is None else _decode(_read(stdin, tell_waiting))
@@ -322,7 +321,7 @@ def read_task(
 
 
 def standard_input() -> BinaryIO | None:
-    """Standard input as bytes, or None when it is a terminal."""
+    """Return standard input as bytes, or None when it is a terminal."""
     return None if sys.stdin.isatty() else sys.stdin.buffer
 
 
@@ -357,7 +356,7 @@ def _read(stdin: BinaryIO, tell_waiting: Callable[[], None]) -> bytes:
 
 
 def _is_silent(stdin: BinaryIO) -> bool:
-    """Whether a pipe or socket has neither data nor an end after `PATIENCE`."""
+    """Return whether a pipe or socket has neither data nor an end after `PATIENCE`."""
     try:
         mode = os.fstat(stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -388,7 +387,7 @@ def _decode(data: bytes) -> str:
 
 
 def _argument(text: str) -> str:
-    """An argument whose bytes were not UTF-8 arrives with lone surrogates in it."""
+    """Return `text`, unless its bytes were not UTF-8 and became lone surrogates."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -21,7 +21,7 @@ from kogniterm.types import Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.user_terminal import PersonTerminal, edited, run_program, typed_before
+from kogniterm.ui.prompt.user_terminal import UserTerminal, edited, run_program, typed_before
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import ask_what_to_do
 from kogniterm.ui.screen.paint import Painter
@@ -102,7 +102,7 @@ class TextSink:
             self._line(f"kogniterm: {end_reason(answer)}")
 
     def _agent(self, agent: str, task: str) -> None:
-        """Who acts from here on, said once."""
+        """Say once who acts from here on."""
         if agent not in self._agents:
             self._agents.add(agent)
             self._line(_("sub-agent: {task}").format(task=render(task)))
@@ -188,7 +188,7 @@ class UserScreen:
         self._sink = self._display.open(self._surface, time.monotonic)
         self._questions = LineQuestions(
             self,
-            notify=self._display.person_needed,
+            notify=self._display.user_needed,
             edit_text=self._edit_text,
         )
 
@@ -220,9 +220,9 @@ class UserScreen:
         return await ask_user(self._questions, question, answers)
 
     def terminal(self) -> Terminal:
-        """The terminal, to lend to a command that needs a keyboard."""
+        """Return the terminal, to lend to a command that needs a keyboard."""
         live = self._live
-        return PersonTerminal(
+        return UserTerminal(
             self._keys,
             self._screen.fileno(),
             suspend=live.hide if live else None,
@@ -247,7 +247,7 @@ class UserScreen:
 
     @property
     def painter(self) -> Painter:
-        """What draws now."""
+        """The painter in use."""
         return self._display.painter
 
     def size(self) -> tuple[int, int]:
@@ -259,7 +259,7 @@ class UserScreen:
         self._surface.commit(text)
 
     async def _edit_text(self, text: str) -> str | None:
-        """`text` as it was saved in the user's editor, which gets the terminal meanwhile."""
+        """Return `text` as it was saved in the user's editor, which gets the terminal meanwhile."""
         with self._still():
             return await edited(
                 text, self._preferences.editor, lambda words: run_program(words, self._keys)
@@ -267,7 +267,7 @@ class UserScreen:
 
     @contextlib.contextmanager
     def _still(self) -> Iterator[None]:
-        """Nothing is redrawn while the user types."""
+        """Redraw nothing while the user types."""
         if self._live is None:
             yield
             return
@@ -279,7 +279,7 @@ class UserScreen:
 
 
 async def _line_from(descriptor: int) -> str | None:
-    """The next line of a terminal in its usual line mode, without blocking the loop."""
+    """Return the next line of a terminal in its usual line mode, without blocking the loop."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Future[bytes] = loop.create_future()
 

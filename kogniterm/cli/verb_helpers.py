@@ -1,4 +1,4 @@
-"""What verbs share: their results as text or JSON, their questions, and the user's sessions."""
+"""Functions that verbs share: results as text or JSON, questions, and the user's sessions."""
 
 from __future__ import annotations
 
@@ -77,25 +77,25 @@ def confirm(question: str, lines: Iterable[str], *, without_terminal: Phrase, no
 
 
 def iso(moment: float | None) -> str | None:
-    """A moment in ISO 8601, UTC, to the millisecond."""
+    """Return a moment in ISO 8601, UTC, to the millisecond."""
     if moment is None:
         return None
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
 
 
 def write_json(value: object) -> None:
-    """One JSON document on standard output."""
+    """Write one JSON document on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Lines on standard output; what a terminal would obey is made visible."""
+    """Write lines on standard output; what a terminal would obey is made visible."""
     for line in lines:
         sys.stdout.write(visible(line) + "\n")
 
 
 def write_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as what stands in them; the last one is not padded."""
+    """Write columns as wide as what stands in them; the last one is not padded."""
     from kogniterm.ui.screen.surface import cells
 
     shown = [[visible(cell) for cell in row] for row in rows]
@@ -108,26 +108,26 @@ def write_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def visible(text: str) -> str:
-    """`text` without control characters, whatever a title or an output brought along."""
+    """Return `text` without control characters, whatever a title or an output brought along."""
     return "".join(c if c.isprintable() or c == "\t" else "�" for c in text)
 
 
 def paths_in_use() -> Paths:
-    """Where KogniTerm keeps its files."""
+    """Return the paths of KogniTerm's files."""
     from kogniterm.settings import environment, quick
 
     return quick(environment()).paths
 
 
 def user_name() -> str:
-    """The name a shared database knows the user by: their account on this machine."""
+    """Return the name a shared database knows the user by: their account on this machine."""
     from kogniterm.runtime.build import account_name
 
     return account_name()
 
 
 def location_of(args: argparse.Namespace) -> Path | str:
-    """Where the sessions are: the configured PostgreSQL address, or the file."""
+    """Return where the sessions are: the configured PostgreSQL address, or the file."""
     url = settings_of(args).database_url
     return url.get_secret_value() if url is not None else paths_in_use().database
 
@@ -141,8 +141,11 @@ def note_written(path: Path, kind: Kind) -> None:
 
 @contextmanager
 def open_sessions_at(location: Path | str) -> Iterator[SessionStore]:
-    """The sessions at `location`; says on standard error when they had to be recovered, and
-    what there is to say about the audit's head file."""
+    """Open the sessions at `location`.
+
+    Writes on standard error when they had to be recovered, and what there is to say about the
+    audit's head file.
+    """
     from kogniterm.sessions.session_database import open_store
 
     paths = paths_in_use()
@@ -168,7 +171,7 @@ def open_sessions(args: argparse.Namespace) -> AbstractContextManager[SessionSto
 
 
 def session_json(info: SessionInfo) -> dict[str, object]:
-    """A session's line in JSON; times in ISO 8601, UTC."""
+    """Return a session as JSON; times in ISO 8601, UTC."""
     return {
         "id": info.id,
         "title": info.title,

@@ -1,1 +1,1 @@
-"""The user interface: the prompt-toolkit REPL and everything a person sees."""
+"""The user interface: the prompt-toolkit REPL and everything a user sees."""

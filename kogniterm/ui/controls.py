@@ -1,4 +1,4 @@
-"""What the keys and lines of the prompt do: send, queue, steer, stop, leave."""
+"""The actions of the prompt's keys and lines: send, queue, steer, stop, leave."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Controls:
         self.repl.front.say_below(_("Stopping the command; once more stops the turn."))
 
     def _stopped_command(self) -> bool:
-        """Whether a command of this turn was stopped before."""
+        """Return whether a command of this turn was stopped before."""
         return self._turns.current is not None and self._turns.current is self._stopped_command_of
 
     def _again(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the REPL shows: preferences, theme, the screen of events, and calls for the user."""
+"""The display of the REPL: preferences, theme, the screen of events, and calls for the user."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Display:
 
     @property
     def painter(self) -> Painter:
-        """What draws now."""
+        """The painter in use."""
         if self.screen is not None:
             return self.screen.painter
         return self._new_painter()
@@ -117,13 +117,13 @@ class Display:
 
     # --- for questions and commands that run ----------------------------------------------------
 
-    def person_needed(self) -> None:
+    def user_needed(self) -> None:
         """Call the user: a question waits."""
         if self._attention is not None:
             self._attention.call(_("KogniTerm: a question waits for you"))
 
     def keyboard_lent(self) -> None:
-        """A command got the keyboard: what it writes stands on the screen already.
+        """Show the command's frame for good: it has the keyboard and writes to the screen itself.
 
         With one of the model's, the user is told how to get the keyboard back.
         """
@@ -149,7 +149,7 @@ class Display:
         return self.screen is not None and self.screen.frame is not None
 
     def plan_shown(self, plan: Plan) -> None:
-        """A question has left this plan on the screen."""
+        """Note that a question has left this plan on the screen."""
         if self.screen is not None:
             self.screen.plan_was_shown(plan)
 

@@ -28,7 +28,7 @@ class Front(Protocol):
 
     @property
     def question_open(self) -> bool:
-        """Whether a question waits for its answer."""
+        """Return whether a question waits for its answer."""
 
     async def run(self) -> int:
         """Read lines until `exit`; return the exit status."""
@@ -84,7 +84,7 @@ def banner(
     color: bool = True,
     attributes: bool = True,
 ) -> str:
-    """The banner for a screen of `columns`, with escape sequences as allowed."""
+    """Return the banner for a screen of `columns`, with escape sequences as allowed."""
     tail = _("/help lists what you can type.")
     name = f"KogniTerm {version}"
     if columns >= _WIDE and unicode and attributes:
@@ -100,7 +100,8 @@ def banner(
 
 
 def _gradient(line: str, theme: Theme) -> str:
-    """`line` in colours that run from the theme's first to its second; 256-colour palette."""
+    """Return `line` in colours that run from the theme's first to its second; 256-colour
+    palette."""
     start, end = theme.gradient
     pieces, last = [], -1
     for index, char in enumerate(line):
@@ -114,7 +115,8 @@ def _gradient(line: str, theme: Theme) -> str:
 
 
 def _palette(red: int, green: int, blue: int) -> int:
-    """The nearest colour of xterm's 6x6x6 cube, whose levels are 0, 95, 135, 175, 215, 255."""
+    """Return the nearest colour of xterm's 6x6x6 cube, whose levels are 0, 95, 135, 175, 215,
+    255."""
 
     def level(value: int) -> int:
         return 0 if value < 48 else 1 if value < 115 else (value - 35) // 40

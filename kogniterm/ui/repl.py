@@ -63,7 +63,7 @@ OpenSession = Callable[[str | None], Awaitable[Opened]]
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What the REPL is given besides the session; everything is optional.
+    """The settings and functions of the REPL besides the session; everything is optional.
 
     `model_names` completes /model, `files` lists the workspace for @ completion,
     `save_preference` keeps what /theme, /keys and /lang change.
@@ -195,7 +195,7 @@ class Repl:
 
     @property
     def opened(self) -> bool:
-        """Whether a session is open."""
+        """Return whether a session is open."""
         return self._session is not None
 
     def ask_model(self, user_input: UserInput) -> None:
@@ -265,7 +265,7 @@ class Repl:
         self.display.title(session.state.title)
 
     def _take_unheard(self, answer: Answer) -> None:
-        """What was said too late for the turn becomes the next one, or comes back to the line."""
+        """Queue what was said too late for the turn, or give it back to the line."""
         unheard = self.session.journal.steering.unheard()
         if answer.stop == "interrupted":
             self.front.restore("\n".join(unheard))
@@ -360,7 +360,7 @@ class Repl:
     async def _wind_up(self, *, gone: bool) -> None:
         """Keep what was not sent, and end what runs. The first one to ask does it.
 
-        A question whose person is gone is left open, to be asked again on resume.
+        A question whose user is gone is left open, to be asked again on resume.
         """
         if not self._leaving:
             self._leaving = True
@@ -402,7 +402,7 @@ class Repl:
 
 
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A callback failed: that is for the log; a traceback on the screen helps nobody."""
+    """Log the failure of a callback; a traceback on the screen helps no user."""
     log.error("%s", context.get("message"), exc_info=context.get("exception"))
 
 
@@ -431,7 +431,7 @@ def greet(display: Display, opened: Opened) -> None:
 
 
 def _show_last(display: Display, said: str, answer: str) -> None:
-    """Where a resumed session was: what was said last, and the end of its answer."""
+    """Show where a resumed session was: the last input, and the end of its answer."""
     from kogniterm.text.visible import clean
     from kogniterm.ui.screen.markdown import markdown
 

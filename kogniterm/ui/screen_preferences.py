@@ -1,4 +1,4 @@
-"""How a user wants the screen: preferences, and the colours of themes for every library.
+"""The preferences of a user for the screen, and the colours of themes for every library.
 
 `from_quick` makes preferences from the few settings that are known before the first prompt; nothing
 here reads the environment. A theme is a table of roles, for rich and for prompt_toolkit alike, in
@@ -37,7 +37,7 @@ BARE_TERMINALS = frozenset({"", "dumb", "unknown"})
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What the screen may use. `notify_after` is in seconds; `fold` in lines of output.
+    """Features the screen may use. `notify_after` is in seconds; `fold` in lines of output.
 
     `color` False is NO_COLOR: bold and underline stay, colours go. `screen_reader` and bare
     terminals get plain lines in order: no redraws, no spinner, no keys that need a raw terminal.
@@ -67,12 +67,12 @@ class Preferences:
 
     @property
     def bare(self) -> bool:
-        """Whether the screen is written as plain lines only."""
+        """Return whether the screen is written as plain lines only."""
         return self.screen_reader or self.term in BARE_TERMINALS
 
 
 def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Preferences:
-    """Preferences for the first screen; `tty` says whether the output is a terminal.
+    """Return preferences for the first screen; `tty` says whether the output is a terminal.
 
     The editor and the pager are found here, before any command runs, and not in `workspace`.
     """
@@ -106,7 +106,7 @@ _PAGERS = (("less", "-R"), ("more",), ("cat",))
 def _found(
     chosen: tuple[str, ...], usual: Sequence[tuple[str, ...]], workspace: str
 ) -> tuple[str, ...]:
-    """The user's choice, else the first usual one, with the path of its program.
+    """Return the user's choice, else the first usual one, with the path of its program.
 
     A program that is not found keeps its bare name, which is not run but named in an error.
     """
@@ -118,7 +118,7 @@ def _found(
 
 
 def notify_name(value: str) -> NotifyName:
-    """How to call a person; anything unknown rings the bell."""
+    """Return how to call the user; anything unknown rings the bell."""
     for name in NOTIFY:
         if name == value:
             return name
@@ -126,7 +126,7 @@ def notify_name(value: str) -> NotifyName:
 
 
 def theme_name(value: str) -> ThemeName:
-    """The theme called `value`; anything unknown reads as auto."""
+    """Return the theme called `value`; anything unknown reads as auto."""
     for name in THEMES:
         if name == value:
             return name
@@ -134,7 +134,7 @@ def theme_name(value: str) -> ThemeName:
 
 
 def _words(command: str) -> tuple[str, ...]:
-    """A program and its options; nothing when the quotes do not close."""
+    """Return a program and its options; nothing when the quotes do not close."""
     try:
         return tuple(shlex.split(command))
     except ValueError:
@@ -181,7 +181,7 @@ class Theme:
     gradient: tuple[tuple[int, int, int], tuple[int, int, int]]
 
     def style(self, role: str) -> str:
-        """The rich style of `role`. KeyError for a role that does not exist."""
+        """Return the rich style of `role`. KeyError for a role that does not exist."""
         return self.styles[role]
 
 
@@ -201,7 +201,8 @@ _THEMES = {
 
 
 def choose_theme(name: str, *, color: bool, background: Background | None) -> Theme:
-    """The theme to draw with: `name` settles it, except that "auto" follows the background."""
+    """Return the theme to draw with: `name` settles it, except that "auto" follows the
+    background."""
     if not color or name == "plain":
         return _THEMES["plain"]
     if name == "auto" and background is not None:
@@ -210,7 +211,8 @@ def choose_theme(name: str, *, color: bool, background: Background | None) -> Th
 
 
 def background_from_colorfgbg(value: str) -> Background | None:
-    """The background rxvt, konsole and others announce: "foreground;background" by number."""
+    """Return the background rxvt, konsole and others announce: "foreground;background" by
+    number."""
     last = value.rpartition(";")[2]
     if not last.isdigit():
         return None
@@ -244,7 +246,7 @@ _ATTRIBUTES = {
 
 
 def prompt_style(theme: Theme) -> dict[str, str]:
-    """The same roles in prompt_toolkit's words, for its `Style.from_dict`."""
+    """Return the same roles in prompt_toolkit's words, for its `Style.from_dict`."""
     styles = {role.replace("_", "-"): _to_prompt(value) for role, value in theme.styles.items()}
     plain = theme.name == "plain"
     styles.update(

@@ -1,4 +1,4 @@
-"""What the REPL works on: a queue of inputs, one of them running as a task on the loop."""
+"""The queue of inputs of the REPL, one of them running as a task on the loop."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class Drafts:
         self._task = asyncio.ensure_future(self._again_and_again())
 
     def end(self) -> None:
-        """What is kept now stays."""
+        """Keep nothing more."""
         if self._task is not None:
             self._task.cancel()
 
     def leave(self) -> None:
-        """Another session is about to be opened: the line as it stands is the last of this one.
+        """Keep the line as it stands: another session is about to be opened.
 
-        What is typed until the other is open belongs to that.
+        What is typed until then belongs to that.
         """
         self.keep()
         self._left = True
 
     def found(self, text: str) -> None:
-        """The session that was opened holds this draft."""
+        """Take note of the draft that the opened session holds."""
         self._kept = text
         self._left = False
 
@@ -70,7 +70,7 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One entry of the queue: an input, a command of the person's own (`shell`), or neither:
+    """One entry of the queue: an input, a command of the user's own (`shell`), or neither:
     go on with the turn that was open when the session was resumed."""
 
     input: UserInput | None = None
@@ -78,7 +78,7 @@ class Work:
 
     @property
     def text(self) -> str:
-        """As the person typed it."""
+        """As the user typed it."""
         if self.shell is not None:
             return f"!{self.shell}"
         return self.input.text if self.input is not None else ""
@@ -101,7 +101,7 @@ class Turns:
 
     @property
     def running(self) -> bool:
-        """Whether an entry is being worked on."""
+        """Return whether an entry is being worked on."""
         return self._task is not None
 
     @property
@@ -125,7 +125,7 @@ class Turns:
         self._changed()
 
     def take_back(self) -> str | None:
-        """The text of the last entry, which is queued no longer."""
+        """Return the text of the last entry, which leaves the queue."""
         if not self.queue:
             return None
         work = self.queue.pop()
@@ -133,17 +133,16 @@ class Turns:
         return work.text
 
     def take_inputs(self) -> list[str]:
-        """The texts of the queued inputs, queued no longer; what is no input stays."""
+        """Return the texts of the queued inputs, which leave the queue; other entries stay."""
         texts = [work.input.text for work in self.queue if work.input is not None]
         self.queue = [work for work in self.queue if work.input is None]
         self._changed()
         return texts
 
     def stop(self) -> str:
-        """Stop the running entry and empty the queue.
+        """Stop the running entry and empty the queue; return what goes back to the input line.
 
-        Returns what the person should get back on the input line: the queued texts, or the
-        text of the entry that was stopped.
+        That is the queued texts, or the text of the entry that was stopped.
         """
         waiting = [work.text for work in self.queue]
         self.queue.clear()

@@ -16,7 +16,7 @@ from kogniterm.execution.process.pty import set_size
 from kogniterm.ui.app import build_repl
 from kogniterm.ui.prompt.terminal_front import TerminalFront
 from kogniterm.ui.prompt.terminal_io import FilteredInput
-from kogniterm.ui.prompt.user_terminal import PersonTerminal
+from kogniterm.ui.prompt.user_terminal import UserTerminal
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import PlayedSession
@@ -32,7 +32,7 @@ def terminal() -> Iterator[int]:
 
 
 def test_raw_while_lent_and_restored(terminal: int) -> None:
-    person = PersonTerminal(terminal, terminal)
+    person = UserTerminal(terminal, terminal)
     before = termios.tcgetattr(terminal)
     assert person.acquire() == (terminal, terminal)
     lent = termios.tcgetattr(terminal)
@@ -44,12 +44,12 @@ def test_raw_while_lent_and_restored(terminal: int) -> None:
 
 def test_release_without_acquire_is_harmless(terminal: int) -> None:
     before = termios.tcgetattr(terminal)
-    PersonTerminal(terminal, terminal).release()
+    UserTerminal(terminal, terminal).release()
     assert termios.tcgetattr(terminal) == before
 
 
 def test_acquired_twice_restores_the_first_modes(terminal: int) -> None:
-    person = PersonTerminal(terminal, terminal)
+    person = UserTerminal(terminal, terminal)
     before = termios.tcgetattr(terminal)
     person.acquire()
     person.acquire()
@@ -59,12 +59,12 @@ def test_acquired_twice_restores_the_first_modes(terminal: int) -> None:
 
 def test_size(terminal: int) -> None:
     set_size(terminal, 33, 77)
-    assert PersonTerminal(terminal, terminal).size() == (33, 77)
+    assert UserTerminal(terminal, terminal).size() == (33, 77)
 
 
 def test_size_without_a_terminal() -> None:
     with Path(os.devnull).open() as nothing:
-        person = PersonTerminal(nothing.fileno(), nothing.fileno())
+        person = UserTerminal(nothing.fileno(), nothing.fileno())
         assert person.size() == (24, 80)
         assert person.acquire() == (nothing.fileno(), nothing.fileno())
         person.release()
@@ -72,7 +72,7 @@ def test_size_without_a_terminal() -> None:
 
 def test_the_prompt_rests_meanwhile(terminal: int) -> None:
     calls: list[str] = []
-    person = PersonTerminal(
+    person = UserTerminal(
         terminal,
         terminal,
         suspend=lambda: calls.append("suspend"),
@@ -87,7 +87,7 @@ def test_the_prompt_rests_meanwhile(terminal: int) -> None:
 def test_the_prompt_comes_back_even_on_a_terminal_that_is_gone() -> None:
     ours, theirs = pty.openpty()
     calls: list[str] = []
-    person = PersonTerminal(theirs, theirs, resume=lambda: calls.append("resume"))
+    person = UserTerminal(theirs, theirs, resume=lambda: calls.append("resume"))
     person.acquire()
     os.close(ours)
     person.release()

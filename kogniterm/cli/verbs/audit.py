@@ -79,7 +79,7 @@ def _verify(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _other_texts(proof: Proof) -> Iterator[str]:
-    """What the head file and the ledger of facts tell beside the sessions."""
+    """Yield what the head file and the ledger of facts tell beside the sessions."""
     checked, facts = proof.sessions, proof.facts
     if checked.heads is not None:
         yield translate(checked.heads)

@@ -68,7 +68,7 @@ class Place:
 
 
 def places() -> Iterator[Place]:
-    """Everywhere a word of the command line can lead, the root first."""
+    """Yield everywhere a word of the command line can lead, the root first."""
     from kogniterm.cli.main import build_parser
 
     yield _place("", build_parser())
@@ -105,7 +105,7 @@ def _place(path: str, parser: argparse.ArgumentParser) -> Place:
 
 
 def _setting_values(dest: str) -> tuple[str, ...]:
-    """The values of the setting behind an option, where they are few."""
+    """Return the values of the setting behind an option, where they are few."""
     from kogniterm.cli.options import GENERAL, SESSION
     from kogniterm.settings.schema import Settings
 
@@ -116,7 +116,7 @@ def _setting_values(dest: str) -> tuple[str, ...]:
 
 
 def _kind(path: str, action: argparse.Action) -> Kind:
-    """What a free value of `action` is the name of."""
+    """Return what a free value of `action` is the name of."""
     if path in ("/recipe/show", "/recipe/run") and action.dest == "name":
         return "recipes"
     return _KINDS.get(action.dest, "")
@@ -209,7 +209,7 @@ _kogniterm "$@"
 
 
 def bash(found: Sequence[Place]) -> str:
-    """For bash, with or without the package bash-completion.
+    """Return the script for bash, with or without the package bash-completion.
 
     A colon breaks words in bash, and model names have one: the words are put together again.
     """
@@ -223,7 +223,7 @@ def bash(found: Sequence[Place]) -> str:
 
 
 def zsh(found: Sequence[Place]) -> str:
-    """For zsh, as an autoloaded function of `compinit`."""
+    """Return the script for zsh, as an autoloaded function of `compinit`."""
     lines = []
     for place in found:
         # word:help, as `_describe` of zsh splits it.
@@ -236,7 +236,8 @@ def zsh(found: Sequence[Place]) -> str:
 
 
 def _walk(found: Sequence[Place]) -> str:
-    """The part that bash and zsh share: find the place, and complete the value of an option."""
+    """Return the part that bash and zsh share: find the place, and complete the value of an
+    option."""
     valued = _valued(found)
     lines = [
         f"            {'|'.join(valued)}) ((i++)); continue ;;",
@@ -266,7 +267,7 @@ def _walk(found: Sequence[Place]) -> str:
 
 
 def fish(found: Sequence[Place]) -> str:
-    """For fish."""
+    """Return the script for fish."""
     lines = [
         "# Completion for kogniterm in fish. Made by: kogniterm completion fish",
         "function __kogniterm_at",
@@ -324,13 +325,13 @@ def _fish_kind(kind: Kind) -> str:
 
 
 def _valued(found: Sequence[Place]) -> list[str]:
-    """Every option that takes the next word as its value."""
+    """Return every option that takes the next word as its value."""
     flags = (flag for place in found for flag in place.flags if flag.takes_value)
     return sorted({name for flag in flags for name in flag.names})
 
 
 def _single(text: str) -> str:
-    """In single quotes, for every one of the three shells."""
+    """Return `text` in single quotes, for every one of the three shells."""
     return "'" + text.replace("'", "’") + "'"
 
 
@@ -373,7 +374,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_list(args: argparse.Namespace, kind: Listed) -> None:
-    """Lines for a shell in the middle of a line: what goes wrong there is no news."""
+    """Write lines for a shell in the middle of a line; failures are left out there."""
     listers: Mapping[Listed, Callable[[argparse.Namespace], Iterator[tuple[str, str]]]] = {
         "sessions": _sessions,
         "models": _models,

@@ -318,7 +318,7 @@ ACTIONS = (
 
 
 def as_json(fact: Fact, now: float) -> dict[str, object]:
-    """A fact in JSON; times in ISO 8601, UTC; `effective` is the decayed confidence."""
+    """Return a fact as JSON; times in ISO 8601, UTC; `effective` is the decayed confidence."""
     from kogniterm.memory.fact_records import effective_confidence, is_dormant
     from kogniterm.memory.recall import because
 
@@ -344,7 +344,7 @@ def as_json(fact: Fact, now: float) -> dict[str, object]:
 
 
 def _table(facts: Sequence[Fact], now: float) -> list[tuple[str, ...]]:
-    """One row a fact: id, category, state, confidence, age, text."""
+    """Return a row for each fact: id, category, state, confidence, age, text."""
     from kogniterm.ui.commands.memory import certainty, state
 
     return [

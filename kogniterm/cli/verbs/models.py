@@ -82,7 +82,7 @@ def _remove(args: argparse.Namespace) -> Report:
 
 
 def _bare(name: str) -> str:
-    """The catalogue's name, from `local:NAME` too, the form used with --model."""
+    """Return the catalogue's name, from `local:NAME` too, the form used with --model."""
     return name.removeprefix("local:")
 
 

@@ -114,7 +114,7 @@ def _named(name: str, store: RecipeStore) -> Recipe:
 
 
 def pairs(words: list[str]) -> dict[str, str]:
-    """`NAME=VALUE` words as a dictionary. Raises `UsageError`."""
+    """Return `NAME=VALUE` words as a dictionary. Raises `UsageError`."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _location(args: argparse.Namespace, name: str) -> Path | str:
-    """The location that a word on the command line means."""
+    """Return the location that a word on the command line means."""
     if name == "sqlite":
         return paths_in_use().database
     if name == "postgres":
@@ -105,7 +105,7 @@ def _compare(args: argparse.Namespace) -> Report:
 
 
 def _migrate(args: argparse.Namespace) -> Report:
-    """Opening migrates; this says so, and fails clearly when it cannot be done."""
+    """Open the database, which migrates it, and say so."""
     from kogniterm.runtime.use_cases.stored_data import schema_version
 
     location = location_of(args)

@@ -22,7 +22,7 @@ JOB_ACTIONS = ("stop", "keep", "output")
 
 
 def show_help(repl: Repl, argument: str) -> None:
-    """/help [NAME]."""
+    """Run /help [NAME]."""
     from rich.text import Text
 
     if argument:
@@ -50,7 +50,7 @@ def help_choices(repl: Repl) -> Iterable[str]:
 
 
 def _shortened(arguments: str) -> str:
-    """What /help has room for beside the sentences; /help NAME shows the rest."""
+    """Return the part of the arguments that /help has room for; /help NAME shows the rest."""
     if len(arguments) <= ARGUMENTS_SHOWN:
         return arguments
     head = arguments[:ARGUMENTS_SHOWN].rpartition("|")[0]
@@ -58,7 +58,7 @@ def _shortened(arguments: str) -> str:
 
 
 def show_keys(repl: Repl, argument: str) -> None:
-    """/keys [emacs|vi]."""
+    """Run /keys [emacs|vi]."""
     from rich.text import Text
 
     if argument:
@@ -78,7 +78,7 @@ def show_keys(repl: Repl, argument: str) -> None:
 
 
 def model(repl: Repl, argument: str) -> None:
-    """/model [NAME]."""
+    """Run /model [NAME]."""
     if argument:
         repl.session.use_model(argument)
         repl.display.say(Phrase("Model: {name}.", {"name": repl.session.model.name}))
@@ -91,7 +91,7 @@ def model(repl: Repl, argument: str) -> None:
 
 
 def mode(repl: Repl, argument: str) -> None:
-    """/mode [manual|auto]."""
+    """Run /mode [manual|auto]."""
     if argument:
         repl.session.use_mode(_one_of(argument, APPROVAL_MODES))
     if repl.session.modes.approval == "auto":
@@ -105,31 +105,31 @@ def mode(repl: Repl, argument: str) -> None:
 
 
 async def new(repl: Repl, argument: str) -> None:
-    """/new."""
+    """Run /new."""
     await repl.reopen(None)
 
 
 def steer(repl: Repl, argument: str) -> None:
-    """/steer TEXT."""
+    """Run /steer TEXT."""
     if not argument.strip():
         raise UsageError("Say what the running turn should know: /steer TEXT.")
     repl.steer(argument.strip())
 
 
 def leave(repl: Repl, argument: str) -> None:
-    """/quit."""
+    """Run /quit."""
     repl.leave()
 
 
 def theme(repl: Repl, argument: str) -> None:
-    """/theme [NAME]."""
+    """Run /theme [NAME]."""
     if argument:
         repl.prefer(theme=_one_of(argument, THEMES))
     repl.display.say(_theme_text(repl.display.preferences.theme, repl.display.painter.theme.name))
 
 
 def _theme_text(chosen: str, used: str) -> Phrase:
-    """The theme that was chosen, and what has become of it."""
+    """Return a sentence about the chosen theme and the one in use."""
     if used == "plain" and chosen != "plain":
         return Phrase("Theme: {name}; without colour it looks like plain.", {"name": chosen})
     if chosen != "auto":
@@ -142,14 +142,14 @@ def _theme_text(chosen: str, used: str) -> Phrase:
 
 
 def lang(repl: Repl, argument: str) -> None:
-    """/lang [en|es]."""
+    """Run /lang [en|es]."""
     if argument:
         repl.prefer(language=_one_of(argument, LANGUAGES))
     repl.display.say(Phrase("Language: English."))
 
 
 async def output(repl: Repl, argument: str) -> None:
-    """/output [N]."""
+    """Run /output [N]."""
     finished = repl.display.finished
     if not finished:
         raise UsageError("No command has ended on this screen yet.")
@@ -172,7 +172,7 @@ async def output(repl: Repl, argument: str) -> None:
 
 
 async def jobs(repl: Repl, argument: str) -> None:
-    """/jobs [stop|keep|output ID]."""
+    """Run /jobs [stop|keep|output ID]."""
     word, name = first_word(argument)
     if not word:
         _list_jobs(repl)

@@ -24,7 +24,7 @@ MOST = 40
 
 
 def show_memory(repl: Repl, argument: str) -> None:
-    """/memory [ACTION] [WORDS]."""
+    """Run /memory [ACTION] [WORDS]."""
     word, rest = first_word(argument)
     action = ACTIONS.get(word or "list")
     if action is None:
@@ -35,7 +35,7 @@ def show_memory(repl: Repl, argument: str) -> None:
 
 
 async def forget(repl: Repl, argument: str) -> None:
-    """/forget ID|WORDS|--all."""
+    """Run /forget ID|WORDS|--all."""
     words = argument.strip()
     if not words:
         raise UsageError("Say what to forget: an id such as m7, words, or --all.")
@@ -54,7 +54,7 @@ async def forget(repl: Repl, argument: str) -> None:
 
 
 def why(repl: Repl, argument: str) -> None:
-    """/why."""
+    """Run /why."""
     used = _service(repl).context.why()
     if not used:
         repl.display.say(Phrase("Nothing of memory went into the last answer."))
@@ -65,7 +65,7 @@ def why(repl: Repl, argument: str) -> None:
 
 
 def incognito(repl: Repl, argument: str) -> None:
-    """/incognito."""
+    """Run /incognito."""
     _service(repl).context.mode = "off"
     repl.display.say(
         Phrase(

@@ -30,7 +30,7 @@ _ASKED = {
 
 
 async def plan(repl: Repl, argument: str) -> None:
-    """/plan [show | edit | drop … | move … | add … | approve … | auto | always | never]."""
+    """Run /plan [show | edit | drop … | move … | add … | approve … | auto | always | never]."""
     word, rest = first_word(argument)
     mode = next((mode for mode in MODES if mode == word), None)
     if mode is not None:
@@ -105,7 +105,8 @@ def _put(repl: Repl, changed: Plan) -> None:
 
 
 async def _edit(repl: Repl) -> None:
-    """The editor, again and again with every mistake named, until it can be used or is given up."""
+    """Open the editor, again with every mistake named, until the plan can be used or is given
+    up."""
     from kogniterm.runtime.plan_edits import PlanDraft, plan_from_text
     from kogniterm.runtime.session_plans import plannable_tools
 
@@ -161,7 +162,7 @@ def _approve(repl: Repl, words: str) -> None:
 
 
 def choices(repl: Repl) -> Iterable[str]:
-    """The words, then what can be done to the open steps."""
+    """Return the words, then what can be done to the open steps."""
     yield from (*WORDS, *MODES)
     yield from (f"approve {word}" for word in APPROVALS)
     current = repl.session.state.plan

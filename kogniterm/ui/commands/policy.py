@@ -24,7 +24,7 @@ TRUST_ACTIONS = ("show", "revoke")
 
 
 def leases(repl: Repl, argument: str) -> None:
-    """/leases [revoke ID|all]."""
+    """Run /leases [revoke ID|all]."""
     word, rest = first_word(argument)
     session = repl.session
     if word == "revoke":
@@ -56,7 +56,7 @@ def _limits(lease: Lease, now: float) -> str:
 
 
 def _why_asked(repl: Repl) -> None:
-    """Why no lease covered what was asked about last."""
+    """Tell why no lease covered what was asked about last."""
     last = _last_asked(repl)
     if last is None:
         return
@@ -80,7 +80,7 @@ def _last_asked(repl: Repl) -> Judged | None:
 
 
 async def trust(repl: Repl, argument: str) -> None:
-    """/trust [show|revoke]."""
+    """Run /trust [show|revoke]."""
     from kogniterm.runtime.services.trust_store import TrustStore, discover
     from kogniterm.runtime.use_cases.project_files import revoke
     from kogniterm.runtime.use_cases.project_files import trust as give_trust
@@ -142,7 +142,7 @@ SESSION = "session"
 
 
 def budget(repl: Repl, argument: str) -> None:
-    """/budget [[session] NAME VALUE|off]."""
+    """Run /budget [[session] NAME VALUE|off]."""
     name, value = first_word(argument)
     held = repl.session.budget
     if name == SESSION:
@@ -189,7 +189,7 @@ def choices(repl: Repl) -> Iterable[str]:
 
 
 def cost(repl: Repl, argument: str) -> None:
-    """/cost."""
+    """Run /cost."""
     from kogniterm.models.catalog import PRICES_DATE
     from kogniterm.ui.locale import tokens
 

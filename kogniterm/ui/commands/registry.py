@@ -49,12 +49,12 @@ class Command:
 
 
 def is_slash_command(line: str) -> bool:
-    """A path like /etc/hosts is an input, /help is a command."""
+    """Return whether a line is a command: /help is one, a path like /etc/hosts is an input."""
     return line.startswith("/") and "\n" not in line and "/" not in line.split()[0][1:]
 
 
 def split_line(line: str) -> tuple[str, str]:
-    """("model", "local") from "/model local"."""
+    """Return ("model", "local") for "/model local"."""
     name, _space, rest = line.strip().removeprefix("/").partition(" ")
     return name.lower(), rest.strip()
 
@@ -79,7 +79,7 @@ class Registry:
         return any(known.startswith(name) for known in self._by_name)
 
     def find(self, name: str) -> Command:
-        """The command called `name`, or the only one that begins so. Raises `UsageError`."""
+        """Return the command called `name`, or the only one that begins so. Raises `UsageError`."""
         if name in self._by_name:
             return self._by_name[name]
         close = sorted({c.name for n, c in self._by_name.items() if name and n.startswith(name)})
@@ -128,7 +128,7 @@ class Explained:
 
 
 def table(rows: Sequence[Sequence[str]], styles: Sequence[str]) -> Table:
-    """Columns in the given styles, one style a column; no cell can act on the terminal."""
+    """Return columns in the given styles, one style a column; no cell can act on the terminal."""
     from rich.table import Table
     from rich.text import Text
 
@@ -144,13 +144,13 @@ def table(rows: Sequence[Sequence[str]], styles: Sequence[str]) -> Table:
 
 
 def first_word(argument: str) -> tuple[str, str]:
-    """("add", "I use fish") from "add I use fish"."""
+    """Return ("add", "I use fish") for "add I use fish"."""
     word, _space, rest = argument.strip().partition(" ")
     return word, rest.strip()
 
 
 def local_time(moment: float) -> str:
-    """A moment (seconds since the epoch) as people here read it."""
+    """Return a moment (seconds since the epoch) in the local time zone."""
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 

@@ -26,7 +26,7 @@ LOG_LINES = 400
 
 
 def show_sessions(repl: Repl, argument: str) -> None:
-    """/sessions."""
+    """Run /sessions."""
     from rich.table import Table
     from rich.text import Text
 
@@ -44,7 +44,7 @@ def show_sessions(repl: Repl, argument: str) -> None:
 
 
 async def resume(repl: Repl, argument: str) -> None:
-    """/resume [ID or words of the title]."""
+    """Run /resume [ID or words of the title]."""
     found = _matching(_saved(repl), argument)
     if [info.id for info in found] == [repl.session.id]:
         raise UsageError("That is the session you are in.")
@@ -69,7 +69,8 @@ def _saved(repl: Repl) -> Sequence[SessionInfo]:
 
 
 def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]:
-    """The sessions that `argument` can mean: an id's beginning, a title, or words of titles."""
+    """Return the sessions that `argument` can mean: an id's beginning, a title, or words of
+    titles."""
     from kogniterm.sessions.session_search import holds_words
     from kogniterm.text.language import fold_case
 
@@ -84,7 +85,7 @@ def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionIn
 
 
 async def _pick(repl: Repl, infos: Sequence[SessionInfo]) -> str:
-    """The id of the session chosen from the last few others; empty when none is chosen."""
+    """Return the id of the session chosen from the last few others; empty when none is chosen."""
     others = [info for info in infos if info.id != repl.session.id]
     if not others:
         raise UsageError("There is no other session yet.")
@@ -103,7 +104,7 @@ async def _pick(repl: Repl, infos: Sequence[SessionInfo]) -> str:
 
 
 async def fork(repl: Repl, argument: str) -> None:
-    """/fork [TURN]."""
+    """Run /fork [TURN]."""
     from kogniterm.sessions.session_transfer import fork as make_fork
 
     if argument and not argument.isdigit():
@@ -116,7 +117,7 @@ async def fork(repl: Repl, argument: str) -> None:
 
 
 def export(repl: Repl, argument: str) -> None:
-    """/export [md|jsonl] FILE."""
+    """Run /export [md|jsonl] FILE."""
     kind, name = first_word(argument)
     if kind not in FORMATS:
         kind, name = ("jsonl" if argument.endswith(".jsonl") else "md"), argument.strip()
@@ -131,7 +132,7 @@ def export(repl: Repl, argument: str) -> None:
 
 
 def rename(repl: Repl, argument: str) -> None:
-    """/rename TITLE."""
+    """Run /rename TITLE."""
     from kogniterm.sessions.fold import Note
 
     title = " ".join(argument.split())
@@ -142,7 +143,7 @@ def rename(repl: Repl, argument: str) -> None:
 
 
 async def compact(repl: Repl, argument: str) -> None:
-    """/compact."""
+    """Run /compact."""
     if repl.session.state.open_turn:
         raise UsageError("A turn is under way; compact when it has ended.")
     before, after = await repl.session.context.compact_now(asked=True)
@@ -151,7 +152,7 @@ async def compact(repl: Repl, argument: str) -> None:
 
 
 def bug(repl: Repl, argument: str) -> None:
-    """/bug [FILE]."""
+    """Run /bug [FILE]."""
     session = repl.session
     parts = report_parts(
         session.archive.store,

@@ -25,7 +25,7 @@ FILE = "KOGNITERM.md"
 
 
 def show_changes(repl: Repl, argument: str) -> None:
-    """/diff."""
+    """Run /diff."""
     images = repl.session.undo.images()
     found: dict[str, FileDifference] = {}
     # Oldest last: what a file was before the session first touched it wins.
@@ -38,7 +38,7 @@ def show_changes(repl: Repl, argument: str) -> None:
 
 
 async def undo(repl: Repl, argument: str) -> None:
-    """/undo."""
+    """Run /undo."""
     from kogniterm.text.visible import render_line
 
     image, differences = repl.session.undo.latest()
@@ -56,7 +56,7 @@ async def undo(repl: Repl, argument: str) -> None:
 
 
 def unified(difference: FileDifference) -> str:
-    """A difference as a unified diff, or as one line where there is no text to compare."""
+    """Return a difference as a unified diff, or as one line where there is no text to compare."""
     from kogniterm.text.visible import render_line
 
     path = render_line(difference.path)
@@ -86,7 +86,7 @@ def _show(repl: Repl, differences: Sequence[FileDifference]) -> None:
 
 
 async def init(repl: Repl, argument: str) -> None:
-    """/init."""
+    """Run /init."""
     from kogniterm.memory.project_profile import scan
     from kogniterm.runtime.use_cases.project_files import project_file
     from kogniterm.ui.screen.diffs import diff

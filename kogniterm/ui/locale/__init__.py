@@ -33,7 +33,8 @@ class _Current:
 
 @cache
 def catalogue(language: str) -> Catalogue | None:
-    """The catalogue of `language`, or None for English and for languages there is none of."""
+    """Return the catalogue of `language`, or None for English and for languages there is none
+    of."""
     file = Path(__file__).with_name(f"{language}.po")
     if language == "en" or language not in LANGUAGES:
         return None
@@ -41,36 +42,36 @@ def catalogue(language: str) -> Catalogue | None:
 
 
 def use_language(language: str) -> None:
-    """Speak `language` from now on; what is not in `LANGUAGES` reads as English."""
+    """Use `language` from now on; what is not in `LANGUAGES` reads as English."""
     _Current.language = language if language in LANGUAGES else "en"
     _Current.catalogue = catalogue(_Current.language)
 
 
 def language() -> str:
-    """The language in use: "en" or "es"."""
+    """Return the language in use: "en" or "es"."""
     return _Current.language
 
 
 def _(message: str) -> str:
-    """`message` in the language in use, or itself where the catalogue has no entry."""
+    """Return `message` in the language in use, or itself where the catalogue has no entry."""
     current = _Current.catalogue
     return message if current is None else current.singular.get(message, message)
 
 
 def mark(message: str) -> str:
-    """`message` itself: marks a sentence of a table that `_` translates when it is shown."""
+    """Return `message`: marks a sentence of a table that `_` translates when it is shown."""
     return message
 
 
 def plural(one: str, many: str, count: int) -> str:
-    """The form of a counted sentence for `count`, with `{count}` filled in."""
+    """Return the form of a counted sentence for `count`, with `{count}` filled in."""
     current = _Current.catalogue
     forms = (one, many) if current is None else current.plural.get((one, many), (one, many))
     return forms[0 if count == 1 else 1].format(count=count)
 
 
 def translate(text: Phrase) -> str:
-    """A lower room's sentence in the language in use, with its values filled in.
+    """Return a lower room's sentence in the language in use, with its values filled in.
 
     A value that is itself a `Text` is translated too; any other text among the values comes from
     elsewhere (a file name, an address, a model), so it stays on one row with nothing hidden. A
@@ -126,7 +127,6 @@ def read_po(text: str) -> Catalogue:
 
 
 def _unquote(quoted: str, number: int) -> str:
-    """The value of a quoted .po string; its escapes are those of a Python literal."""
     try:
         value = ast.literal_eval(quoted)
     except (SyntaxError, ValueError) as error:
@@ -149,7 +149,7 @@ def _store(entry: dict[str, str], catalogue: Catalogue) -> None:
 
 
 def duration(seconds: float) -> str:
-    """0.4 s, 12 s, 3 min 05 s, 2 h 10 min; always short."""
+    """Return 0.4 s, 12 s, 3 min 05 s or 2 h 10 min; always short."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:
@@ -162,7 +162,7 @@ def duration(seconds: float) -> str:
 
 
 def tokens(count: int) -> str:
-    """950, 12.3k, 1.2M."""
+    """Return 950, 12.3k or 1.2M."""
     if count < 1000:
         return str(count)
     if count < 999_950:
@@ -171,7 +171,7 @@ def tokens(count: int) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in powers of 1000: 512 B, 3.4 kB, 100.0 MB."""
+    """Return bytes in powers of 1000: 512 B, 3.4 kB, 100.0 MB."""
     if count < 1000:
         return f"{count} B"
     value = float(count)
@@ -183,7 +183,7 @@ def size(count: int) -> str:
 
 
 def amount(name: str, value: float) -> str:
-    """So much of a budget, in its unit: 12, 3.4k, 12 s, $0.0123, 50.0 MB."""
+    """Return an amount of a budget in its unit: 12, 3.4k, 12 s, $0.0123, 50.0 MB."""
     if name == "seconds":
         return duration(value)
     if name == "dollars":

@@ -46,7 +46,7 @@ def open_application(
     ready: list[Callable[[], None]] = [on_ready]
 
     def cursor() -> CursorShapeConfig | None:
-        """vi's modes show in the cursor's shape; otherwise it is the terminal's own."""
+        """Show vi's modes in the cursor's shape; otherwise it is the terminal's own."""
         return ModalCursorShapeConfig() if prompt.line.vi else None
 
     def frame_begins(_app: object) -> None:
@@ -137,7 +137,8 @@ class ResizableApplication(Application[int]):
         self._redraw()
 
     def _begin(self, _app: object) -> None:
-        """A frame is about to be drawn: over the last one, or on rows that were erased."""
+        """Note that a frame is about to be drawn: over the last one, or on rows that were
+        erased."""
         fresh = self.renderer.last_rendered_screen is None
         if fresh and self.loop is not None:
             self._begun = self.loop.time()
@@ -145,7 +146,7 @@ class ResizableApplication(Application[int]):
             self._used.clear()
 
     def _measure(self, _app: object) -> None:
-        """A frame was drawn: how many cells of its rows the terminal holds."""
+        """Note how many cells of its rows the terminal holds, now that a frame was drawn."""
         screen, size = self.renderer.last_rendered_screen, self.renderer._last_size
         if self._narrowing == "cuts" or screen is None or size is None:
             return
@@ -167,7 +168,7 @@ class ResizableApplication(Application[int]):
 
 
 def cells_used(screen: Screen, row: int, columns: int) -> int:
-    """How many cells `row` of `screen` takes, blanks at its end not counted."""
+    """Return how many cells `row` of `screen` takes, blanks at its end not counted."""
     cells = screen.data_buffer[row]
     last = next((x for x in range(columns - 1, -1, -1) if cells[x].char != " "), -1)
     return last + max(cells[last].width, 1) if last >= 0 else 0

@@ -1,4 +1,4 @@
-"""What a line brings along: pasted text and images, and the files and jobs that it names with @.
+"""The attachments of a line: pasted text and images, and the files and jobs named with @.
 
 A large pasted text becomes a marker, which is replaced when the line is sent. The path of an image
 (dropping a file pastes its path) and an image on the clipboard become mentions.
@@ -40,7 +40,7 @@ class Pastes:
         self._count = 0
 
     def take(self, text: str) -> str:
-        """What to insert for a pasted `text`: itself, or a marker when it is large."""
+        """Return the text to insert for a pasted `text`: itself, or a marker when it is large."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n") + 1
         if lines <= LARGE_LINES and len(text) <= LARGE_CHARACTERS:
@@ -52,7 +52,7 @@ class Pastes:
         return marker
 
     def expand(self, line: str) -> str:
-        """`line` with every marker replaced by the text it stands for."""
+        """Return `line` with every marker replaced by the text it stands for."""
         for marker, text in self._texts.items():
             if marker in line:
                 line = line.replace(marker, f"\n{text}\n" if line.strip() != marker else text)
@@ -64,7 +64,7 @@ class Pastes:
 
 
 def image_mentions(text: str) -> str | None:
-    """The mentions of the images whose paths were pasted, or None when it is anything else.
+    """Return the mentions of the images whose paths were pasted, or None when it is anything else.
 
     Terminals quote what is dropped on them in the shell's way, or give an address.
     """
@@ -127,7 +127,7 @@ class ClipboardImages:
         return name
 
     def named(self, line: str) -> tuple[str, ...]:
-        """The files of the pasted images that `line` mentions."""
+        """Return the files of the pasted images that `line` mentions."""
         names = dict.fromkeys(_PASTED_NAME.findall(line))
         return tuple(str(self._files[name]) for name in names if name in self._files)
 
@@ -155,7 +155,7 @@ class ClipboardImages:
 
 
 def _output(command: Sequence[str]) -> bytes:
-    """What a program writes; nothing when it fails or hangs."""
+    """Return what a program writes; nothing when it fails or hangs."""
     try:
         done = subprocess.run(
             list(command),
@@ -178,18 +178,19 @@ JOB = "job:"
 
 
 def mentions(line: str, folder: str = "") -> tuple[str, ...]:
-    """The files named with @ in `line` that exist, seen from `folder` (or from where we are)."""
+    """Return the files named with @ in `line` that exist, seen from `folder` (or from where we
+    are)."""
     found = (quoted or word.strip(_AROUND) for quoted, word in _NAMED.findall(line))
     return tuple(dict.fromkeys(name for name in found if name and _is_there(folder, name)))
 
 
 def _is_there(folder: str, name: str) -> bool:
-    """Whether `name` is a file's. In a folder that may not be entered none is: words have @ too."""
+    """Return whether `name` is a file's; in a folder that may not be entered none is."""
     return os.path.exists(named(folder, name))  # noqa: PTH110 - pathlib's own test raises there
 
 
 def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
-    """The outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
+    """Return the outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
     words = {word.strip(_AROUND) for _quoted, word in _NAMED.findall(line)}
     return tuple(
         job.output_path

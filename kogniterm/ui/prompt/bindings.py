@@ -23,7 +23,7 @@ NAVIGATION = ("up", "down", "left", "right", "pageup", "pagedown")
 
 
 def prompt_bindings(prompt: Prompt) -> KeyBindings:
-    """The bindings of `prompt`: the line, the open question, and its entry line."""
+    """Return the bindings of `prompt`: the line, the open question, and its entry line."""
     bindings = KeyBindings()
     at_keys = Condition(lambda: prompt.question_keys)
     at_entry = Condition(lambda: prompt.question_entry)
@@ -44,7 +44,7 @@ def prompt_bindings(prompt: Prompt) -> KeyBindings:
 
     @bindings.add(Keys.Any, filter=~at_keys & held_down)
     def _repeated(event: KeyPressEvent) -> None:
-        """The key that answered is still held down, with the keyboard at another line."""
+        """Take the key that answered while it is still held down, with the keyboard elsewhere."""
         if len(event.data) == 1 and event.data.isprintable():
             prompt.press(event.data)
 
@@ -55,7 +55,7 @@ def prompt_bindings(prompt: Prompt) -> KeyBindings:
 
 
 def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
-    """What each action of the table does on the input line."""
+    """Return a handler for each action of the table."""
     controls = prompt.controls
 
     def submit(event: KeyPressEvent) -> None:
@@ -135,13 +135,13 @@ async def _paste_image(prompt: Prompt) -> None:
 
 
 def _accept_search(event: KeyPressEvent) -> None:
-    """What was found is a line to be edited, not to be commanded, also with vi's keys."""
+    """Take the found line in insert mode, also with vi's keys: it is to be edited."""
     accept_search()
     event.app.vi_state.input_mode = InputMode.INSERT
 
 
 def _filter(action: str, at_line: Filter, prompt: Prompt) -> Filter:
-    """When an action applies: some keys mean something else in a menu or in vi's modes."""
+    """Return when an action applies: some keys mean something else in a menu or in vi's modes."""
     if action == "leave":
         return at_line & Condition(lambda: not prompt.line.buffer.text)
     if action == "escape":
@@ -156,7 +156,7 @@ def _filter(action: str, at_line: Filter, prompt: Prompt) -> Filter:
 
 
 def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -> None:
-    """The empty line while a question is open: single keys answer, all others begin the line."""
+    """Bind the empty line while a question is open: single keys answer, others begin the line."""
 
     def give(name: str) -> Handler:
         return lambda event: prompt.navigate(name)
@@ -187,7 +187,7 @@ def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -
 
     @bindings.add("escape", "escape", filter=at_keys)
     def _twice(event: KeyPressEvent) -> None:
-        """Pressed fast, two are one sequence, and must not count as a letter with Alt."""
+        """Take two presses that came as one sequence; they must not count as a letter with Alt."""
         _back(event)
         _back(event)
 
@@ -206,12 +206,12 @@ def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -
     @bindings.add("c-j", filter=at_keys, eager=True)
     @bindings.add("escape", Keys.Any, filter=at_keys)
     def _nothing(event: KeyPressEvent) -> None:
-        """A letter with Alt answers nothing."""
+        """Answer nothing: a letter with Alt is no answer."""
         prompt.keys.typed()
 
 
 def _entry_bindings(bindings: KeyBindings, prompt: Prompt, at_entry: Filter) -> None:
-    """The entry line of a question: a reason, another command, the word that confirms."""
+    """Bind the entry line of a question: a reason, another command, the word that confirms."""
 
     @bindings.add("enter", filter=at_entry, eager=True)
     def _enter(event: KeyPressEvent) -> None:
@@ -229,7 +229,7 @@ def _entry_bindings(bindings: KeyBindings, prompt: Prompt, at_entry: Filter) -> 
 
 
 def _answer_bindings(bindings: KeyBindings, prompt: Prompt, at_line: Filter) -> None:
-    """An answer in words stands on the input line; arrows and page keys reach the question."""
+    """Bind arrows and page keys, which reach a question whose answer is on the input line."""
 
     def give(name: str) -> Handler:
         return lambda event: prompt.navigate(name)

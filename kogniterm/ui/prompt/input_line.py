@@ -50,7 +50,7 @@ class PrivateHistory(History):
         self._last = ""
 
     def load_history_strings(self) -> Iterable[str]:
-        """Newest first. Lines that cannot be read are left out."""
+        """Yield the newest first. Lines that cannot be read are left out."""
         if self._file is None:
             return []
         try:
@@ -124,7 +124,7 @@ class InputLine:
 
     @property
     def text(self) -> str:
-        """What stands on the line, pastes and all."""
+        """The line with its pastes."""
         return self.pastes.expand(self.buffer.text)
 
     def draft(self) -> str:
@@ -166,12 +166,12 @@ class InputLine:
 
     @property
     def vi(self) -> bool:
-        """Whether vi's keys are in use."""
+        """Return whether vi's keys are in use."""
         return self.app.editing_mode is EditingMode.VI
 
     @property
     def vi_waits(self) -> bool:
-        """Whether letters are vi's commands now, and no text."""
+        """Whether letters are vi's commands now."""
         return self.vi and self.app.vi_state.input_mode is InputMode.NAVIGATION
 
     def use_insert_mode(self) -> None:
@@ -205,7 +205,7 @@ class FileIndex:
         self._busy = threading.Lock()
 
     def __call__(self) -> list[str]:
-        """The files as last listed; a stale list is renewed behind it."""
+        """Return the files as last listed; a stale list is renewed behind it."""
         stale = self._clock() - self._when > FRESH_SECONDS
         if stale and self._busy.acquire(blocking=False):
             threading.Thread(target=self._list, daemon=True, name="files").start()
@@ -233,7 +233,7 @@ class LineCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Candidates, best first."""
+        """Yield candidates, best first."""
         before = document.text_before_cursor
         word = before.rpartition(" ")[2].rpartition("\n")[2]
         if word.startswith("@"):
@@ -289,7 +289,7 @@ def _file_completions(typed: str, files: Iterable[str]) -> Iterable[Completion]:
 
 
 def fuzzy(typed: str, path: str) -> tuple[int, int, int, str] | None:
-    """How well `typed` fits `path` (smaller is better), or None if its letters do not appear
+    """Return how well `typed` fits `path` (smaller is better), or None if its letters do not appear
     in order. A run of letters beats scattered ones, the file's name beats its folders."""
     needle, hay = typed.lower(), path.lower()
     name_at = hay.rfind("/") + 1

@@ -174,18 +174,20 @@ BUILT_IN = frozenset({"search"})  # prompt_toolkit binds these itself
 
 
 def sequences(action: str) -> tuple[tuple[str, ...], ...]:
-    """The chords of `action`. KeyError if the table has none."""
+    """Return the chords of `action`. KeyError if the table has none."""
     return _KEY_OF[action].sequences
 
 
 def letter(action: str, spoken: str = "") -> str:
-    """The key of `action` that is shown in the language in use, or in `spoken`."""
+    """Return the key of `action` in the language in use, or in `spoken`."""
     return _letter(_KEY_OF[action], spoken or language())
 
 
 def actions(where: Where) -> dict[str, str]:
-    """Every key that does something at a question, with its action: letters of the language in
-    use first, then the English ones that mean nothing else there."""
+    """Return every key that does something at a question, with its action.
+
+    Letters of the language in use come first, then the English ones that mean nothing else there.
+    """
     found: dict[str, str] = {}
     for spoken in (language(), "en"):
         for key in KEYS:
@@ -221,7 +223,7 @@ ANSWER_WORDS = frozenset(("y", "n", "s", "ok", "okay", "vale")) | {
 
 
 def action_of(where: Where, line: str) -> str:
-    """The action that a whole line stands for: exactly its key or its word; "" for any other."""
+    """Return the action of a line that is exactly its key or its word; "" for any other."""
     said = line.strip().lower()
     found = actions(where)
     if len(said) == 1 and said in found:
@@ -230,7 +232,7 @@ def action_of(where: Where, line: str) -> str:
 
 
 def table(where: Where) -> list[tuple[str, Phrase]]:
-    """(keys as shown, what they do) in the table's order."""
+    """Return (keys as shown, what they do) in the table's order."""
     return [(_shown(key), key.help) for key in KEYS if key.where == where]
 
 

@@ -39,7 +39,7 @@ QUEUE_ROWS = 3
 
 
 def prompt_layout(prompt: Prompt) -> Parts:
-    """The layout around `prompt`'s buffers."""
+    """Return the layout around `prompt`'s buffers."""
     sign = "› " if prompt.preferences.unicode else "> "
     search = SearchToolbar(
         forward_search_prompt=lambda: _("search forward: "),
@@ -106,14 +106,14 @@ def _columns() -> int:
 
 
 def _room(prompt: Prompt) -> int:
-    """Rows for what is in progress: what the line, the queue and the toolbar leave free."""
+    """Return the rows for what is in progress: what line, queue and toolbar leave free."""
     written = min(prompt.line.buffer.document.line_count, INPUT_ROWS)
     queued = min(len(prompt.controls.queued()), QUEUE_ROWS)
     return max(_rows() - written - queued - 2, 0)
 
 
 def _live_lines(prompt: Prompt) -> list[str]:
-    """What is in progress; nothing while a question is open."""
+    """Return what is in progress; nothing while a question is open."""
     rows, live = _room(prompt), prompt.surface.live
     if live is None or prompt.questions.open or rows < 1:
         return []
@@ -121,8 +121,10 @@ def _live_lines(prompt: Prompt) -> list[str]:
 
 
 def _gap(prompt: Prompt) -> bool:
-    """Whether an empty line sets the prompt off: where a sent line will have one above it, so
-    that sending it moves nothing."""
+    """Return whether an empty line sets the prompt off.
+
+    It stands where a sent line will have one above it, so that sending it moves nothing.
+    """
     return not (prompt.surface.after_blank or prompt.questions.open or _live_lines(prompt))
 
 
@@ -153,7 +155,7 @@ def _toolbar(prompt: Prompt) -> StyleAndTextTuples:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the toolbar may tell. Empty strings and zeros are left out.
+    """The facts in the toolbar. Empty strings and zeros are left out.
 
     `context` is how much of the model's window is taken, in percent; `dollars` what the session
     cost, None where the price is not known.
@@ -199,7 +201,7 @@ Part = tuple[int, str, str]
 
 
 def _parts(facts: Facts) -> list[Part]:
-    """(rank, style class, text) in the order they stand; rank 0 goes last."""
+    """Return (rank, style class, text) in the order they stand; rank 0 goes last."""
     found: list[Part] = [(0, "accent", facts.model or _("starting…"))]
     if facts.keys:
         found.append((0, "warn", facts.keys))
@@ -226,7 +228,7 @@ def _parts(facts: Facts) -> list[Part]:
 
 
 def toolbar(facts: Facts, columns: int) -> list[tuple[str, str]]:
-    """The line as prompt_toolkit fragments, at most `columns` cells."""
+    """Return the line as prompt_toolkit fragments, at most `columns` cells."""
     if facts.note:
         return [("class:warn", _cut(f" {facts.note}", columns))]
     chosen = _parts(facts)
@@ -244,7 +246,7 @@ def toolbar(facts: Facts, columns: int) -> list[tuple[str, str]]:
 
 
 def short_folder(folder: str, home: str, width: int = 30) -> str:
-    """`folder` with ~ for home, its middle left out when it is long."""
+    """Return `folder` with ~ for home, its middle left out when it is long."""
     if home and (folder == home or folder.startswith(home.rstrip("/") + "/")):
         folder = "~" + folder[len(home.rstrip("/")) :]
     if len(folder) <= width:

@@ -22,7 +22,7 @@ from kogniterm.ui.front import banner
 from kogniterm.ui.locale import _
 from kogniterm.ui.prompt.user_terminal import (
     Lending,
-    PersonTerminal,
+    UserTerminal,
     edited,
     run_program,
     typed_before,
@@ -56,12 +56,12 @@ class PlainLines(LineSurface):
 
     @property
     def painter(self) -> Painter:
-        """What draws now."""
+        """The painter in use."""
         return self._controls.display.painter
 
     @property
     def question_open(self) -> bool:
-        """Whether a question waits for its answer."""
+        """Return whether a question waits for its answer."""
         return self._wanted is not None
 
     def listen(self) -> None:
@@ -174,7 +174,8 @@ class PlainLines(LineSurface):
         self._controls.repl.leave_when_done()
 
     def _is_command(self, line: str) -> bool:
-        """Whether a line at a question is for KogniTerm; to the model's a path is an answer."""
+        """Return whether a line at a question is for KogniTerm; to the model's a path is an
+        answer."""
         return is_slash_command(line) and (not self._free or self._controls.knows_command(line))
 
 
@@ -192,7 +193,7 @@ class PlainFront:
 
     @property
     def question_open(self) -> bool:
-        """Whether a question waits for its answer."""
+        """Return whether a question waits for its answer."""
         return self.surface.question_open
 
     async def run(self) -> int:
@@ -241,7 +242,7 @@ class PlainFront:
         return ()
 
     def say_below(self, note: str) -> None:
-        """A line of its own."""
+        """Write a line of its own."""
         if note:
             self.surface.commit(note + "\n")
 
@@ -255,13 +256,13 @@ class PlainFront:
         from kogniterm.ui.questions.lines import LineQuestions
 
         edit_text = self.edit_text if os.isatty(self._fd) else None
-        return LineQuestions(self.surface, notify=self._display.person_needed, edit_text=edit_text)
+        return LineQuestions(self.surface, notify=self._display.user_needed, edit_text=edit_text)
 
     def terminal(self) -> Terminal:
-        """The person's terminal, for a command that needs their keyboard."""
+        """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
             self._lending = Lending(self._still, self.surface.late)
-        return PersonTerminal(
+        return UserTerminal(
             self._fd,
             self._out,
             suspend=self._lending.suspend,
@@ -271,7 +272,7 @@ class PlainFront:
 
     @contextlib.asynccontextmanager
     async def _still(self) -> AsyncIterator[None]:
-        """Nobody else reads the keyboard meanwhile."""
+        """Let nobody else read the keyboard meanwhile."""
         self.surface.rest()
         try:
             yield
@@ -279,7 +280,8 @@ class PlainFront:
             self.surface.listen()
 
     async def edit_text(self, text: str) -> str | None:
-        """`text` as it was saved in the person's editor. Raises `UsageError` without a terminal."""
+        """Return `text` as it was saved in the user's editor. Raises `UsageError` without a
+        terminal."""
         if not os.isatty(self._fd):
             raise UsageError("An editor needs a terminal.")
         async with self._still():

@@ -159,7 +159,7 @@ class Prompt:
         self._settling: asyncio.TimerHandle | None = None
 
     def use(self, app: Application[int], parts: Parts) -> None:
-        """Live in this application."""
+        """Use this application."""
         self.app = self.surface.app = self.line.app = app
         self.parts = parts
         app.key_processor.before_key_press += self._key_pressed
@@ -168,7 +168,7 @@ class Prompt:
 
     @property
     def painter(self) -> Painter:
-        """What draws now."""
+        """The painter in use."""
         return self.controls.display.painter
 
     def refresh(self) -> None:
@@ -181,7 +181,7 @@ class Prompt:
 
     def question_opened(self) -> None:
         """Call the user; the question takes keys once it was seen and nobody is typing."""
-        self.controls.display.person_needed()
+        self.controls.display.user_needed()
         self.asked_again()
 
     def question_closed(self, transcript: str) -> None:
@@ -204,14 +204,15 @@ class Prompt:
 
     @property
     def question_keys(self) -> bool:
-        """Whether a key goes to the question: the line is empty, nothing else has the keyboard."""
+        """Return whether a key goes to the question: the line is empty, nothing else has the
+        keyboard."""
         if not self.questions.open or self.question_entry:
             return False
         return not self.line.buffer.text and not self.app.layout.is_searching
 
     @property
     def question_entry(self) -> bool:
-        """Whether the question's entry line has the keyboard.
+        """Return whether the question's entry line has the keyboard.
 
         The line that confirms something dangerous opens like a question: after the pause.
         """
@@ -221,7 +222,7 @@ class Prompt:
 
     @property
     def question_line(self) -> Line:
-        """What the question tells of the keyboard."""
+        """The state of the keyboard, as a question shows it."""
         text = self.line.buffer.text
         return Line(
             self.keys.armed,
@@ -333,7 +334,7 @@ class Prompt:
             self.surface.say_below(_("Your text stays here. Esc goes back to the question."))
 
     def _is_command(self, text: str) -> bool:
-        """Whether `text` is for KogniTerm; to the model's question a path is an answer."""
+        """Return whether `text` is for KogniTerm; to the model's question a path is an answer."""
         line = text.strip()
         if is_slash_command(line):
             return not self.questions.free or self.controls.knows_command(line)
@@ -347,7 +348,7 @@ class Prompt:
             self.focus()
 
     def _key_pressed(self, _processor: object) -> None:
-        """Any key that does not go to the question is somebody typing."""
+        """Count any key that does not go to the question as typing."""
         if self.keys.open and not self.question_keys:
             self.keys.typed()
             self._wait_for_pause()
@@ -361,7 +362,7 @@ class Prompt:
             self._settling = asyncio.get_running_loop().call_later(due, self._settle)
 
     def _settle(self) -> None:
-        """The pause is over, unless keys are there that nobody has read yet."""
+        """Take the held key after the pause, unless keys are there that nobody has read yet."""
         self._settling = None
         if self._unread():
             loop = asyncio.get_running_loop()
@@ -374,12 +375,12 @@ class Prompt:
         self.focus()
 
     def _unread(self) -> bool:
-        """Whether keys wait in the terminal, or the beginning of a sequence for its end."""
+        """Return whether keys wait in the terminal, or the beginning of a sequence for its end."""
         if self.app.key_processor.key_buffer or self.app.key_processor.input_queue:
             return True
         return bool(select.select([self.app.input.fileno()], [], [], 0)[0])
 
 
 def _loop_time() -> float:
-    """The clock by which the loop calls back."""
+    """Return the time by which the loop calls back."""
     return asyncio.get_running_loop().time()

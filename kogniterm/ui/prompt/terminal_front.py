@@ -31,7 +31,7 @@ from kogniterm.ui.prompt.terminal_io import (
     make_output,
     worth_asking,
 )
-from kogniterm.ui.prompt.user_terminal import Lending, PersonTerminal, edited, run_program
+from kogniterm.ui.prompt.user_terminal import Lending, UserTerminal, edited, run_program
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
@@ -100,7 +100,7 @@ class TerminalFront:
 
     @property
     def question_open(self) -> bool:
-        """Whether a question waits for its answer."""
+        """Return whether a question waits for its answer."""
         return self.questions.open
 
     def exit(self, status: int) -> None:
@@ -147,7 +147,7 @@ class TerminalFront:
         return await edited(text, self._display.preferences.editor, self._run_program, name)
 
     def pasted_images(self, line: str) -> Sequence[str]:
-        """The files of the pasted images that `line` mentions."""
+        """Return the files of the pasted images that `line` mentions."""
         return self.prompt.clipboard.named(line)
 
     async def run(self) -> int:
@@ -161,9 +161,9 @@ class TerminalFront:
             self.prompt.clipboard.close()
 
     def _interrupted(self) -> None:
-        """SIGINT, from outside or from a terminal that is not the prompt's and makes it of Ctrl-C.
+        """Take SIGINT, from outside or from a terminal in a mode that makes it of Ctrl-C.
 
-        A pager or an editor hears the signal itself.
+        A pager or an editor gets the signal itself.
         """
         if not self._program_runs:
             self._controls.interrupt()
@@ -179,10 +179,10 @@ class TerminalFront:
             await self._run_program([*self._display.preferences.pager, str(copy)])
 
     def terminal(self) -> Terminal:
-        """The person's terminal, for a command that needs their keyboard."""
+        """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
             self._lending = Lending(self._keyboard_lent, self._late)
-        return PersonTerminal(
+        return UserTerminal(
             self.app.input.fileno(),
             self.app.output.fileno(),
             suspend=self._lending.suspend,
@@ -191,7 +191,7 @@ class TerminalFront:
         )
 
     def _late(self, keys: bytes) -> None:
-        """Keys that a command left unread are the prompt's, as they would be a shell's."""
+        """Give the prompt the keys that a command left unread, as a shell would get them."""
         pressed: list[KeyPress] = []
         parser = Vt100Parser(pressed.append)
         parser.feed(keys.decode("utf-8", "replace"))
@@ -201,14 +201,14 @@ class TerminalFront:
 
     @contextlib.asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """The terminal without the prompt on it, in the modes it had before."""
+        """Give the terminal without the prompt on it, in the modes it had before."""
         with set_app(self.app):
             async with in_terminal():
                 yield
 
     @contextlib.asynccontextmanager
     async def _keyboard_lent(self) -> AsyncIterator[None]:
-        """The terminal for a running command; its person is told how to get it back."""
+        """Give the terminal to a running command; the user is told how to get it back."""
         # What the command wrote just now is still on its way to the screen.
         await asyncio.sleep(ON_ITS_WAY_SECONDS)
         self._display.keyboard_lent()
@@ -228,7 +228,7 @@ class TerminalFront:
                 self._program_runs = False
 
     def _files_arrived(self) -> None:
-        """The list of files is new: complete again if somebody waits for it."""
+        """Complete again with the new list of files, if somebody waits for it."""
         loop = self.app.loop
         if loop is not None and self.app.is_running:
             with contextlib.suppress(RuntimeError):  # it closed in this moment: nobody waits
@@ -245,7 +245,7 @@ class TerminalFront:
         self._ask_background()
 
     def _ask_background(self) -> None:
-        """Once, when the answer matters."""
+        """Ask once, when the answer matters."""
         if (
             self._answer is not None
             and self._asked == float("-inf")

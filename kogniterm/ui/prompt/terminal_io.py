@@ -34,12 +34,11 @@ class HeldOutput(Vt100_Output):
     held = False
 
     def hold(self) -> None:
-        """A frame begins."""
+        """Begin a frame."""
         self.held = True
         self.write_raw("\x1b[?2026h")
 
     def release(self) -> None:
-        """The frame is whole, if one was begun."""
         if self.held:
             self.held = False
             self.write_raw("\x1b[?2026l")
@@ -75,21 +74,21 @@ class FilteredInput(Vt100Input):
         return nullcontext() if self._stays_raw else super().cooked_mode()
 
     def read_keys(self) -> list[KeyPress]:
-        """Keys typed since the last call."""
+        """Return the keys typed since the last call."""
         data = self.stdin_reader.read()
         self.vt100_parser.feed(self.filter.feed(data) if self.filter is not None else data)
         keys, self._buffer = self._buffer, []
         return keys
 
     def flush_keys(self) -> list[KeyPress]:
-        """What was held back in case more would follow."""
+        """Return what was held back in case more would follow."""
         if self.filter is not None:
             self.vt100_parser.feed(self.filter.release())
         return super().flush_keys()
 
 
 def make_output(stream: TextIO, preferences: Preferences) -> HeldOutput:
-    """The output on `stream`, in the colours that the preferences allow."""
+    """Return the output on `stream`, in the colours that the preferences allow."""
 
     def size() -> Size:
         rows, columns = stream_size(stream)
@@ -119,7 +118,7 @@ _TERMS = (
 
 
 def worth_asking(preferences: Preferences) -> bool:
-    """Whether the answer matters and the terminal is known to understand the question."""
+    """Return whether the answer matters and the terminal is known to understand the question."""
     return (
         preferences.theme == "auto"
         and preferences.color
@@ -137,7 +136,7 @@ class AnswerFilter:
         self._held = ""
 
     def feed(self, data: str) -> str:
-        """The keys in `data`; what may be the beginning of the answer is held back."""
+        """Return the keys in `data`; what may be the beginning of the answer is held back."""
         if not self.expecting:
             return data
         data, self._held = self._held + data, ""
@@ -153,7 +152,6 @@ class AnswerFilter:
         return data
 
     def release(self) -> str:
-        """Nothing came after it for a while: a lone escape was the Esc key."""
         if self._held != "\x1b":
             return ""
         self._held = ""

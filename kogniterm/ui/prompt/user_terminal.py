@@ -21,7 +21,7 @@ from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS
 _FALLBACK = (24, 80)
 
 
-class PersonTerminal:
+class UserTerminal:
     """Implements `protocols.Terminal` for the terminal this process runs in.
 
     `suspend` is called before the terminal is taken and `resume` after it was given back: the
@@ -46,7 +46,7 @@ class PersonTerminal:
         self._modes: list[int | list[bytes | int]] | None = None
 
     def size(self) -> tuple[int, int]:
-        """(rows, columns) now; 24 by 80 where there is no terminal."""
+        """Return (rows, columns); 24 by 80 where there is no terminal."""
         for fd in (self._output, self._input):
             with contextlib.suppress(OSError):
                 columns, rows = os.get_terminal_size(fd)
@@ -102,19 +102,19 @@ class Lending:
         self._task: asyncio.Task[None] | None = None
 
     def suspend(self) -> None:
-        """Returns when the screen rests. Harmless when it does already."""
+        """Return when the screen rests. Harmless when it does already."""
         rests = threading.Event()
         self._loop.call_soon_threadsafe(self._begin, rests)
         rests.wait(PATIENCE_SECONDS)
 
     def resume(self) -> None:
-        """Returns when the screen is drawn again. Harmless when it is."""
+        """Return when the screen is drawn again. Harmless when it is."""
         drawn = threading.Event()
         self._loop.call_soon_threadsafe(self._end, drawn)
         drawn.wait(PATIENCE_SECONDS)
 
     def typed(self, keys: bytes) -> None:
-        """Keys that came too late for the command."""
+        """Take keys that came too late for the command."""
         self._loop.call_soon_threadsafe(self._late, keys)
 
     def _begin(self, rests: threading.Event) -> None:
@@ -145,7 +145,7 @@ Run = Callable[[Sequence[str]], Awaitable[int]]
 
 
 async def edited(text: str, editor: Sequence[str], run: Run, name: str = "plan.yaml") -> str | None:
-    """`text` as it was saved; None when the editor failed or nothing was changed."""
+    """Return `text` as it was saved; None when the editor failed or nothing was changed."""
     with tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-") as folder:
         file = Path(folder) / name
         file.write_text(text, encoding="utf-8")

@@ -42,12 +42,12 @@ class AnswerKeys:
         self.held = ""
 
     def close(self) -> None:
-        """The question is gone."""
+        """Forget the question."""
         self.ask()
         self.open = False
 
     def drawn(self) -> None:
-        """The question stands on the screen, from the first time this is called on."""
+        """Note that the question is on the screen; later calls change nothing."""
         if self.open and not self._seen:
             self._seen = True
             self._quiet_from = self._clock()
@@ -65,7 +65,7 @@ class AnswerKeys:
 
     @property
     def repeating(self) -> bool:
-        """Whether the key that answered may still be held down."""
+        """Return whether the key that answered may still be held down."""
         return self._clock() < self._repeats_end
 
     def press(self, key: str, *, option: bool) -> str:
@@ -88,7 +88,7 @@ class AnswerKeys:
         return _printable(before) + _printable(key)
 
     def due(self) -> float | None:
-        """Seconds until `settle` has something to do; None while it has not."""
+        """Return the seconds until `settle` has something to do; None while it has not."""
         if not self._seen or (self.ready and not self.held):
             return None
         return max(self._quiet_from + self.pause - self._clock(), 0.0)
@@ -108,5 +108,4 @@ class AnswerKeys:
 
 
 def _printable(keys: str) -> str:
-    """`keys` without the names of keys that print nothing."""
     return "" if keys in ("enter", "paste") else keys

@@ -63,7 +63,7 @@ _SAID_BY_EFFECTS = ("It deletes {path}.", "It writes {path}.")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a question is about.
+    """The subject of an approval question.
 
     `preview` tells the effects, where they were looked up on the disk; `offers` are the leases that
     may be granted. `original` is the command before the user edited it.
@@ -79,12 +79,13 @@ class Subject:
 
     @property
     def editable(self) -> bool:
-        """Whether it is a command: other tools' arguments are data, not to be edited in place."""
+        """Return whether it is a command: other tools' arguments are data, not to be edited in
+        place."""
         return self.request.effect == "command"
 
     @property
     def dangerous(self) -> bool:
-        """Whether approving takes the whole word."""
+        """Return whether approving takes the whole word."""
         return self.report.label == "dangerous"
 
     def decision(self, kind: Literal["approve", "reject"], reason: str = "") -> Decision:
@@ -166,7 +167,7 @@ class Subject:
         return facts
 
     def _table(self) -> RenderableType:
-        """What a user decides by, one fact a row."""
+        """Return the facts to decide by, one a row."""
         from rich.table import Table
 
         from kogniterm.text.visible import render_line
@@ -188,14 +189,14 @@ class Subject:
 
     @property
     def _effects(self) -> list[str]:
-        """What it does to the world: counted on the disk where that can be, else in words."""
+        """The effects: counted on the disk where that can be, else in words."""
         counted = _PREVIEWED if self.preview is not None else ()
         told = [effect_text(effect) for effect in self.report.effects if effect.kind not in counted]
         return [*(f"{words[:1].upper()}{words[1:]}" for words in told),
                 *map(translate, self.preview or ())]  # fmt: skip
 
     def _reasons(self, *, told: bool) -> list[str]:
-        """Why it was asked, each once; what is `told` as an effect already is left out."""
+        """Return why it was asked, each reason once; what is `told` as an effect is left out."""
         said = [*self.report.reasons, *self.verdict.reasons]
         if told:
             said = [text for text in said if text.template not in _SAID_BY_EFFECTS]

@@ -8,7 +8,7 @@ from kogniterm.ui.locale import _
 
 
 def label_text(label: str) -> str:
-    """A risk label in words."""
+    """Return a risk label in words."""
     return {
         "safe_readonly": _("only reads"),
         "workspace_write": _("writes in the workspace"),
@@ -18,7 +18,7 @@ def label_text(label: str) -> str:
 
 
 def decision_text(decision: str) -> str:
-    """A rule's or an approver's decision in words."""
+    """Return a rule's or an approver's decision in words."""
     return {
         "allow": _("allow"),
         "ask": _("ask"),
@@ -30,7 +30,7 @@ def decision_text(decision: str) -> str:
 
 
 def origin_text(origin: str) -> str:
-    """Where a rule comes from, in words; a file with its line stays as it is."""
+    """Return where a rule comes from; a file with its line stays as it is."""
     kind, space, rest = origin.partition(" ")
     words = {
         "floor": _("floor"),
@@ -43,7 +43,7 @@ def origin_text(origin: str) -> str:
 
 
 def decider_text(who: str) -> str:
-    """Who decided, in words; a lease is named by its id."""
+    """Return who decided; a lease is named by its id."""
     return {
         "person": _("you"),
         "policy": _("policy"),
@@ -53,7 +53,7 @@ def decider_text(who: str) -> str:
 
 
 def outcome_text(status: str) -> str:
-    """What became of a request, in words."""
+    """Return what became of a request."""
     return {
         "finished": _("ran"),
         "failed": _("failed"),
@@ -64,7 +64,7 @@ def outcome_text(status: str) -> str:
 
 
 def effect_text(effect: Effect) -> str:
-    """One effect in words."""
+    """Return an effect in words."""
     from kogniterm.text.visible import render_line
 
     verbs = {

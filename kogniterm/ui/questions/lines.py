@@ -34,7 +34,7 @@ class Lines(Protocol):
 
     @property
     def painter(self) -> Painter:
-        """What draws now."""
+        """The painter in use."""
 
     def size(self) -> tuple[int, int]:
         """Return (rows, columns)."""
@@ -131,7 +131,7 @@ class LineQuestions:
         return document
 
     async def _reply(self, question: Question[Value]) -> Value:
-        """Words of any number of lines; a backslash at the end of one goes on with the next."""
+        """Read any number of lines; a backslash at the end of one goes on with the next."""
         said: list[str] = []
         prompt = f"{_('Your answer')}: "
         while (line := await self._lines.read_line(prompt, free=True)) is not None:
@@ -145,7 +145,7 @@ class LineQuestions:
         return value
 
     def _not_an_answer(self, question: Question[Any], said: str) -> str:
-        """A line that is no answer is a reason to reject, once Enter says so."""
+        """Return the line as a reason to reject, which Enter would send, or nothing."""
         reason = said if question.reasons and said.lower() not in ANSWER_WORDS else ""
         how = _("Please answer with one of the letters shown.")
         if reason:

@@ -165,7 +165,7 @@ class ModelQuestion(Question[str | None]):
         return None
 
     def _meant(self, words: str) -> str | None:
-        """What `words` stand for: a number chooses, anything else is said; None when blank."""
+        """Return the answer that `words` mean: a number chooses, anything else is said."""
         said = words.strip().strip(ESCAPE).strip()
         number = self._number(said)
         return self.answers[number] if number is not None else said or None

@@ -46,19 +46,19 @@ class PanelPlace(Protocol):
 
     @property
     def painter(self) -> Painter:
-        """What draws now."""
+        """The painter in use."""
 
     def refresh(self) -> None:
         """Draw again."""
 
     def question_opened(self) -> None:
-        """A question was asked."""
+        """Note that a question was asked."""
 
     def question_closed(self, transcript: str) -> None:
-        """A question was answered, or its turn was stopped."""
+        """Note that a question was answered, or its turn stopped."""
 
     def question_entry_opened(self, text: str) -> None:
-        """The question wants words, starting from `text`."""
+        """Take words for the question, starting from `text`."""
 
     def edit_text(self, text: str, /) -> Awaitable[str | None]:
         """Return `text` as it was saved in the user's editor; None when nothing was changed."""
@@ -118,23 +118,23 @@ class QuestionPanel:
 
     @property
     def open(self) -> bool:
-        """Whether there is a question."""
+        """Return whether there is a question."""
         return bool(self._open)
 
     @property
     def free(self) -> bool:
-        """Whether words on the input line are the answer."""
+        """Return whether words on the input line are the answer."""
         return self._top is not None and self._top.question.free
 
     @property
     def typing(self) -> bool:
-        """Whether the question wants its entry line."""
+        """Return whether the question wants its entry line."""
         entry = self._top.question.entry if self._top is not None else None
         return entry is not None and not entry.listed
 
     @property
     def careful(self) -> bool:
-        """Whether the entry line opens only after the pause, because its word acts."""
+        """Return whether the entry line opens only after the pause, because its word acts."""
         entry = self._top.question.entry if self._top is not None else None
         return entry is not None and entry.word
 
@@ -168,7 +168,8 @@ class QuestionPanel:
         return [*shown, *foot]
 
     def _foot(self, top: _Open, line: Line) -> list[str]:
-        """A sentence about the last key, if there is one, and the keys, which always stay."""
+        """Return a sentence about the last key, if there is one, and the keys, which always
+        stay."""
         from rich.text import Text
 
         painter, question = self._place.painter, top.question

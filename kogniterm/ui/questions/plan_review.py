@@ -89,8 +89,8 @@ class PlanQuestion(Question[PlanReview]):
         return [title, *([reason] if plan.reason else []), *mistakes]
 
     def _body(self, painter: Painter, columns: int, room: int) -> list[str]:
-        """Every step with all it says, if there is room; else only the selected one; else a
-        window around it."""
+        """Return every step in full if there is room, else only the selected one in full, else a
+        part."""
         blocks = self._blocks(painter, columns, everything=True)
         if sum(map(len, blocks)) > room:
             blocks = self._blocks(painter, columns, everything=False)
@@ -147,7 +147,7 @@ class PlanQuestion(Question[PlanReview]):
 
     @property
     def mistakes(self) -> Sequence[str]:
-        """What is wrong with the text that was edited."""
+        """The mistakes in the text that was edited."""
         return [translate(mistake) for mistake in self.draft.mistakes]
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
@@ -198,7 +198,7 @@ class PlanQuestion(Question[PlanReview]):
         return self
 
     def _changed(self, change: Callable[[PlanDraft], object]) -> PlanQuestion:
-        """The question about a changed draft, or with a note why it cannot be changed so."""
+        """Return the question about a changed draft, or with a note why it cannot be changed so."""
         draft = copy(self.draft)
         try:
             change(draft)
@@ -270,13 +270,13 @@ class PlanQuestion(Question[PlanReview]):
 
 
 def _more(steps: int, painter: Painter, columns: int) -> str:
-    """The line in the place of what the screen has no room for; 0: the end of one step."""
+    """Return the line for steps out of sight; with 0 steps it stands for the end of one."""
     words = plural("{count} more step", "{count} more steps", steps) if steps else ""
     return painter.lines(Text(f"  {painter.symbol('more')} {words}", "muted"), columns)[0]
 
 
 def _moved(plan: Plan, words: str) -> Plan:
-    """The plan with "s3" in place 1 for "s3 1". Raises `UsageError`."""
+    """Return the plan with "s3" in place 1 for "s3 1". Raises `UsageError`."""
     name, _space, place = words.partition(" ")
     if not place.strip().isdecimal():
         raise UsageError("Say which step goes where, by number: {example}.", example="3 1")

@@ -119,7 +119,7 @@ class Question(ABC, Generic[Value]):
 
     @property
     def hint(self) -> str:
-        """What Enter and Esc do with words on the line."""
+        """The effect of Enter and Esc with words on the line."""
         return _("Your text stays on the line · Esc: back to the question")
 
     def options(self) -> Collection[str]:
@@ -166,7 +166,7 @@ class Question(ABC, Generic[Value]):
 
     @property
     def mistakes(self) -> Sequence[str]:
-        """What is wrong with the text that was edited."""
+        """The mistakes in the text that was edited."""
         return ()
 
 

@@ -52,7 +52,7 @@ class OutputTail:
             del self._tail[:-TAIL_BYTES]
 
     def tail(self, limit: int = TAIL_BYTES) -> bytes:
-        """The last bytes, from the start of a line where there is one."""
+        """Return the last bytes, from the start of a line where there is one."""
         data = bytes(self._tail[-limit:])
         if self.bytes <= len(data):
             return data
@@ -61,12 +61,12 @@ class OutputTail:
 
     @property
     def moves_cursor(self) -> bool:
-        """Whether plain lines cannot show what a screen would."""
+        """Whether plain lines would not show what a screen does."""
         return bool(_MOVES_CURSOR.search(self.head) or _MOVES_CURSOR.search(self._tail))
 
 
 def screen_lines(data: bytes) -> list[str]:
-    """Safe lines with colours; a line that was redrawn with CR shows its last state."""
+    """Return safe lines with colours; a line that was redrawn with CR shows its last state."""
     from kogniterm.text.sanitize import sanitize
 
     text = sanitize(data).decode("utf-8", "replace")
@@ -82,7 +82,7 @@ def _after_returns(line: str) -> str:
 
 
 class CommandFrame:
-    """What the screen knows of one command, from its start to its end."""
+    """A command on the screen, from its start to its end."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class CommandFrame:
         return self._clock() - self._started
 
     def header(self, painter: Painter, width: int, rows: int = COMMAND_ROWS) -> list[str]:
-        """The command as approved, in at most `rows` lines."""
+        """Return the command as approved, in at most `rows` lines."""
         return self._indented(self._header(painter, width - len(self._indent), rows))
 
     def _indented(self, lines: list[str]) -> list[str]:
@@ -127,7 +127,7 @@ class CommandFrame:
         return [*lines[: rows - 1], *painter.lines(note, width)]
 
     def live(self, painter: Painter, width: int, rows: int) -> list[str]:
-        """The frame while the command runs, in at most `rows` lines."""
+        """Return the frame while the command runs, in at most `rows` lines."""
         width -= len(self._indent)
         lines = self._header(painter, width, max(min(LIVE_COMMAND_ROWS, rows - 2), 1))
         room = max(min(rows - len(lines) - 1, LIVE_ROWS), 0)
@@ -142,8 +142,10 @@ class CommandFrame:
         return self._indented([*lines, *painter.lines(foot, width)])
 
     def handed_over(self, painter: Painter, width: int, rows: int) -> str:
-        """The frame for good as the person gets the keyboard: from here on the command writes
-        to the screen itself, beginning with its unfinished last line."""
+        """Return the frame for good as the user gets the keyboard.
+
+        From here on the command writes to the screen itself, beginning with its last line.
+        """
         self.lent = True
         lines = screen_lines(self.output.tail().rpartition(b"\n")[0])[-max(rows, 1) :]
         # A question's own lines matter to who answers it: a fingerprint, a path, all of it.
@@ -153,7 +155,7 @@ class CommandFrame:
     def ended(
         self, result: CommandResult, painter: Painter, fold: int, width: int, number: int
     ) -> str:
-        """The frame for good: header, folded output, how it ended."""
+        """Return the frame for good: header, folded output, how it ended."""
         width -= len(self._indent)
         if self.lent:
             return self._put(painter.paint(self.footer(result, painter), width))
@@ -179,12 +181,12 @@ class CommandFrame:
         return self._put("".join(parts))
 
     def _put(self, text: str) -> str:
-        """`text` where the frame stands; lines without anything stay empty."""
+        """Return `text` where the frame stands; lines without anything stay empty."""
         lines = (self._indent + line if line.strip() else line for line in text.split("\n"))
         return "\n".join(lines) if self._indent else text
 
     def footer(self, result: CommandResult, painter: Painter, rest: str = "") -> RenderableType:
-        """How the command ended, in one line, and what shows the `rest` of its output."""
+        """Return how the command ended, in one line, and what shows the `rest` of its output."""
         good = result.ended == "exited" and result.exit_code == 0
         text = Text()
         text.append(f"{painter.symbol('bottom')} ", "frame")
@@ -201,7 +203,7 @@ class CommandFrame:
         return Group(text, Text(""))
 
     def _folded(self, result: CommandResult, fold: int) -> tuple[list[str], int]:
-        """(lines to show, lines left out); the tail weighs three times the head."""
+        """Return (lines to show, lines left out); the tail weighs three times the head."""
         whole = self.output.bytes <= TAIL_BYTES
         if self.output.moves_cursor and result.text:
             lines = screen_lines(result.text.encode("utf-8", "replace"))
@@ -233,8 +235,11 @@ class CommandFrame:
         return self._row(_ansi(line), painter, width)
 
     def _output_rows(self, line: str, painter: Painter, width: int, most: int) -> list[str]:
-        """A line in at most `most` rows. Like a terminal: what was fitted to the screen's width,
-        as tables are, stays one row and loses at most what the frame takes; the rest wraps."""
+        """Return a line in at most `most` rows, as a terminal shows it.
+
+        What was fitted to the screen's width, as tables are, stays one row and loses at most
+        what the frame takes; the rest wraps.
+        """
         text = _ansi(line)
         if cell_len(text.plain) <= width:
             return [self._row(text, painter, width)]
@@ -262,12 +267,12 @@ def _ansi(line: str) -> Text:
 
 
 def worth_telling(waiting: Waiting) -> bool:
-    """A program that wants something is told of at once, one that only takes its time later."""
+    """Return whether to tell of it: at once if the program wants something, else after a while."""
     return waiting.kind in ("terminal", "password", "stopped") or waiting.seconds >= QUIET_SECONDS
 
 
 def waiting_text(waiting: Waiting) -> str:
-    """The diagnosis of a quiet command in one sentence."""
+    """Return the diagnosis of a quiet command in one sentence."""
     sentences = {
         "terminal": _("{program} waits for input"),
         "password": _("{program} waits for a password"),
@@ -281,7 +286,7 @@ def waiting_text(waiting: Waiting) -> str:
 
 
 def ending(result: CommandResult) -> str:
-    """How a command ended, in a few words."""
+    """Return how a command ended, in a few words."""
     if result.ended == "exited":
         return _("exit {code}").format(code=result.exit_code)
     if result.ended == "signaled":
@@ -298,8 +303,11 @@ def ending(result: CommandResult) -> str:
 def command_lines(
     command: str, painter: Painter, width: int, *, dollar: bool = True, top: bool = False
 ) -> list[str]:
-    """`command` in lines of at most `width` cells, with a gutter that tells a line that was
-    wrapped from a line of the command. `top` draws the gutter's first sign as a corner."""
+    """Return `command` in lines of at most `width` cells.
+
+    A gutter tells a line that was wrapped from a line of the command. `top` draws the gutter's
+    first sign as a corner.
+    """
     from kogniterm.text.visible import render, render_line
 
     lines = []

@@ -18,7 +18,7 @@ _HEADS = ("++", "--")
 
 
 def diff(unified: str, *, limit: int | None = None) -> Text:
-    """`unified` with colours; beyond `limit` lines only a count is shown."""
+    """Return `unified` with colours; beyond `limit` lines only a count is shown."""
     lines = _visible(unified.rstrip("\n").split("\n"))
     hidden = 0
     if limit is not None and len(lines) > limit:
@@ -40,7 +40,7 @@ def diff(unified: str, *, limit: int | None = None) -> Text:
 
 
 def relative(unified: str, folder: str) -> str:
-    """`unified` with the files below `folder` named from there."""
+    """Return `unified` with the files below `folder` named from there."""
     start = folder.rstrip("/") + "/"
     lines = unified.split("\n")
     for index, line in enumerate(lines[:2]):
@@ -51,7 +51,7 @@ def relative(unified: str, folder: str) -> str:
 
 
 def summary(unified: str) -> str:
-    """How many lines a diff adds and takes away."""
+    """Return how many lines a diff adds and takes away."""
     lines = unified.split("\n")
     added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
@@ -59,7 +59,7 @@ def summary(unified: str) -> str:
 
 
 def words(old: str, new: str) -> tuple[Text, Text]:
-    """Both lines with the words that differ marked."""
+    """Return both lines with the words that differ marked."""
     left, right = _WORD.findall(old), _WORD.findall(new)
     before, after = Text(), Text()
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
@@ -71,7 +71,7 @@ def words(old: str, new: str) -> tuple[Text, Text]:
 
 
 def _visible(lines: list[str]) -> list[str]:
-    """The lines with what cannot be seen made visible; tabs stay, as does what all lines end in.
+    """Return the lines with what cannot be seen made visible; tabs stay, as do common line ends.
 
     Files of Windows end every line in a carriage return, which is no change.
     """
@@ -84,7 +84,7 @@ def _visible(lines: list[str]) -> list[str]:
 
 
 def _run(lines: list[str], index: int) -> tuple[list[str], list[str], int]:
-    """The removed lines at `index` and the added ones that follow them directly."""
+    """Return the removed lines at `index` and the added ones that follow them directly."""
     removed, added = [], []
     while index < len(lines) and _is(lines[index], "-"):
         removed.append(lines[index][1:])

@@ -50,7 +50,7 @@ _OWN = {"light": _LIGHT, "either": _EITHER}
 
 
 def code_style(name: str) -> str | SyntaxTheme:
-    """What rich's `Syntax` takes for the code style called `name` in a theme."""
+    """Return the value for rich's `Syntax` of the code style called `name` in a theme."""
     table = _OWN.get(name)
     if table is None:
         return name
@@ -110,7 +110,7 @@ class Answer(Markdown):
 
 
 def markdown(source: str, theme: Theme) -> Any:
-    """A renderable of `source`; links show their address, control characters are gone."""
+    """Return a renderable of `source`; links show their address, control characters are gone."""
     return Answer(
         clean(source),
         code_theme=theme.code,
@@ -121,7 +121,7 @@ def markdown(source: str, theme: Theme) -> Any:
 
 
 def markdown_lines(source: str, painter: Painter, columns: int) -> list[str]:
-    """Markdown as painted lines, without empty ones around it."""
+    """Return markdown as painted lines, without empty ones around it."""
     lines = painter.lines(markdown(source, painter.theme), columns)
     while lines and not lines[-1].strip():
         lines.pop()
@@ -150,7 +150,7 @@ class MarkdownStream:
         return "".join(f"{line}\n" for line in self._lines) + self._partial
 
     def open_tail(self, lines: int) -> str:
-        """The last `lines` source lines of the open block; a cut fence is opened again."""
+        """Return the last `lines` source lines of the open block; a cut fence is opened again."""
         tail = self._lines[-lines:]
         text = "".join(f"{line}\n" for line in tail) + self._partial
         cut = len(self._lines) > lines
@@ -170,7 +170,7 @@ class MarkdownStream:
         return finished
 
     def finish(self) -> str:
-        """The stream is over: the rest of it, and an empty state."""
+        """Return the rest of the stream, and begin anew."""
         rest = self.open_text
         self._lines, self._partial, self._fence, self._blank = [], "", "", False
         return rest if rest.strip() else ""
@@ -207,7 +207,7 @@ class MarkdownStream:
         return [] if inside_list else [self._take()]
 
     def _starts_new(self, line: str) -> bool:
-        """Whether `line` begins a block of its own after the lines that are open."""
+        """Return whether `line` begins a block of its own after the lines that are open."""
         if _HEADING.match(line):
             return True
         if not self._blank:
@@ -217,7 +217,7 @@ class MarkdownStream:
         return not (_LIST.match(line) or line.startswith(("  ", "\t")))
 
     def _starts_for_sure(self) -> bool:
-        """Whether the unfinished line begins a new block whatever else it will hold."""
+        """Return whether the unfinished line begins a new block whatever else it will hold."""
         return self._blank and not self._fence and not _LIST.match(self._lines[0])
 
     def _take(self) -> str:

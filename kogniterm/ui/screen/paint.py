@@ -38,7 +38,7 @@ ColorSystem = Literal["standard", "256", "truecolor"]
 
 
 class _Page(io.StringIO):
-    """What rich draws on; its encoding decides whether boxes are lines or ASCII."""
+    """A page for rich; its encoding decides whether boxes are lines or ASCII."""
 
     encoding = "utf-8"
 
@@ -57,7 +57,7 @@ class Painter:
     system: ColorSystem = "256"
 
     def console(self, width: int, file: io.StringIO) -> Console:
-        """A rich console that writes to `file` and asks nobody anything."""
+        """Return a rich console that writes to `file` and asks nobody anything."""
         return Console(
             file=file,
             width=max(width, 10),
@@ -84,7 +84,7 @@ class Painter:
     def paint(
         self, renderable: RenderableType, width: int, *, end: str = "\n", exact: bool = False
     ) -> str:
-        """`renderable` at `width` columns, with escape sequences as allowed.
+        """Return `renderable` at `width` columns, with escape sequences as allowed.
 
         Blanks at the ends of lines are dropped, unless `exact`.
         """
@@ -98,11 +98,12 @@ class Painter:
         return file.getvalue() if exact else _TRAILING.sub(r"\1", file.getvalue())
 
     def lines(self, renderable: RenderableType, width: int) -> list[str]:
-        """The same, as lines without their newline."""
+        """Return the same, as lines without their newline."""
         return self.paint(renderable, width, end="").split("\n")
 
     def key_parts(self, parts: Sequence[Text], width: int) -> list[str]:
-        """Keys with their words, two blanks apart, in lines that part no key from its words."""
+        """Return keys with their words, two blanks apart, in lines that part no key from its
+        words."""
         rows: list[Text] = []
         for part in parts:
             if rows and cell_len(f"{rows[-1].plain}  {part.plain}") <= width:
@@ -112,7 +113,7 @@ class Painter:
         return [drawn for row in rows for drawn in self.lines(row, width)]
 
     def symbol(self, name: str) -> str:
-        """A sign by name, in ASCII where the terminal has no Unicode."""
+        """Return a sign by name, in ASCII where the terminal has no Unicode."""
         return (SYMBOLS if self.unicode else ASCII_SYMBOLS)[name]
 
 
@@ -134,7 +135,7 @@ CHARACTERS = 2_000
 
 
 def sent(text: str, painter: Painter) -> Text:
-    """`text` behind the prompt's sign, at most about `LINES` lines of it."""
+    """Return `text` behind the prompt's sign, at most about `LINES` lines of it."""
     lines = text.replace("\r\n", "\n").split("\n")
     hidden = len(lines) - LINES
     if hidden <= 1:

@@ -18,7 +18,8 @@ _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "
 
 
 def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> RenderableType:
-    """The plan as it is written once, when it is made or rewritten: then with what changed."""
+    """Return the plan as it is written once, when it is made or rewritten: then with what
+    changed."""
     head = Text()
     title = _("Plan") if plan.revision == 1 else _("Plan, revision {n}").format(n=plan.revision)
     head.append(title, "heading")
@@ -41,7 +42,8 @@ def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> Rendera
 def full(
     plan: Plan, painter: Painter, previous: Plan | None = None, *, working: bool = False
 ) -> RenderableType:
-    """The plan with everything it says about its steps; `working` shows the one in progress."""
+    """Return the plan with everything it says about its steps; `working` shows the one in
+    progress."""
     parts: list[RenderableType] = [*_why(plan)]
     parts += [
         step_rows(plan, index, painter, previous, selected=working and step.status == "active")
@@ -59,7 +61,7 @@ def step_rows(
     selected: bool = False,
     details: bool = True,
 ) -> RenderableType:
-    """One step with its parts and, if wanted, what it says about itself."""
+    """Return one step with its parts and, if wanted, what it says about itself."""
     step = plan.steps[index]
     rows = Table.grid(padding=(0, 1))
     rows.add_column(no_wrap=True, width=len(str(len(plan.steps))) + 5)
@@ -81,7 +83,7 @@ def step_rows(
 
 
 def _sign(step: PlanStep, painter: Painter) -> str:
-    """An open step is open, whichever comes first: nothing runs before the plan is approved."""
+    """Return an open step's sign as pending: nothing runs before the plan is approved."""
     return painter.symbol("pending" if step.status == "active" else step.status)
 
 
@@ -100,7 +102,7 @@ def _details(step: PlanStep) -> Iterator[Text]:
 
 
 def check_text(check: Check) -> str:
-    """How a step proves itself, in words."""
+    """Return how a step proves itself."""
     words = {
         "command": _("this command succeeds: {value}"),
         "file": _("the file {value} is there"),
@@ -118,7 +120,7 @@ def _why(plan: Plan) -> list[Text]:
 
 
 def _mark(step: PlanStep, previous: Plan | None) -> Text:
-    """Whether a step is new, reworded or in another place than in `previous`."""
+    """Return whether a step is new, reworded or in another place than in `previous`."""
     from kogniterm.runtime.plan_edits import difference
 
     if previous is None:
@@ -130,7 +132,7 @@ def _mark(step: PlanStep, previous: Plan | None) -> Text:
 
 
 def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
-    """The steps of `previous` that are no more, one line each."""
+    """Return the steps of `previous` that are no more, one line each."""
     from kogniterm.runtime.plan_edits import difference
 
     gone = difference(previous, plan).dropped if previous is not None else ()
@@ -145,7 +147,7 @@ def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
 
 
 def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
-    """At most `rows` lines of the plan around the step in progress."""
+    """Return at most `rows` lines of the plan around the step in progress."""
     lines = list(_lines(plan, painter))
     active = next((i for i, (_n, step) in enumerate(walk(plan)) if step.status == "active"), 0)
     first = max(0, min(active - rows // 2, len(lines) - rows))
@@ -156,8 +158,10 @@ def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
 
 
 def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
-    """One line for each step that ended since `previous`, with what it rests on, whose check
-    failed, or that is done by its fallback now."""
+    """Return a line for each step that ended since `previous`, with its evidence.
+
+    Steps whose check failed, or that use their fallback now, have one too.
+    """
     known = {step.id: step for step in previous.steps}
     before = {step.id: step.status for _n, step in walk(previous)}
     total = len(plan.steps)
@@ -178,19 +182,19 @@ def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
 
 
 def refusal(by: str, reason: str, painter: Painter) -> Text:
-    """The line for a plan that is not worked on."""
+    """Return the line for a plan that is not worked on."""
     words = _("You rejected the plan") if by == "person" else _("The plan was refused")
     line = Text.assemble((f"{painter.symbol('failed')} ", "bad"), (words, "bad"))
     return line.append(f": {one_line(reason)}" if reason else "", "muted")
 
 
 def same_steps(previous: Plan, plan: Plan) -> bool:
-    """Whether only the states differ."""
+    """Return whether only the states differ."""
     return [(s.id, s.what) for _n, s in walk(previous)] == [(s.id, s.what) for _n, s in walk(plan)]
 
 
 def walk(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
-    """Every step with its number: 1, 2, 2.1, 2.2, 3 …"""
+    """Return every step with its number: 1, 2, 2.1, 2.2, 3 …"""
 
     def deeper(steps: tuple[PlanStep, ...], prefix: str) -> Iterator[tuple[str, PlanStep]]:
         for index, step in enumerate(steps, start=1):
@@ -239,7 +243,7 @@ def _words(step: PlanStep, painter: Painter) -> Text:
 
 
 def evidence_text(evidence: Evidence) -> str:
-    """What a step rests on: the command's exit status and the finding."""
+    """Return the evidence of a step: the command's exit status and the finding."""
     parts = []
     if evidence.exit_code is not None:
         parts.append(_("exit {code}").format(code=evidence.exit_code))

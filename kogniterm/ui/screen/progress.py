@@ -65,7 +65,7 @@ class Bar:
 
 @contextlib.contextmanager
 def transfer(title: str, stream: TextIO | None = None) -> Iterator[Transfer]:
-    """A display for one transfer on `stream` (standard error unless given)."""
+    """Return a display for one transfer on `stream` (standard error unless given)."""
     stream = sys.stderr if stream is None else stream
     if not stream.isatty():
         yield Lines(title, stream)

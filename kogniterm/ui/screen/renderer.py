@@ -44,7 +44,7 @@ class Finished:
 
 @dataclass(slots=True)
 class ScreenOptions:
-    """What a screen shows. `fold` is in lines, `notify_after` in seconds."""
+    """Options of a screen. `fold` is in lines, `notify_after` in seconds."""
 
     fold: int = 16
     live: bool = True
@@ -55,7 +55,7 @@ class ScreenOptions:
 
 @dataclass(slots=True)
 class _Turn:
-    """What is remembered within one turn."""
+    """The state of one turn."""
 
     streamed: str = ""
     thought: bool = False
@@ -110,17 +110,17 @@ class ScreenSink:
         self.surface.refresh()
 
     def hand_over(self) -> None:
-        """The person gets the running command's keyboard: what it wrote so far stays."""
+        """Write what the command wrote so far for good: the user gets its keyboard."""
         if self.frame is not None:
             rows, columns = self.surface.size()
             self.surface.commit(self.frame.handed_over(self.painter, columns, rows - 6))
 
     def plan_was_shown(self, plan: Plan) -> None:
-        """A question has left this plan on the screen: it is not written again."""
+        """Note that a question has left this plan on the screen: it is not written again."""
         self.plan_shown = plan
 
     def settle(self) -> None:
-        """Nothing runs any more, however it ended: leave no spinner and no frame behind."""
+        """Leave no spinner and no frame behind, however the turn ended."""
         self._finish_block()
         if self.frame is not None:
             frame, self.frame = self.frame, None
@@ -131,7 +131,7 @@ class ScreenSink:
             self._set_running(False)
 
     def live(self, columns: int, rows: int) -> list[str]:
-        """The live region: at most `rows` lines of at most `columns` cells."""
+        """Return the live region: at most `rows` lines of at most `columns` cells."""
         if not self.running and self.frame is None:
             return []
         timed = self.frame is None
@@ -290,7 +290,7 @@ class ScreenSink:
         self.write(self.agents.inside_action(event.request.id, line))
 
     def _withheld(self, event: ev.ActionDecided) -> None:
-        """An approved command was not started: what it would run is not what was approved."""
+        """Tell that an approved command was not started, as it would run something else."""
         line = Text()
         line.append(f"{self.painter.symbol('failed')} ", "bad")
         line.append(_("Not run: "), "bad")
@@ -355,7 +355,7 @@ class ScreenSink:
             self.notice(text)
 
     def notice(self, text: Phrase, level: str = "info") -> None:
-        """Write a sentence for the person."""
+        """Write a sentence for the user."""
         style = _LEVELS.get(level, "muted")
         sign = self.painter.symbol("bullet" if style == "muted" else "warn")
         row = Table.grid(padding=(0, 1))
@@ -387,7 +387,7 @@ class ScreenSink:
             self._write_block(rest)
 
     def _write_block(self, source: str) -> None:
-        """A finished piece of Markdown, with one blank line after it."""
+        """Write a finished piece of Markdown, with one blank line after it."""
         lines = markdown_lines(source, self.painter, self._columns())
         if lines:
             self.surface.commit("\n".join(lines) + "\n\n")

@@ -34,7 +34,7 @@ class Retry:
 
 
 class Status:
-    """What the turn is doing; drawn as one line."""
+    """The activity of a turn; drawn as one line."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class Status:
         self.budgets: Mapping[str, tuple[float, float]] = {}
 
     def start(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self._started = self._since = self._clock()
         self._waited, self._waiting_from = 0.0, None
         self.retry, self.hint = None, ""
@@ -57,7 +57,7 @@ class Status:
         self.budgets = {}
 
     def now(self, activity: str) -> None:
-        """Something else is happening; the elapsed time starts again."""
+        """Show another activity; the elapsed time starts again."""
         self.activity, self._since, self.retry = activity, self._clock(), None
 
     def wait(self) -> None:
@@ -78,7 +78,7 @@ class Status:
         return now - self._started - self._waited
 
     def line(self, painter: Painter, width: int, *, timed: bool = True) -> str:
-        """The line as drawn now; without its time where that stands elsewhere."""
+        """Return the line as drawn now; without its time where that stands elsewhere."""
         text = Text()
         frames = SPINNER if painter.unicode else ASCII_SPINNER
         frame = frames[int(self._clock() / _FRAME_SECONDS) % len(frames)]
@@ -100,7 +100,7 @@ class Status:
         return painter.lines(text, width)[0]
 
     def _budget_words(self) -> Iterator[tuple[str, str]]:
-        """The budgets that have a limit, time first because it runs by itself."""
+        """Return the budgets that have a limit, time first because it runs by itself."""
         shown = {
             "seconds": "{used}",
             "steps": _("step {used}"),
@@ -137,7 +137,7 @@ def again(seconds: float, attempt: int, of: int) -> str:
 
 
 def usage_text(usage: Usage, seconds: float, waited: float = 0.0) -> str:
-    """What a turn cost, in one line."""
+    """Return what a turn cost, in one line."""
     parts = [duration(seconds)]
     if waited >= WORTH_TELLING:
         wait = duration(waited)
@@ -158,7 +158,7 @@ _STATE = re.compile(r"(?<= \[)(?:pending|active|skipped|failed|judged|claimed)(?
 
 
 def findings(answer: Answer, painter: Painter) -> RenderableType | None:
-    """What commands and checks proved of a plan, and what nothing proved; None without a plan."""
+    """Return what commands and checks proved of a plan, and what nothing proved."""
     if not answer.verified and not answer.not_verified:
         return None
     parts: list[RenderableType] = []
@@ -181,7 +181,7 @@ def _rows(lines: Sequence[str], sign: str, style: str, painter: Painter) -> Tabl
 
 
 def state_text(state: str) -> str:
-    """In one word what became of a step that nothing proved."""
+    """Return what became of a step that nothing proved, in one word."""
     return {
         "pending": _("pending"),
         "active": _("active"),
@@ -193,7 +193,7 @@ def state_text(state: str) -> str:
 
 
 def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) -> Text:
-    """Why it stopped, where it is not simply done, and what it cost."""
+    """Return why the turn stopped, where it is not simply done, and what it cost."""
     line = Text()
     # The user's own refusal stands where they gave it, and is no failure.
     if answer.stop != "done" and answer.refused_by != "person":
@@ -207,7 +207,7 @@ def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) ->
 
 
 def end_reason(answer: Answer) -> str:
-    """Why it stopped, but for what stands above that line already."""
+    """Return why the turn stopped, but for what stands above that line already."""
     told = answer.refused_by or (answer.not_verified and answer.stop == "not_done")
     reason = translate(answer.reason) if answer.reason and not told else stop_text(answer.stop)
     hint = translate(UNATTENDED_HINT) if answer.refused_by == "unattended" else ""
@@ -215,7 +215,7 @@ def end_reason(answer: Answer) -> str:
 
 
 def stop_text(stop: str) -> str:
-    """Why a turn ended, where the runtime gave no reason of its own."""
+    """Return why a turn ended, where the runtime gave no reason of its own."""
     return {
         "not_done": _("The task is not done."),
         "refused": _("An action was refused."),
@@ -235,7 +235,7 @@ _ENDED = {
 
 
 def left_texts(programs: Sequence[LeftRunning]) -> list[Phrase]:
-    """A sentence for each program, those that stay first, and what to do about it."""
+    """Return a sentence for each program, those that stay first, and what to do about it."""
     return [_told(one) for one in sorted(programs, key=lambda one: not one.stays)]
 
 

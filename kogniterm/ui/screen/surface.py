@@ -30,7 +30,7 @@ class Surface(Protocol):
     """A place to draw."""
 
     def size(self) -> tuple[int, int]:
-        """(rows, columns) now."""
+        """Return (rows, columns) now."""
 
     def commit(self, text: str) -> None:
         """Write `text` for good, above the live region."""
@@ -39,7 +39,7 @@ class Surface(Protocol):
         """The live region changed; it is drawn again soon, many calls at once."""
 
     def animate(self, on: bool) -> None:
-        """Whether the live region moves by itself (spinner, elapsed time)."""
+        """Return whether the live region moves by itself (spinner, elapsed time)."""
 
     def control(self, sequence: str) -> None:
         """Send a sequence that shows nothing: title, bell, progress."""
@@ -49,7 +49,7 @@ class Surface(Protocol):
 
 
 def stream_size(stream: TextIO) -> tuple[int, int]:
-    """(rows, columns) of the terminal behind `stream`; 24 by 80 where there is none."""
+    """Return (rows, columns) of the terminal behind `stream`; 24 by 80 where there is none."""
     try:
         size = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -58,7 +58,7 @@ def stream_size(stream: TextIO) -> tuple[int, int]:
 
 
 def cells(text: str) -> int:
-    """The cells `text` takes. Loads what knows about wide characters on first use."""
+    """Return the cells `text` takes. Loads the tables of wide characters on first use."""
     if text.isascii():
         return len(text)
     from prompt_toolkit.utils import get_cwidth
@@ -67,7 +67,7 @@ def cells(text: str) -> int:
 
 
 def discard_output(stream: TextIO) -> None:
-    """The terminal behind `stream` is gone: what is still written goes nowhere.
+    """Send what is still written to `stream` nowhere: its terminal is gone.
 
     The work of leaving must not fail for want of a screen, and Python flushes once more.
     """
@@ -85,7 +85,7 @@ class LineSurface:
         self._columns = columns
 
     def size(self) -> tuple[int, int]:
-        """The terminal's size, or 80 columns for a file."""
+        """Return the terminal's size, or 80 columns for a file."""
         rows, columns = stream_size(self._stream)
         return rows, self._columns or columns
 
@@ -129,7 +129,7 @@ class LiveSurface:
         self._hidden = False
 
     def size(self) -> tuple[int, int]:
-        """(rows, columns) now."""
+        """Return (rows, columns) now."""
         return self._size()
 
     def commit(self, text: str) -> None:
@@ -220,7 +220,7 @@ class Attention:
             self._send(f"\x1b]9;4;{3 if on else 0};0\a")
 
     def call(self, message: str) -> None:
-        """A person is needed or a long turn is over."""
+        """Call the user: a question waits, or a long turn is over."""
         notify = self._preferences.notify
         if notify == "off" or (self._preferences.bare and notify != "bell"):
             return

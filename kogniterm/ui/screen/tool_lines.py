@@ -1,4 +1,4 @@
-"""What tools and sub-agents did, a line each; what a sub-agent does is drawn indented."""
+"""Lines for tools and sub-agents; what a sub-agent does is drawn indented."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DELEGATE = "delegate"
 def tool_line(
     painter: Painter, name: str, arguments: str, observation: str, *, failed: bool
 ) -> Text:
-    """A tool that ran: its name and what it was given, on one line of the screen; what came of
-    it where that tells more."""
+    """Return the line of a tool that ran: its name, what it was given, and what came of it
+    where that tells more."""
     line = Text()
     sign = "failed" if failed else "bullet"
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
@@ -37,7 +37,7 @@ def tool_line(
 
 
 def agent_name(number: int, task: str) -> str:
-    """How a sub-agent is called on the screen."""
+    """Return the name of a sub-agent on the screen."""
     return _("sub-agent {number}: {task}").format(number=number, task=one_line(task, 100))
 
 
@@ -50,18 +50,18 @@ class AgentLines:
         self._begun = 0
 
     def clear(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self._open.clear()
         self._asked.clear()
         self._begun = 0
 
     @property
     def at_work(self) -> bool:
-        """Whether one has begun and not ended."""
+        """Return whether one has begun and not ended."""
         return bool(self._open)
 
     def started(self, event: events.AgentStarted, painter: Painter) -> Text:
-        """The line of a sub-agent that begins."""
+        """Return the line of a sub-agent that begins."""
         self._begun += 1
         self._open[event.agent] = (self._begun, " ".join(event.task.split()))
         return _head(painter, "active", "accent", *self._open[event.agent])
@@ -76,7 +76,7 @@ class AgentLines:
         return self.started(events.AgentStarted(request.agent, request.agent_task), painter)
 
     def ended(self, event: events.ToolRan, painter: Painter) -> Text | None:
-        """The line of the sub-agent whose result this is; None when it never began."""
+        """Return the line of the sub-agent whose result this is; None when it never began."""
         task = " ".join(str(json.loads(event.arguments).get("task", "")).split())
         key = next((key for key, (_number, own) in self._open.items() if own == task), None)
         if key is None:
@@ -87,11 +87,12 @@ class AgentLines:
         return line.append(found, "bad" if event.failed else "")
 
     def indent(self, request_id: str) -> int:
-        """How far in an action is drawn, in cells."""
+        """Return how far in an action is drawn, in cells."""
         return INDENT if request_id in self._asked else 0
 
     def inside(self, agent: str, line: Text) -> Text:
-        """`line` as something that `agent` did; with its number where several are at work."""
+        """Return `line` as something that `agent` did; with its number where several are at
+        work."""
         if not agent:
             return line
         number, _task = self._open.get(agent, (0, ""))
@@ -101,7 +102,7 @@ class AgentLines:
         return inside
 
     def inside_action(self, request_id: str, line: Text) -> Text:
-        """`line` as what came of an action."""
+        """Return `line` as what came of an action."""
         return self.inside(self._asked.get(request_id, ""), line)
 
 
@@ -118,7 +119,8 @@ Given = Mapping[str, Any]
 
 
 def tool_words(name: str, arguments: str) -> str:
-    """One line for `arguments`, a JSON object, of the tool `name`; empty if it was given none."""
+    """Return one line for `arguments`, a JSON object, of the tool `name`; empty if it was given
+    none."""
     try:
         given = json.loads(arguments)
     except ValueError:
@@ -133,7 +135,7 @@ def tool_words(name: str, arguments: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """`value` on one line, hidden characters made visible."""
+    """Return `value` on one line, hidden characters made visible."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     # Cut before it is looked at: a value may be a whole file.
     cut = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
@@ -145,7 +147,7 @@ def _quoted(value: object) -> str:
 
 
 def _named(given: Given) -> str:
-    """Any tool's arguments."""
+    """Return any tool's arguments."""
     return ", ".join(
         f"{_shown(name)}: {_shown(value)}"
         for name, value in given.items()
@@ -154,7 +156,7 @@ def _named(given: Given) -> str:
 
 
 def _lines(given: Given, usual: int) -> str:
-    """Which lines of a file, where the call names any; empty for its beginning."""
+    """Return which lines of a file, where the call names any; empty for its beginning."""
     if "start" not in given and "lines" not in given:
         return ""
     start, count = int(given.get("start", 1)), int(given.get("lines", usual))
@@ -177,7 +179,7 @@ def _read_output(given: Given) -> str:
 
 
 def _below(what: str, given: Given) -> str:
-    """`what`, and the folder unless it is the one the session works in."""
+    """Return `what`, and the folder unless it is the one the session works in."""
     where = given.get("path", ".")
     if where in ("", "."):
         return what
