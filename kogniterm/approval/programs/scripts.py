@@ -21,7 +21,13 @@ _SED_ADDRESS = re.compile(
     r"\s*(?:(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*|\\(.)(?:(?!\1)[^\\\n]|\\.)*\1[IM]*)"
     r"(?:\s*,\s*(?:[+~]?\d+|\$|/(?:[^/\\\n]|\\.)*/[IM]*))?)?\s*!?\s*"
 )
-_SED_TEXT = re.compile(r"[aic](?:\\\n|\s*\\?)?(?:[^\n\\]|\\.|\\\n)*", re.DOTALL)
+_SED_COMMAND = re.compile(
+    r"[pPdDhHgGxnN={]|#[^\n]*|[qQlL]\s*\d*|[btT:]\s*[^\s;}]*|[rR]\s*(?P<file>[^\n;}]+)"
+    r"|[aic](?:\\\n|\s*\\?)?(?:[^\n\\]|\\.|\\\n)*",
+    re.DOTALL,
+)
+"""The commands that do no harm, besides `s` and `y`."""
+_SED_BLANK = re.compile(r"[\s;}]+")
 
 
 def sed(call: Call) -> None:
@@ -72,52 +78,27 @@ def _without_suffix(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
 
 
 def _sed_script(call: Call, script: str) -> bool:
-    """Return whether every command of `script` is understood and harmless; files read are noted."""
+    """Return whether every command of `script` is harmless; files it reads are noted."""
     if len(script) > MAX_SCRIPT:
         return False
     at = 0
     while at < len(script):
-        match = re.compile(r"[\s;}]+").match(script, at)
-        if match:
-            at = match.end()
+        if blank := _SED_BLANK.match(script, at):
+            at = blank.end()
             continue
-        address = _SED_ADDRESS.match(script, at)
-        at = address.end() if address else at
+        if address := _SED_ADDRESS.match(script, at):
+            at = address.end()
         if at >= len(script):
             return True
-        end = _sed_command(call, script, at)
+        command = _SED_COMMAND.match(script, at)
+        if command is not None and command["file"]:
+            call.reads(Argument(command["file"].strip()))
+        substituted = _sed_substitute(script, at) if script[at] in "sy" else None
+        end = command.end() if command is not None else substituted
         if end is None:
             return False
         at = end
     return True
-
-
-def _sed_command(call: Call, script: str, at: int) -> int | None:
-    """The end of the harmless command at `at`, or None."""
-    letter = script[at]
-    if letter in "pPdDhHgGxnN={#":
-        if letter == "#":
-            line = script.find("\n", at)
-            return len(script) if line < 0 else line
-        return at + 1
-    if letter in "qQlL":
-        match = re.compile(r".\s*\d*").match(script, at)
-        return match.end() if match else None
-    if letter in "btT:":
-        match = re.compile(r".\s*[^\s;}]*").match(script, at)
-        return match.end() if match else None
-    if letter in "aic":
-        match = _SED_TEXT.match(script, at)
-        return match.end() if match else None
-    if letter in "rR":
-        match = re.compile(r".\s*([^\n;}]+)").match(script, at)
-        if match is None:
-            return None
-        call.reads(Argument(match[1].strip()))
-        return match.end()
-    if letter in "sy":
-        return _sed_substitute(script, at)
-    return None
 
 
 def _sed_substitute(script: str, at: int) -> int | None:
