@@ -84,7 +84,7 @@ _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 MAX_TEXT = 100_000
 MAX_PIPES = 800
-"""An unfinished pipe costs the parser time that grows with the square of its length."""
+"""The parser needs quadratic time for an unfinished pipe."""
 
 
 # Version managers stand in front of these, and may fetch what a project file asks for.

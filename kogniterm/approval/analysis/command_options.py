@@ -17,7 +17,7 @@ HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "
 """Actions that can only read or shape the output."""
 
 ANY_OTHER = "*"
-"""Stands in a table for every option that its line does not name."""
+"""The name of every option that a line of a table does not name."""
 
 VALUED = frozenset({"value", "write", "read", "run", "folder", "pattern", "text"})
 """Actions of options that take a value; with a trailing `=`, others do too."""
@@ -71,14 +71,14 @@ class Parsed:
         return any(self.rules.options.get(option.name) == action for option in self.options)
 
     def given(self, action: str) -> tuple[Argument, ...]:
-        """The values of the options with this action."""
+        """Return the values of the options with this action."""
         acting = (
             o for o in self.options if self.rules.options.get(o.name, "").rstrip("=") == action
         )
         return tuple(option.value for option in acting if option.value is not None)
 
     def values(self, *names: str) -> tuple[Argument, ...]:
-        """The values given to any of `names`."""
+        """Return the values given to any of `names`."""
         return tuple(o.value for o in self.options if o.name in names and o.value is not None)
 
 
@@ -135,7 +135,7 @@ def _value_follows(rest: list[Argument]) -> bool:
 
 
 def _completed(given: str, rules: Rules) -> str:
-    """The long option `given` abbreviates: the most telling of the candidates."""
+    """Return the long option that `given` abbreviates, one that matters if there are several."""
     if len(given) < 2:
         return given
     candidates = [name for name in rules.options if len(name) > 1 and name.startswith(given)]

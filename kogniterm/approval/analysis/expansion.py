@@ -82,14 +82,14 @@ class Scope:
     variables: dict[str, Argument] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     items: Argument | None = None
-    """What xargs would get from the pipe, if that is known to start with a path."""
+    """The input of xargs from the pipe, where that is known to be a path."""
     upstream: tuple[str, ...] = ()
     """Programs earlier in the pipe."""
     links: dict[str, str] = field(default_factory=dict)
     """Links this command makes: a path below one leads elsewhere."""
 
     def branch(self) -> Scope:
-        """An independent copy, for what may or may not happen."""
+        """Return an independent copy, for commands that may not run."""
         return replace(
             self,
             variables=dict(self.variables),
@@ -98,13 +98,13 @@ class Scope:
         )
 
     def with_arguments(self, value: Argument) -> Scope:
-        """A copy in which every positional parameter is `value`."""
+        """Return a copy in which every positional parameter is `value`."""
         inner = self.branch()
         inner.variables.update(dict.fromkeys([*"@*", *(str(n) for n in range(1, 10))], value))
         return inner
 
     def forget_arguments(self) -> None:
-        """Take no positional parameter for known any more."""
+        """Forget the positional parameters."""
         for name in ("@", "*", *(str(number) for number in range(1, 10))):
             self.variables.pop(name, None)
 
@@ -124,7 +124,7 @@ class Scope:
             )
 
     def resolve(self, value: str, *, glob: bool = False) -> ResolvedPath:
-        """Where `value` leads from here, through the links this command has made."""
+        """Return where the path `value` leads, through the links this command has made."""
         resolved = self.roots.resolve(value, self.cwd, glob=glob)
         for link, leads in self.links.items():
             if resolved.path != link and within(resolved.path, link):
@@ -175,7 +175,7 @@ _RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.(-?\d+))?\Z")
 
 
 def expand(word: Word, scope: Scope) -> list[Argument]:
-    """The arguments `word` becomes, as far as the text tells."""
+    """Return the arguments `word` becomes, as far as the text tells."""
     if len(word.parts) == 1 and PLAIN.match(word.raw) and "~" not in word.raw:
         return [Argument(word.raw)]
     arguments: list[Argument] = []
@@ -191,7 +191,7 @@ def expand(word: Word, scope: Scope) -> list[Argument]:
 
 
 def expand_single(word: Word, scope: Scope) -> Argument:
-    """`word` where the shell neither splits nor expands braces: assignments, redirect targets."""
+    """Expand `word` without splitting and braces, as in assignments and redirect targets."""
     whole = _assemble(word.parts, scope)
     return replace(whole, value=whole.value.replace(_CUT, " "), split=False)
 
@@ -222,7 +222,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
 
 
 def said(part: Node, scope: Scope) -> str | None:
-    """What an echo or printf, or a cat of a heredoc, prints, if it is known."""
+    """Return the output of an echo or printf, or a cat of a heredoc, if it is known."""
     if not isinstance(part, Simple) or not part.words:
         return None
     words = [argument for word in part.words for argument in expand(word, scope)]
@@ -241,7 +241,7 @@ def said(part: Node, scope: Scope) -> str | None:
 
 
 def _printed(node: Node, scope: Scope) -> str | None:
-    """What a substitution puts in its place, where that is plain to see."""
+    """Return the output of a substitution if it is known and is one plain word."""
     if not isinstance(node, Simple) or node.assignments or not node.words:
         return None
     if node.words[0].raw == "pwd" and len(node.words) == 1 and not node.redirects:
@@ -276,7 +276,7 @@ def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argume
 
 
 def variable(name: str, scope: Scope) -> Argument:
-    """What `$name` stands for, as far as it is known."""
+    """Return the value of `$name`, as far as it is known."""
     known = scope.variables.get(name)
     if known is not None:
         return known
@@ -294,7 +294,7 @@ def variable(name: str, scope: Scope) -> Argument:
 
 
 def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
-    """Brace expansion over parts; too many alternatives become an unknown."""
+    """Expand braces over parts; too many alternatives become an unknown."""
     if not any(isinstance(p, Literal) and not p.quoted and "{" in p.text for p in parts):
         return [parts]
     # Each part that is not unquoted text becomes one private character; the rest is plain text.
@@ -324,7 +324,7 @@ def _unflatten(text: str, table: dict[str, Part]) -> tuple[Part, ...]:
 
 
 def _expand_braces(text: str) -> list[str] | None:
-    """Innermost braces first; None when there are more than `MAX_BRACES` results."""
+    """Expand the innermost braces first; None when there are more than `MAX_BRACES` results."""
     texts = [text]
     if text.count("{") > 12:
         return None
@@ -408,7 +408,7 @@ def prints_plainly(node: Node) -> bool:
 
 
 def spoken_of(node: Node) -> list[str]:
-    """The plain words a substitution is written with: what it prints is often one of them."""
+    """Return the plain words of a substitution: its output is often one of them."""
     if not isinstance(node, Simple):
         return []
     given = (one.target or one.body for one in node.redirects)
@@ -427,7 +427,7 @@ def matched(pattern: Argument) -> Argument:
 
 
 def any_of(values: list[Argument]) -> Argument:
-    """One argument standing for any of `values`."""
+    """Return one argument that stands for any of `values`."""
     if not values:
         return Argument(HOLE, split=True)
     first = values[0]
@@ -447,7 +447,7 @@ def any_of(values: list[Argument]) -> Argument:
 
 
 def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
-    """What a variable holds after `name=value`, `name+=value` or `name=(…)`."""
+    """Return the value of a variable after `name=value`, `name+=value` or `name=(…)`."""
     if not values and not assignment.array:
         return Argument("")
     value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
@@ -458,13 +458,13 @@ def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Ar
 
 
 def element(value: Argument) -> Argument:
-    """An element of an array literal, without the subscript it may be written with."""
+    """Return an element of an array literal without its subscript."""
     bare = re.sub(r"^\[[^\]]*\]\+?=", "", value.value)
     return value if bare == value.value else replace(value, value=bare, glob=False)
 
 
 def assigned_names(node: Node) -> dict[str, bool]:
-    """Names a statement may assign, and whether only numbers."""
+    """Return the names a statement may assign, each with whether only numbers."""
     found: dict[str, bool] = {}
     for assignment in (one for command in simple_commands(node) for one in command.assignments):
         number = len(assignment.values) == 1 and _is_number(assignment.values[0])
@@ -482,6 +482,6 @@ def _is_number(word: Word) -> bool:
 
 
 def programs_in(node: Node) -> set[str]:
-    """The names of programs a statement visibly starts, but for those in substitutions."""
+    """Return the names of the programs a statement starts, without those in substitutions."""
     started = (command.words[0].raw for command in simple_commands(node) if command.words)
     return {name.rpartition("/")[2] for name in started}

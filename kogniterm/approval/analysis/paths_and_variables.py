@@ -47,7 +47,7 @@ HOME = "/\x01home"
 _PROCESS_FOLDER = re.compile(
     r"/+proc/+(?:self|thread-self|\d+)/+(?:task/+[^/]+/+)?(?P<folder>root|cwd)(?=/|\Z)"
 )
-"""A process' view of the disk: another name for the same files."""
+"""A process' view of the disk: other names for the same files."""
 _HOME_OF = re.compile(r"(/home/[^/]+|/root|/Users/[^/]+)(?:/|\Z)")
 
 
@@ -66,20 +66,20 @@ class ResolvedPath:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The folders paths are judged against."""
+    """The workspace and the home folder."""
 
     workspace: str
     home: str
 
     @classmethod
     def of(cls, cwd: str | None, workspace: str | None) -> Roots:
-        """From the caller's folders; the home folder is read off the workspace's own path."""
+        """Return the roots for the caller's folders; the workspace tells the home folder."""
         root = posixpath.normpath(workspace or cwd or UNKNOWN_WORKSPACE)
         match = _HOME_OF.match(root)
         return cls(root, match[1] if match else HOME)
 
     def tilde(self, value: str) -> str:
-        """`value` with a leading `~` put out; another user's home stays as it is written."""
+        """Expand a leading `~`; another user's home is taken to be below /home."""
         if value == "~" or value.startswith("~/"):
             return self.home + value[1:]
         if re.match(r"~[+-](?:/|\Z)", value):
@@ -89,7 +89,7 @@ class Roots:
         return value
 
     def resolve(self, value: str, cwd: str | None, *, glob: bool = False) -> ResolvedPath:
-        """Where `value` leads from `cwd` (None: the folder is not known any more)."""
+        """Return where `value` leads from `cwd` (None: the folder is not known any more)."""
         through = _PROCESS_FOLDER.match(value)
         if through is not None:
             seen_from = "" if through["folder"] == "root" else cwd or "/" + HOLE
@@ -105,7 +105,7 @@ class Roots:
         return ResolvedPath(path, inside, known, glob)
 
     def shown(self, path: str) -> str:
-        """`path` for people: relative inside the workspace, `~` for the home folder."""
+        """Return `path` as it is shown: relative in the workspace, `~` for the home folder."""
         if within(path, self.workspace):
             path = posixpath.relpath(path, self.workspace)
         path = path.replace(HOME, "~").replace(HOLE, "…")
@@ -255,22 +255,22 @@ _DEVICE = re.compile(r"/dev/(?!shm/|pts/|tcp/|udp/|fd/).*")
 
 
 def is_harmless_device(path: str) -> bool:
-    """`/dev/null` and its kin: writing there changes nothing."""
+    """Return whether writing to `path` changes nothing, as with `/dev/null`."""
     return bool(_HARMLESS_DEVICE.match(path))
 
 
 def is_device(path: str) -> bool:
-    """Disks, memory and other devices whose writing destroys."""
+    """Return whether `path` is a disk, memory or another device that writing destroys."""
     return bool(_DEVICE.match(path)) and not is_harmless_device(path)
 
 
 def is_network_device(path: str) -> bool:
-    """bash's `/dev/tcp/host/port` and `/dev/udp/…`."""
+    """Return whether `path` is bash's `/dev/tcp/host/port` or `/dev/udp/…`."""
     return path.startswith(("/dev/tcp/", "/dev/udp/"))
 
 
 def is_system(path: str) -> bool:
-    """Folders the system lives in."""
+    """Return whether `path` lies in a folder of the system."""
     return bool(_SYSTEM.match(path))
 
 
@@ -280,7 +280,7 @@ def is_inside_repository(path: str) -> bool:
 
 
 def is_steering(path: str) -> bool:
-    """Files whose change makes other programs run or trust something later."""
+    """Return whether a change of `path` makes other programs run or trust something later."""
     if posixpath.basename(path) in _listed("steering-names"):
         return True
     padded = f"{path}/"
@@ -304,7 +304,7 @@ def is_broad(resolved: ResolvedPath, roots: Roots) -> bool:
 
 
 def is_temporary(path: str) -> bool:
-    """The shared folders for throw-away files."""
+    """Return whether `path` lies in a shared folder for temporary files."""
     return within(path, "/tmp") or within(path, "/var/tmp") or within(path, "/dev/shm")
 
 

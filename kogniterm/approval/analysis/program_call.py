@@ -31,11 +31,11 @@ _RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
 _MAX_REASONS = 24
 _MAX_EFFECTS = 400
 UNREAD = ("…",)
-"""Stands among the programs for what could not be read."""
+"""The entry among the programs for what could not be read."""
 
 
 class Findings:
-    """Collects facts about one command; only ever gets worse."""
+    """The facts about one command; its label only gets worse."""
 
     def __init__(self) -> None:
         self.label: RiskLabel = "safe_readonly"
@@ -59,15 +59,15 @@ class Findings:
         self._reasons.setdefault(str(text), (_RANK[label], text))
 
     def ask(self, template: str, **values: object) -> None:
-        """Something a person must approve."""
+        """Record something that the user must approve."""
         self.note("needs_approval", template, **values)
 
     def danger(self, template: str, **values: object) -> None:
-        """Something nobody should approve lightly, and auto mode never does."""
+        """Record something dangerous, which auto mode never runs."""
         self.note("dangerous", template, **values)
 
     def scan(self, code: str, template: str) -> None:
-        """Search code that is not parsed for the worst it visibly does: never a permission."""
+        """Search code that is not parsed for dangerous patterns."""
         what = _worst(code)
         if what:
             self.danger(template, what=what)
@@ -82,14 +82,14 @@ class Findings:
             self.unread()
 
     def program(self, argv: tuple[str, ...]) -> None:
-        """Record a program that would run; beyond their bound, that there are more."""
+        """Record a program that would run; their number is bounded."""
         if len(self.argvs) < _MAX_EFFECTS:
             self.argvs.append(argv)
         elif self.argvs[-1] != UNREAD:
             self.argvs.append(UNREAD)
 
     def decides(self, path: str) -> None:
-        """Record a file, perhaps one that is not there yet, whose content decides what runs."""
+        """Record a file, perhaps a missing one, whose content decides what runs."""
         if len(self._deciding) < _MAX_EFFECTS:
             self._deciding[path] = None
 
@@ -103,7 +103,7 @@ class Findings:
         self._git_calls[GitCall(folder if folder is not None and known else "", words)] = None
 
     def unread(self) -> None:
-        """Record that something runs which nobody judged: no rule or lease may cover it."""
+        """Record that something unjudged runs: no rule or lease may cover it."""
         self.program(UNREAD)
 
     def has(self, kind: EffectKind) -> bool:
@@ -111,7 +111,7 @@ class Findings:
         return any(effect.kind == kind for effect in self._effects)
 
     def report(self, command: str) -> RiskReport:
-        """The facts, worst reasons first."""
+        """Return the report, worst reasons first."""
         ordered = sorted(self._reasons.values(), key=lambda item: -item[0])
         return RiskReport(
             command,
@@ -154,11 +154,11 @@ _WORST = (
 )  # fmt: skip
 
 _PUT_TOGETHER = re.compile(r"\$\{?IFS\}?|[{},]")
-"""How a shell joins words without blanks: braces and the separator variable."""
+"""Text that a shell turns into blanks: braces and the separator variable."""
 
 
 def _worst(code: str) -> str | None:
-    """The most dangerous pattern found in code that is not parsed, in words."""
+    """Return the most dangerous pattern found in code that is not parsed, in words, or None."""
     plain = _PUT_TOGETHER.sub(" ", code[:20000])
     for pattern, what in _WORST:
         if re.search(pattern, code[:20000], re.DOTALL) or re.search(pattern, plain, re.DOTALL):
@@ -167,7 +167,7 @@ def _worst(code: str) -> str | None:
 
 
 _ADDRESS = re.compile(r"(?:https?|ftps?|sftp|s3|ssh)://", re.IGNORECASE)
-"""What readers of many formats fetch (libxml2, ImageMagick, FFmpeg)."""
+"""Addresses that readers of many formats fetch (libxml2, ImageMagick, FFmpeg)."""
 
 _KINDS_OF_PATH: Mapping[str, Callable[[ResolvedPath, Roots], bool]] = {
     "device": lambda resolved, _: is_device(resolved.path),
@@ -217,31 +217,31 @@ _CHANGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "outside": ("ask", "It changes the rights of {path}, outside the workspace."),
     },
 }
-"""What a change of a path means, by the first kind of path that it is."""
+"""The judgement on a change of a path, by the first kind of path that it is."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A program with its arguments, where it would run, and how to judge what it starts."""
+    """A program with its arguments, its scope, and the functions that judge what it starts."""
 
     name: str
     args: tuple[Argument, ...]
     scope: Scope
     findings: Findings
     run: Callable[[tuple[Argument, ...], Scope, bool], None]
-    """Judges an inner call (argv, scope, whether its input is a pipe)."""
+    """Judges an inner call: argv, scope, and whether its input is a pipe."""
     shell: Callable[[str, Scope], None]
     """Judges shell text."""
     rules: Rules = NO_RULES
     piped: bool = False
     stdin: str | None = None
-    """What a heredoc or here-string gives it to read, where that is known."""
+    """The input from a heredoc or here-string, where it is known."""
 
     # --- arguments ------------------------------------------------------------------------------
 
     @property
     def words(self) -> list[str]:
-        """The arguments as text for people, holes as …."""
+        """The arguments as text, holes as …."""
         return [arg.value.replace(HOLE, "…") for arg in self.args]
 
     @property
@@ -256,23 +256,23 @@ class Call:
     # --- saying ---------------------------------------------------------------------------------
 
     def notes(self, template: str) -> None:
-        """It changes the workspace only."""
+        """Record that it changes the workspace only."""
         self.findings.note("workspace_write", template, program=self.name)
 
     def ask(self, template: str, **values: object) -> None:
-        """A user must approve; the template may name the program."""
+        """Ask the user; the template may name the program."""
         self.findings.ask(template, program=self.name, **values)
 
     def danger(self, template: str, **values: object) -> None:
-        """Dangerous; the template may name the program."""
+        """Record a danger; the template may name the program."""
         self.findings.danger(template, program=self.name, **values)
 
     def scan(self, code: str) -> None:
-        """Search foreign code for the worst it visibly does."""
+        """Search its code for dangerous patterns."""
         self.findings.scan(code, "Its code {what}.")
 
     def network(self, target: str = "") -> None:
-        """It talks to the network."""
+        """Record that it talks to the network."""
         self.findings.effect("network", (target or self.name).replace(HOLE, "…"))
         self.ask("{program} talks to the network.")
 
@@ -281,17 +281,17 @@ class Call:
         self.run(args, self.scope, piped)
 
     def starts(self, text: str) -> None:
-        """Judge shell text that an option, a variable or a file hands to a shell at some time."""
+        """Judge shell text that an option, a variable or a file gives to a shell later."""
         self.shell(text.replace(HOLE, "$UNKNOWN"), self.scope.branch())
 
     # --- paths ----------------------------------------------------------------------------------
 
     def resolve(self, argument: Argument) -> ResolvedPath:
-        """Where `argument` leads, taken as a path."""
+        """Return where `argument`, taken as a path, leads."""
         return self.scope.resolve(argument.value, glob=argument.glob)
 
     def shown(self, resolved: ResolvedPath) -> str:
-        """`resolved` for a reason."""
+        """Return `resolved` as shown in a reason."""
         return self.scope.roots.shown(resolved.path)
 
     def effect(self, kind: EffectKind, resolved: ResolvedPath, source: str = "") -> None:
@@ -300,7 +300,7 @@ class Call:
         self.findings.effect(kind, shown, outside=not resolved.inside, source=source)
 
     def reads(self, argument: Argument, *, content: bool = True) -> None:
-        """It reads the file `argument`, or with `content` false only looks at it."""
+        """Judge that it reads the file `argument`, or without `content` only lists it."""
         value = argument.value
         if value == "-" or not value:
             return
@@ -319,7 +319,7 @@ class Call:
             self.effect("read", resolved)
 
     def _secret_content(self, argument: Argument, resolved: ResolvedPath) -> ResolvedPath | None:
-        """The secret that a read of what is only known at run time may turn out to reach."""
+        """Return the secret that reading an argument known only at run time may reach."""
         if any(is_secret_file_variable(name) for name in argument.names):
             return resolved
         if HOLE not in argument.value:
@@ -332,27 +332,27 @@ class Call:
         return resolved if hidden else None
 
     def read_later(self, arguments: Iterable[Argument]) -> None:
-        """Paths are kept, in a variable or so: a secret one is asked about already."""
+        """Ask about secret paths among `arguments`, which are kept, in a variable for instance."""
         for resolved in map(self.resolve, arguments):
             if is_secret(resolved.path, glob=resolved.glob):
                 self.secret(resolved)
 
     def mentions(self, args: Iterable[Argument] | None = None) -> None:
-        """It reads the secret files named in its arguments, also as `@file` or `name=file`."""
+        """Ask about the secret files named in its arguments, also as `@file` or `name=file`."""
         for arg in self.args if args is None else args:
             for piece in re.split(r"[=@:,;]", arg.value):
                 if piece and len(piece) <= 300 and " " not in piece:
                     self.read_later([replace(arg, value=self.scope.roots.tilde(piece))])
 
     def secret(self, resolved: ResolvedPath) -> None:
-        """It reads something secret."""
+        """Record that it reads something secret."""
         self.effect("secret", resolved)
         self.ask("It reads {path}, which may hold secrets.", path=self.shown(resolved))
 
     def writes(
         self, argument: Argument, kind: EffectKind = "overwrite", *, source: Argument | None = None
     ) -> None:
-        """It creates, writes to or overwrites `argument`; `source` is what is copied there."""
+        """Judge that it writes `argument`; `source` is copied there."""
         resolved = self.resolve(argument)
         if kind != "create" and (is_harmless_device(resolved.path) or argument.value == "-"):
             return
@@ -361,7 +361,7 @@ class Call:
         self.changes("write", resolved)
 
     def changes(self, how: str, resolved: ResolvedPath) -> None:
-        """It does to the file at `resolved` what `how` says: write, delete, move or rights."""
+        """Judge a change of the file at `resolved`; `how` is write, delete, move or rights."""
         if is_network_device(resolved.path) and how == "write":
             self.network(resolved.path)
             return
@@ -377,7 +377,7 @@ class Call:
             self.findings.note("workspace_write", template, path=shown)
 
     def deletes(self, argument: Argument, *, recursive: bool = False, forced: bool = False) -> None:
-        """It deletes `argument`."""
+        """Judge that it deletes `argument`."""
         resolved = self.resolve(argument)
         self.effect("delete", resolved)
         path, shown = resolved.path, self.shown(resolved)

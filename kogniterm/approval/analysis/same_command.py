@@ -21,7 +21,7 @@ from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Literal, Node, Opaque, Sequence, Simple, Unknown, Word
 
 _PATTERN = frozenset("*?[]{}~")
-"""What means something to the shell only where it is not quoted."""
+"""Characters with a meaning to the shell only where they are not quoted."""
 
 
 _SECRET = re.compile(r"\[secret:\d+\]")
@@ -29,7 +29,7 @@ _MOVES = ("cd", "pushd", "popd")
 _ANYWHERE = "?"
 """Stands for a folder that only the shell knows."""
 _UNKNOWN = "…"
-"""How a report shows what it cannot read."""
+"""The sign of an unknown part in a report."""
 
 _Act = tuple[str, tuple[str, ...]]
 
@@ -79,7 +79,7 @@ def _acts(command: str, folder: str) -> set[_Act]:
 
 
 def _moved(folders: list[str], argv: tuple[str, ...]) -> list[str]:
-    """The folders that a change of folder may lead to."""
+    """Return the folders that a change of folder may lead to."""
     name = argv[-1]
     if len(argv) < 2 or name == "-" or _UNKNOWN in name or _ANYWHERE in folders:
         return [_ANYWHERE]
@@ -99,7 +99,7 @@ def _entered(folder: str, name: str) -> str:
 
 
 def _form(command: str, folder: str) -> tuple[object, ...]:
-    """What the shell reads, with the folder that a leading `cd` leads to."""
+    """Return the folder that a leading `cd` leads to, and the statements as the shell reads them."""
     statements, folder = _statements(parse(command)), posixpath.normpath(folder)
     while len(statements) > 1 and statements[1][0] in (";", "&&"):
         name = _folder_of(statements[0][1])
@@ -126,7 +126,7 @@ def _statements(node: Node) -> list[tuple[str, Node]]:
 
 
 def _folder_of(node: Node) -> str | None:
-    """The folder that a plain `cd FOLDER` leads to."""
+    """Return the folder of a plain `cd FOLDER`, or None."""
     if not isinstance(node, Simple) or node.assignments or node.redirects or len(node.words) != 2:
         return None
     verb, name = map(_word, node.words)
@@ -135,7 +135,7 @@ def _folder_of(node: Node) -> str | None:
 
 
 def _plain(value: object) -> object:
-    """A tree as nested tuples, without what makes no difference to the shell."""
+    """Return a tree as nested tuples, without differences that the shell ignores."""
     if isinstance(value, Word):
         return _word(value)
     if isinstance(value, Opaque):
@@ -153,7 +153,7 @@ def _plain(value: object) -> object:
 
 
 def _word(word: Word) -> tuple[object, ...]:
-    """A word without its quotes, except round what is a pattern where it is not quoted."""
+    """Return a word without its quotes, except around characters of a pattern."""
     if any(isinstance(part, Unknown) for part in word.parts):
         return (("raw", word.raw),)
     found: list[object] = []

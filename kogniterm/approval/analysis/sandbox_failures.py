@@ -13,7 +13,7 @@ Widening = Literal["network", "write", "process"]
 
 @dataclass(frozen=True, slots=True)
 class SandboxFailure:
-    """A failure the sandbox probably caused: what would have to be widened, and why."""
+    """A failure the sandbox probably caused: the restriction to lift, and the reason."""
 
     widen: Widening
     target: str
@@ -51,7 +51,7 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
     ("process", Phrase("An operation was not permitted, perhaps by the sandbox."), re.compile(
         r"\[Errno 1\] Operation not permitted(?!: )|\bEPERM\b")),
 )  # fmt: skip
-"""What a refusal looks like, the surest first, with the path or host that it names."""
+"""Patterns of refusals, the most certain first, with the path or host that they name."""
 
 
 def sandbox_failure(output: str, exit_code: int | None) -> SandboxFailure | None:

@@ -1,4 +1,4 @@
-"""The statements the parser builds: small, frozen, and no more than the analysis needs."""
+"""The statements the parser builds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`$name` or `${name}`, whole."""
+    """`$name` or `${name}`."""
 
     name: str
     quoted: bool
@@ -64,7 +64,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Where the tree saw expansions: start offset to (end offset, built substitution or None)."""
+    """The places of expansions: start offset to end offset and built substitution."""
 
     substitutions: Mapping[int, tuple[int, Substitution]]
     expansions: Mapping[int, int]
@@ -165,7 +165,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Text nobody could read; `why` in words for a person."""
+    """Text that could not be read; `why` is the reason in words."""
 
     text: str
     why: str
@@ -175,7 +175,7 @@ Node = Simple | Pipeline | Sequence | Group | Branch | Loop | Function | Test | 
 
 
 def simple_commands(node: Node) -> Iterator[Simple]:
-    """The simple commands in `node`, but for functions; without recursion, in no order."""
+    """Yield the simple commands in `node`, without those in functions, in no order."""
     stack: list[Node] = [node]
     while stack:
         current = stack.pop()

@@ -1,1 +1,1 @@
-"""Policy: hard limits, rules, leases, folder trust and the verdict."""
+"""Policy: hard limits, rules, leases and the verdict."""

@@ -53,7 +53,7 @@ _WILD = re.compile(r"[*?\[…]")
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
 """A name of a remote, a branch or a tag, and neither a file elsewhere nor an address."""
 _NAMES_A_FILE = ("It writes {path}.", "It deletes {path}.")
-"""Reasons that say no more than the effect on the file, which is compared by itself."""
+"""Reasons that only repeat the effect on the file, which is compared by itself."""
 
 
 @dataclass(frozen=True, slots=True)

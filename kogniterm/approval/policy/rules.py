@@ -231,7 +231,7 @@ def _check_examples(rule: Rule, item: Mapping[str, Any]) -> None:
 
 
 def _line(text: str, index: int, key: str | None) -> int:
-    """The line (from 1) of `key` in the table number `index`, or of the table's head."""
+    """Return the line (from 1) of `key` in the table number `index`, or of the table's head."""
     seen = -1
     head = 1
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""The rules that programs share: their options, their operands, and patterns over their words."""
+"""The rules that programs share: their options, their operands and the variables they show."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DANGER_KINDS = {
 
 
 def asks(call: Call) -> None:
-    """`ask KIND`: code in its arguments or its input is searched for the worst."""
+    """`ask KIND`: code in its arguments or its input is searched for dangerous patterns."""
     call.findings.effect("execute", call.name)
     call.ask(ASK_KINDS[call.rules.detail])
     call.scan(" ".join((*(arg.value for arg in call.args), call.stdin or "")).replace(HOLE, " "))
@@ -67,14 +67,14 @@ def dangers(call: Call) -> None:
 
 
 def options(call: Call, *, single: bool = False) -> Parsed:
-    """The parsed arguments of `call`, with what its options do judged by the table."""
+    """Return the parsed arguments of `call`; judge its options by the table."""
     parsed = call.parse(single=single)
     apply_options(call, parsed)
     return parsed
 
 
 def apply_options(call: Call, parsed: Parsed) -> None:
-    """Judge what the options do, and what cannot be told from an option."""
+    """Judge the options by the table, and arguments that may be options."""
     rules = call.rules
     if parsed.unclear and rules.hazards:
         ask_unclear(call)
@@ -86,7 +86,7 @@ def apply_options(call: Call, parsed: Parsed) -> None:
 
 
 def ask_unclear(call: Call) -> None:
-    """An argument may be an option in disguise."""
+    """Ask because an argument may turn out to be an option."""
     call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
 
 
@@ -125,13 +125,13 @@ def reads(call: Call) -> None:
 
 
 def lists(call: Call) -> None:
-    """`list`: operands are paths that are looked at, not into; secret folders still ask."""
+    """`list`: operands are listed, their content is not read; secret folders still ask."""
     for operand in options(call).operands:
         call.reads(operand, content=False)
 
 
 def text(call: Call) -> None:
-    """`text`: operands mean nothing to the machine."""
+    """`text`: operands are neither files nor settings."""
     options(call)
 
 
@@ -166,7 +166,7 @@ def binutils(call: Call) -> None:
 
 
 def date(call: Call) -> None:
-    """date: a format reads; -s or digits set the clock."""
+    """Judge date: -s and an operand without `+` set the clock."""
     shape = re.compile(r"-u?I(?:date|hours|minutes|seconds|ns)?")
     args = tuple(arg for arg in call.args if not shape.fullmatch(arg.value))
     parsed = replace(call, args=args).parse()
@@ -182,7 +182,7 @@ def date(call: Call) -> None:
 
 
 def pattern(call: Call) -> None:
-    """`pattern`: grep and its kin."""
+    """`pattern`: grep and similar programs."""
     parsed = options(call)
     given = parsed.does("pattern") or parsed.has("f", "file", "from-file", "files")
     files = parsed.operands if given else parsed.operands[1:]
@@ -201,7 +201,7 @@ def pattern(call: Call) -> None:
 
 
 def reads_below(call: Call, operand: Argument) -> None:
-    """The content of everything below `operand` is read: home folders and / hold secrets."""
+    """Record that all files below `operand` are read: home folders and / hold secrets."""
     resolved = call.resolve(operand)
     roots = call.scope.roots
     if (
@@ -216,7 +216,7 @@ _FETCHES = names("install add update upgrade publish push pull get i ci download
 
 
 def verbs(call: Call) -> None:
-    """`verbs WORD…`: only with one of these as the first word it reads."""
+    """`verbs WORD…`: reads only with one of these as the first word."""
     options(call)
     verb = call.args[0].value if call.args else ""
     if not verb and call.name.endswith("ctl"):
@@ -226,7 +226,7 @@ def verbs(call: Call) -> None:
 
 
 def subcommands(call: Call) -> None:
-    """`subcommands WORD…`: only with one of these as the first operand, or none, it reads."""
+    """`subcommands WORD…`: reads only without operands, or with one of these as the first."""
     parsed = call.parse()
     verb = parsed.operands[0].value if parsed.operands else ""
     for value in parsed.given("read"):
@@ -248,7 +248,7 @@ def _may_install(call: Call, verb: str, *, network: bool) -> None:
 
 
 def set_by_data(call: Call, name: str) -> None:
-    """A variable gets a value that is only known when it runs."""
+    """Record that a variable gets a value that is only known when it runs."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         call.ask("{program} sets a variable of an unusual name.")
         return
@@ -258,7 +258,7 @@ def set_by_data(call: Call, name: str) -> None:
 
 
 def shows_variables(call: Call, text: Argument) -> None:
-    """`text` is seen: variables in it that usually hold secrets are asked about."""
+    """Ask about the variables in `text`, which is printed, that usually hold secrets."""
     for name in text.names:
         if is_secret_variable(name):
             call.findings.effect("secret", "$" + name)
@@ -266,7 +266,7 @@ def shows_variables(call: Call, text: Argument) -> None:
 
 
 def shows_environment(call: Call) -> None:
-    """All variables are shown, keys among them."""
+    """Record that all variables are printed, keys among them."""
     call.findings.effect("secret", "environment")
     call.ask("It shows all variables of the environment, keys among them.")
 
@@ -278,7 +278,7 @@ _SILENT = frozenset({":", "true", "false", "sleep"})
 
 
 def shows_arguments(call: Call) -> None:
-    """What readers are given stands in what they print, if only in a complaint."""
+    """Judge the arguments of a reader, which it prints at least in its error messages."""
     if call.rules.base in _REPEATING and call.name not in _SILENT:
         for arg in call.args:
             shows_variables(call, arg)

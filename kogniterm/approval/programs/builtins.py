@@ -23,7 +23,7 @@ from kogniterm.approval.programs.basic_rules import set_by_data, shows_environme
 
 
 def sets(call: Call, name: str) -> None:
-    """A variable of the shell is set, however that comes about."""
+    """Judge that the variable `name` is set."""
     if injects(name):
         call.danger("It sets {name}, which makes other programs load code.", name=name)
     elif hides_tracks(name):
@@ -40,7 +40,7 @@ _HOLDS_COMMAND = re.compile(
 
 
 def assigns(call: Call, name: str, value: Argument) -> None:
-    """A variable of the shell gets a value."""
+    """Judge that the variable `name` gets `value`."""
     if _HOLDS_COMMAND.fullmatch(name):
         call.starts(value.value.lstrip("| "))
     if not (name == "IFS" and value.known and not value.value.strip("\n\t ")):
@@ -62,7 +62,7 @@ def assigns(call: Call, name: str, value: Argument) -> None:
 
 
 def declare(call: Call) -> None:
-    """export, declare…: assignments were judged already; what is left are options and names."""
+    """Judge the options and names of export and declare; assignments were judged already."""
     words = [arg.value for arg in call.args]
     flags = "".join(word[1:] for word in words if word.startswith("-"))
     names = [word for word in words if not word.startswith(("-", "+"))]
@@ -81,7 +81,7 @@ def declare(call: Call) -> None:
 
 
 def read_variable(call: Call) -> None:
-    """read, mapfile: variables filled with data."""
+    """Judge read and mapfile, which fill variables with data."""
     words = list(call.args)
     valued = "dnNptui" if call.name == "read" else "dnOsuCc"
     while words:
@@ -99,7 +99,7 @@ def read_variable(call: Call) -> None:
 
 
 def cd(call: Call) -> None:
-    """cd, pushd, popd: where relative paths lead from now on."""
+    """Follow cd, pushd and popd."""
     words = [arg for arg in call.args if not re.fullmatch(r"-[LPe@n]+|--", arg.value)]
     if call.name == "popd" or (call.name == "pushd" and not words):
         call.scope.cwd = None
@@ -115,7 +115,7 @@ _SAFE_SHOPT = names("nullglob globstar failglob nocasematch lastpipe inherit_err
 
 
 def shopt(call: Call) -> None:
-    """shopt: options that change how text is read ask."""
+    """Judge shopt: options that change how text is parsed ask."""
     names = [arg.value for arg in call.args if not arg.value.startswith("-")]
     changing = any(re.match(r"-[a-z]*[su]", arg.value) for arg in call.args)
     if changing and not _SAFE_SHOPT.issuperset(names):
@@ -129,7 +129,7 @@ _SAFE_SET = names("""
 
 
 def set_(call: Call) -> None:
-    """set: shell options and positional parameters; alone it shows every variable."""
+    """Judge set: shell options and positional parameters; alone it shows every variable."""
     words = [arg.value for arg in call.args]
     if not words:
         shows_environment(call)
@@ -151,12 +151,12 @@ def set_(call: Call) -> None:
 
 
 def shift(call: Call) -> None:
-    """shift: which argument has which number is no longer known."""
+    """Judge shift: the numbers of the arguments are no longer known."""
     call.scope.forget_arguments()
 
 
 def unset(call: Call) -> None:
-    """unset: subscripts can run commands, some names matter."""
+    """Judge unset: subscripts can run commands, some variables affect other programs."""
     for arg in call.bare:
         if not re.fullmatch(r"[A-Za-z_]\w*", arg.value):
             call.ask("{program} is given something that is not a plain name.")
@@ -182,7 +182,7 @@ def _reach_data(names: Iterable[str], scope: Scope) -> bool:
 
 
 def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()) -> None:
-    """Arithmetic: the values of `variables` are expressions, and it may set these and `targets`."""
+    """Judge arithmetic: values of `variables` are expressions; these and `targets` may be set."""
     variables = tuple(variables)
     if _reach_data(variables, call.scope):
         call.ask("A calculation with data it reads may run commands.")
@@ -192,13 +192,13 @@ def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()
 
 
 def calculates_printed(call: Call, printed: Substitution) -> None:
-    """Arithmetic over what a substitution prints."""
+    """Judge arithmetic with the output of a substitution."""
     if not prints_number(printed.node):
         call.ask("A calculation with data it reads may run commands.")
 
 
 def let(call: Call) -> None:
-    """let: arithmetic on plain names."""
+    """Judge let: arithmetic on plain names."""
     for arg in call.args:
         if not re.fullmatch(r"[\w\s+\-*/%<>=!&|^~?:(),]*", arg.value):
             call.ask("{program} calculates with something that may run commands.")
@@ -207,7 +207,7 @@ def let(call: Call) -> None:
 
 
 def history(call: Call) -> None:
-    """history: shown it may hold secrets, cleared it hides tracks."""
+    """Judge history: its entries may hold secrets, and clearing it hides tracks."""
     if any(re.match(r"-[a-z]*[cdw]", arg.value) for arg in call.args):
         call.danger("It tampers with the shell's history.")
     else:
@@ -219,7 +219,7 @@ def history(call: Call) -> None:
 
 
 def alias(call: Call) -> None:
-    """alias: listing is harmless, defining is not."""
+    """Judge alias: defining one changes later commands."""
     if any("=" in arg.value or HOLE in arg.value for arg in call.args):
         call.ask("{program} changes what later commands mean.")
     for arg in call.args:
@@ -228,7 +228,7 @@ def alias(call: Call) -> None:
 
 
 def echo(call: Call) -> None:
-    """echo, printf: what they say is seen by the model, and may feed a later program."""
+    """Judge echo and printf: the model sees their output, and a later program may read it."""
     if call.name == "printf" and call.args and call.args[0].value.startswith("-v"):
         target = call.args[1].value if len(call.args) > 1 else call.args[0].value[2:]
         set_by_data(call, target)
@@ -240,7 +240,7 @@ def echo(call: Call) -> None:
 
 
 def printenv(call: Call) -> None:
-    """printenv: everything, or the named variables."""
+    """Judge printenv: it shows all variables, or those named."""
     if not call.bare:
         shows_environment(call)
     for arg in call.bare:

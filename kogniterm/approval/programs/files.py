@@ -27,7 +27,7 @@ from kogniterm.approval.programs.basic_rules import (
 
 
 def rm(call: Call) -> None:
-    """rm, rmdir, unlink: what it deletes decides."""
+    """Judge rm, rmdir and unlink by what they delete."""
     parsed = call.parse()
     removes = call.name == "rm"
     recursive = parsed.has("r", "R", "recursive", "rec", "recur")
@@ -43,7 +43,7 @@ def rm(call: Call) -> None:
 
 
 def shred(call: Call) -> None:
-    """shred: what it overwrites cannot be brought back."""
+    """Judge shred, which destroys its operands for good."""
     for operand in call.parse().operands:
         call.deletes(operand)
         call.writes(operand)
@@ -51,7 +51,7 @@ def shred(call: Call) -> None:
 
 
 def truncate(call: Call) -> None:
-    """truncate: content is lost."""
+    """Judge truncate, which discards content."""
     for operand in call.parse().operands:
         call.writes(operand)
         call.findings.effect("delete", call.shown(call.resolve(operand)))
@@ -62,7 +62,7 @@ def truncate(call: Call) -> None:
 
 
 def tee(call: Call) -> None:
-    """tee: writes its operands."""
+    """Judge tee, which writes its operands."""
     parsed = call.parse()
     for operand in parsed.operands:
         if operand.split and HOLE in operand.value:
@@ -78,7 +78,7 @@ def _split_target(parsed: Parsed) -> tuple[tuple[Argument, ...], Argument | None
 
 
 def copy(call: Call) -> None:
-    """cp, install: sources are read, the target written."""
+    """Judge cp and install: the sources are read, the target is written."""
     parsed = call.parse()
     sources, target = _split_target(parsed)
     for source in sources:
@@ -104,7 +104,7 @@ def _ask_disguised(call: Call, parsed: Parsed) -> None:
 
 
 def _into(call: Call, parsed: Parsed, sources: tuple[Argument, ...], target: Argument) -> None:
-    """Writing `sources` to `target`, which may be a folder."""
+    """Judge writing `sources` to `target`, which may be a folder."""
     named = parsed.has("T", "no-target-directory") or not sources
     for one in (None,) if named else sources:
         call.writes(target, source=one)
@@ -118,7 +118,7 @@ def _into(call: Call, parsed: Parsed, sources: tuple[Argument, ...], target: Arg
 
 
 def move(call: Call) -> None:
-    """mv: the sources leave their place."""
+    """Judge mv, which deletes its sources and writes its target."""
     parsed = call.parse()
     sources, target = _split_target(parsed)
     for source in sources:
@@ -139,7 +139,7 @@ def move(call: Call) -> None:
 
 
 def link(call: Call) -> None:
-    """ln: a link leads writes and reads elsewhere later."""
+    """Judge ln: later reads and writes follow the link."""
     parsed = call.parse()
     sources, target = _split_target(parsed)
     if target is not None and sources:
@@ -163,7 +163,7 @@ def link(call: Call) -> None:
 
 
 def mktemp(call: Call) -> None:
-    """mktemp: a new file in the shared folder for throw-away files."""
+    """Judge mktemp, which creates a file in the folder for temporary files."""
     parsed = call.parse()
     folders = parsed.values("p", "tmpdir")
     templates = parsed.operands or ((Argument("tmp.XX"),) if folders else ())
@@ -176,7 +176,7 @@ def mktemp(call: Call) -> None:
 
 
 def mknod(call: Call) -> None:
-    """mknod: a pipe is a file like others, a device is not."""
+    """Judge mknod: it makes a pipe or a device."""
     name, *kind = call.parse().operands or (Argument(""),)
     if kind and kind[0].value == "p":
         call.writes(name, "write")
@@ -186,7 +186,7 @@ def mknod(call: Call) -> None:
 
 
 def split(call: Call) -> None:
-    """split, csplit: pieces of a file land beside each other."""
+    """Judge split and csplit, which write several files."""
     parsed = options(call)
     for operand in parsed.operands[:1]:
         call.reads(operand)
@@ -209,7 +209,7 @@ _SET_UID = re.compile(r"[ugoa]*[+=][rwxXt]*s|^[0-7]?[2-7][0-7]{3}$")
 
 
 def chmod(call: Call) -> None:
-    """chmod: wide rights and set-uid ask; +x inside the workspace is an ordinary write."""
+    """Judge chmod: wide rights and set-uid ask; +x in the workspace is an ordinary write."""
     flags = re.compile(r"-[RvcfhHLP]+|--(?!reference)[a-z-]+")
     words = [arg for arg in call.args if not flags.fullmatch(arg.value)]
     recursive = any(re.fullmatch(r"-\w*R\w*|--recursive", arg.value) for arg in call.args)
@@ -225,7 +225,7 @@ def chmod(call: Call) -> None:
 
 
 def chown(call: Call) -> None:
-    """chown, chgrp."""
+    """Judge chown and chgrp."""
     parsed = call.parse()
     recursive = parsed.has("R", "recursive")
     _changes_rights(call, parsed.operands[1:] or parsed.operands, recursive=recursive)
@@ -236,7 +236,7 @@ _DD_HARMLESS = re.compile(r"bs|ibs|obs|cbs|count|skip|seek|conv|iflag|oflag|stat
 
 
 def dd(call: Call) -> None:
-    """dd: if= is read, of= is written raw."""
+    """Judge dd: if= is read, of= is written."""
     for arg in call.args:
         key, _, value = arg.value.partition("=")
         if key == "if":
@@ -250,7 +250,7 @@ def dd(call: Call) -> None:
 
 
 def uniq(call: Call) -> None:
-    """uniq, xxd: a second operand is written."""
+    """Judge uniq and xxd, which write their second operand."""
     parsed = call.parse()
     for operand in parsed.operands[:1]:
         call.reads(operand)
@@ -262,7 +262,7 @@ def uniq(call: Call) -> None:
 
 
 def format_(call: Call) -> None:
-    """Formatters rewrite files in place unless told to check or to show."""
+    """Judge formatters, which rewrite files unless told to check or to show."""
     parsed = options(call)
     shows = parsed.has("check", "diff", "check-only", "c", "d", "version", "help")
     if call.name in {"shfmt", "clang-format", "gofmt", "goimports"}:
@@ -277,7 +277,7 @@ def format_(call: Call) -> None:
 
 
 def ruff(call: Call) -> None:
-    """ruff: format and --fix write, and so does a check that keeps its results for the next."""
+    """Judge ruff: format and --fix write the files, and a check writes its cache."""
     verb, *words = [arg.value for arg in call.args] or [""]
     if verb not in {"check", "format", "rule", "linter", "version", "config", "--version"}:
         call.ask("{program} {verb} does more than check.", verb=verb.replace(HOLE, "…"))
@@ -298,7 +298,7 @@ _TAR_CHANGES = ("r", "append", "u", "update", "A", "catenate", "concatenate")
 
 
 def tar(call: Call) -> None:
-    """tar: listing reads, creating writes the archive, extracting writes anything."""
+    """Judge tar: listing reads, creating writes the archive, extracting writes any file."""
     call = replace(call, args=_tar_dashed(call))
     parsed = call.parse()
     apply_options(call, parsed)
@@ -334,7 +334,7 @@ def _unpacks(call: Call, folders: tuple[Argument, ...], members: tuple[Argument,
 
 
 def _tar_dashed(call: Call) -> tuple[Argument, ...]:
-    """The arguments with dashes for the letters of the old form, whose values follow in order."""
+    """Return the arguments with dashes for the letters of the old form."""
     args = call.args
     if not args or not re.fullmatch(r"[A-Za-z]+", args[0].value):
         return args
@@ -349,7 +349,7 @@ def _tar_dashed(call: Call) -> tuple[Argument, ...]:
 
 
 def _tar_packs(call: Call, parsed: Parsed) -> None:
-    """What goes into an archive is read, from the folders it is told to change to."""
+    """Record that the files to pack are read, from the folders that -C names."""
     if parsed.has("T", "files-from"):
         call.ask("{program} packs files whose names it reads.")
     folders = parsed.values("C", "directory")
@@ -363,7 +363,7 @@ def _tar_packs(call: Call, parsed: Parsed) -> None:
 
 
 def unzip(call: Call) -> None:
-    """unzip: -l and its kin list, -p prints."""
+    """Judge unzip, which unpacks unless it lists (-l) or prints (-p)."""
     parsed = call.parse()
     for operand in parsed.operands[:1]:
         call.reads(operand)
@@ -376,7 +376,7 @@ def unzip(call: Call) -> None:
 
 
 def sevenzip(call: Call) -> None:
-    """7z: l and t list."""
+    """Judge 7z, which asks for all but its reading commands."""
     for operand in call.args[1:2]:
         call.reads(operand)
     if not call.args or call.args[0].value not in {"l", "t", "h", "i", "b"}:
@@ -391,7 +391,7 @@ _ZIP_VALUED = frozenset({"-n", "-t", "-Z", "-P", "--suffixes", "--password"})
 
 
 def zip_(call: Call) -> None:
-    """zip: the first operand is written, the rest read; -TT runs a program, -m deletes."""
+    """Judge zip: the first operand is written, the rest read; -TT runs a program, -m deletes."""
     operands: list[Argument] = []
     words = list(call.args)
     patterns = False
@@ -419,7 +419,7 @@ def zip_(call: Call) -> None:
 
 
 def compress(call: Call) -> None:
-    """gzip and kin: replace files, unless they write to the output or only test."""
+    """Judge gzip and similar programs, which replace files unless they print or test."""
     parsed = options(call)
     harmless = parsed.has("c", "stdout", "to-stdout", "t", "test", "V", "version", "h", "help")
     # With lz4, -l chooses a format.
@@ -433,7 +433,7 @@ def compress(call: Call) -> None:
 
 
 def rsync(call: Call) -> None:
-    """rsync: always asked; remote ends, --delete and -e make it worse."""
+    """Judge rsync: always asked; remote hosts, --delete and -e are judged too."""
     parsed = call.parse()
     call.ask("{program} copies and may overwrite or delete files.")
     *sources, target = parsed.operands or (Argument("."),)

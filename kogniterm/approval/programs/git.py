@@ -144,7 +144,7 @@ _ENDS = frozenset({"--version", "--help", "-v", "-h", "--html-path", "--man-path
 
 
 def from_verb(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments of a git call from its verb on, without the options of git itself."""
+    """Return the arguments of a git call from its verb on, without the options of git itself."""
     rest = list(argv[1:])
     while argv[0].rpartition("/")[2] == "git" and rest and rest[0].startswith("-"):
         del rest[: 2 if rest[0] in _GLOBAL_VALUED else 1]
@@ -152,7 +152,7 @@ def from_verb(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def git(call: Call) -> None:
-    """git: global options, then the verb."""
+    """Judge git: its global options, then the verb."""
     args = list(call.args)
     scope = call.scope.branch()
     call = replace(call, scope=scope)
@@ -228,13 +228,13 @@ def _verb(call: Call, verb: str) -> None:
 
 
 def _setting(call: Call, value: str) -> None:
-    """A value of git's configuration, which may be a program or an alias that runs one."""
+    """Judge a value of git's configuration, which may be a program or an alias that runs one."""
     if re.search(r"[!/ ]", value):
         call.starts(value.removeprefix("!"))
 
 
 def _starts(call: Call, verb: str, parsed: Parsed, first: str) -> None:
-    """Programs that the arguments of a verb make git run, now or later."""
+    """Judge the programs that the arguments of a verb make git run, now or later."""
     if verb == "config" and any(names_program(o.value) for o in parsed.operands):
         call.danger("It makes git run a program later ({name}).", name=first)
     for value in parsed.values("exec", "x", "upload-pack", "receive-pack"):

@@ -1,4 +1,4 @@
-"""Programs that talk to other machines: what they send, and what they write here."""
+"""Programs that talk to other machines: the files they send and write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kogniterm.approval.analysis.program_call import Call
 
 
 def curl(call: Call) -> None:
-    """curl: uploads, output files and its own config are noted."""
+    """Judge curl: uploads, output files and config files."""
     parsed = call.parse()
     if (
         not parsed.operands
@@ -47,13 +47,13 @@ def curl(call: Call) -> None:
 
 
 def _remote_name(url: str) -> str:
-    """The last part of a URL's path, under which a download is saved."""
+    """Return the last part of a URL's path, under which a download is saved."""
     path = re.sub(r"^[a-z]+://[^/]*|[?#].*", "", url)
     return path.rpartition("/")[2]
 
 
 def wget(call: Call) -> None:
-    """wget: always writes what it gets."""
+    """Judge wget, which writes what it downloads."""
     parsed = call.parse()
     if not parsed.operands and parsed.has("V", "version", "h", "help"):
         return
@@ -71,7 +71,7 @@ def wget(call: Call) -> None:
 
 
 def _sends(call: Call, paths: list[str]) -> None:
-    """Files that leave the machine; nobody sends one from outside the workspace by chance."""
+    """Judge files that leave the machine; one from outside the workspace is dangerous."""
     for path in paths:
         if path in {"", "-"}:
             continue
@@ -82,7 +82,7 @@ def _sends(call: Call, paths: list[str]) -> None:
 
 
 def ssh(call: Call) -> None:
-    """ssh: network; options can run local programs; the remote command is judged for danger."""
+    """Judge ssh: options can run local programs; the remote command is judged, too."""
     parsed = call.parse(operands_end=True)
     if parsed.has("V") and not parsed.operands:
         return
@@ -100,7 +100,7 @@ def ssh(call: Call) -> None:
 
 
 def netcat(call: Call) -> None:
-    """nc, socat: -e and EXEC: hand a shell to the network."""
+    """Judge nc and socat: -e and EXEC give a shell to the network."""
     text = " ".join(call.words)
     call.network(text[:80])
     call.mentions()
@@ -113,7 +113,7 @@ def netcat(call: Call) -> None:
 
 
 def transfer(call: Call) -> None:
-    """scp, sftp…: local operands are read, and leave the machine."""
+    """Judge scp and sftp: local operands are sent."""
     call.mentions()
     for operand in call.bare:
         if not re.match(r"[^/]+:", operand.value):

@@ -28,7 +28,7 @@ _READS_COMMANDS = names(
 """Programs that take commands from their standard input or from words other programs printed."""
 _SINGLE_DASH = frozenset({"java", "ant", "terraform", "tofu", "packer"})
 _INPUT = re.compile(r"-?|/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
-"""Names of what a program is given to read, which is no file of its own."""
+"""Names of the standard input, which is not a file of its own."""
 
 
 def watch(call: Call) -> None:
@@ -75,7 +75,7 @@ def _shell(call: Call) -> None:
 
 
 def _script(call: Call, given: Mapping[str, list[str]], parsed: Parsed) -> None:
-    """The module or the first operand of an interpreter, or what it reads."""
+    """Note the module or the first operand of an interpreter, or its input."""
     if given["module"]:
         module = given["module"][0]
         path = module.replace(".", "/")
@@ -90,7 +90,7 @@ def _script(call: Call, given: Mapping[str, list[str]], parsed: Parsed) -> None:
 
 
 def _behind(args: tuple[Argument, ...], module: str) -> tuple[Argument, ...]:
-    """The arguments that follow the name of a module, which `-m` may be attached to."""
+    """Return the arguments that follow the name of a module, which `-m` may be attached to."""
     at = next((i for i, arg in enumerate(args) if arg.value.endswith(module)), len(args))
     return args[at + 1 :]
 
@@ -109,7 +109,7 @@ def _operand_files(rules: Rules, parsed: Parsed) -> list[str]:
 
 
 def _operand_folders(rules: Rules, parsed: Parsed) -> list[str]:
-    """Operands that are folders in which a program looks for its files."""
+    """Return the operands that are folders in which a program looks for its files."""
     kind = rules.options.get("@", "")
     operands = [word.value.partition("::")[0] for word in parsed.operands]
     if kind == "operand-tests":
@@ -133,7 +133,7 @@ def _note(call: Call, files: Iterable[str], folders: Iterable[str]) -> None:
 
 
 def _note_above(call: Call, folder: str, tail: str) -> None:
-    """The same name in the folders above, as far as the workspace reaches."""
+    """Note the same name in the folders above, up to the workspace."""
     root = call.scope.roots.workspace
     while folder != root and within(folder, root):
         folder = posixpath.dirname(folder)

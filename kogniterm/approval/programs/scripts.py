@@ -26,12 +26,12 @@ _SED_COMMAND = re.compile(
     r"|[aic](?:\\\n|\s*\\?)?(?:[^\n\\]|\\.|\\\n)*",
     re.DOTALL,
 )
-"""The commands that do no harm, besides `s` and `y`."""
+"""The harmless commands, besides `s` and `y`."""
 _SED_BLANK = re.compile(r"[\s;}]+")
 
 
 def sed(call: Call) -> None:
-    """sed: the script may hold w, W, e and s///e; -i writes in place."""
+    """Judge sed: the script may hold w, W, e and s///e; -i writes in place."""
     parsed = replace(call, args=_without_suffix(call.args)).parse()
     if parsed.unclear:
         ask_unclear(call)
@@ -66,13 +66,13 @@ def sed(call: Call) -> None:
 
 
 def _backups(args: tuple[Argument, ...]) -> list[str]:
-    """The suffix under which `-i` keeps what was there."""
+    """Return the suffixes under which `-i` keeps a copy."""
     found = (re.match(r"(?:-[nErsuz]*i|--in-place=)(.+)", arg.value) for arg in args)
     return [match[1] for match in found if match]
 
 
 def _without_suffix(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """`-i`'s suffix is attached or absent, never the next word."""
+    """Return `args` with -i as an option without a value: a suffix is never the next word."""
     in_place = Argument("--in-place")
     return tuple(in_place if re.match(r"-[nErsuz]*i", arg.value) else arg for arg in args)
 
@@ -102,7 +102,7 @@ def _sed_script(call: Call, script: str) -> bool:
 
 
 def _sed_substitute(script: str, at: int) -> int | None:
-    """`s` or `y` with any delimiter; its flags must not write or execute."""
+    """Return the end of a harmless `s` or `y`, with any delimiter, or None."""
     delimiter = script[at + 1 : at + 2]
     if not delimiter or delimiter in "\\\n" or delimiter == HOLE:
         return None
@@ -179,7 +179,7 @@ _AWK_PLAIN = re.compile(
 
 
 def awk(call: Call) -> None:
-    """awk: system(), pipes, redirects, getline and @load make a program unsafe."""
+    """Judge awk: system(), pipes, redirects, getline and @load make a program unsafe."""
     args = list(call.args)
     program: Argument | None = None
     while args and args[0].value.startswith("-") and len(args[0].value) > 1:
@@ -234,7 +234,7 @@ _AWK_CONDITION = re.compile(
 
 
 def _awk_condition(match: re.Match[str]) -> str:
-    """Conditions lose their comparisons; print inside one keeps everything."""
+    """Return a condition without its comparisons, unless it prints."""
     if re.search(r"\bprintf?\b", match[0]):
         return match[0]
     return match[0].replace(">", " ")
@@ -255,7 +255,7 @@ def judge_text(call: Call, text: Argument) -> None:
 
 
 def comes_from_network(call: Call, *texts: Argument) -> None:
-    """Code that comes out of a substitution: known text, the network, or a decoder."""
+    """Judge code that comes out of a substitution: known text, the network, or a decoder."""
     if any(text.inner for text in texts) and call.findings.has("network"):
         call.danger("{program} runs code that comes from the network.")
     for substitution in (item for text in texts for item in text.inner):
@@ -267,7 +267,7 @@ def comes_from_network(call: Call, *texts: Argument) -> None:
 
 
 def runs_fetched(call: Call, script: Argument) -> None:
-    """A script that this same command got from the network."""
+    """Judge a script that this same command may have got from the network."""
     shown = call.shown(call.resolve(script))
     name = shown.rpartition("/")[2]
     effects = call.findings.report("").effects
@@ -282,7 +282,7 @@ def runs_fetched(call: Call, script: Argument) -> None:
 
 
 def shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
-    """The letters of a shell's own options, and what follows them."""
+    """Return the letters of a shell's own options, and the arguments that follow them."""
     args = list(given)
     letters = ""
     while args and re.match(r"[-+][A-Za-z]", args[0].value):
@@ -299,7 +299,7 @@ def shell_options(given: tuple[Argument, ...]) -> tuple[str, list[Argument]]:
 
 
 def shell(call: Call) -> None:
-    """bash and its kin: `-c TEXT` is judged as shell text, a script file or a pipe is not."""
+    """Judge bash and other shells: `-c TEXT` is judged, a script file or a pipe is asked about."""
     options, args = shell_options(call.args)
     if "s" in options and "c" not in options:
         args.clear()
@@ -340,7 +340,7 @@ _DECODERS = _HIDING | names("openssl tr gpg sed awk perl printf echo")
 
 
 def runs_pipe(call: Call) -> None:
-    """A shell or interpreter that runs what a pipe brings."""
+    """Judge a shell or interpreter that runs its piped input."""
     if call.findings.has("network"):
         call.danger("{program} runs code that comes from the network.")
     elif _DECODERS & set(call.scope.upstream):
@@ -350,7 +350,7 @@ def runs_pipe(call: Call) -> None:
 
 
 def eval_(call: Call) -> None:
-    """eval: its text is judged, and asked about in any case."""
+    """Judge eval: its text is judged, and asked about in any case."""
     call.ask("{program} runs text as a command.")
     comes_from_network(call, *call.args)
     text = " ".join(arg.value for arg in call.args)
@@ -361,7 +361,7 @@ def eval_(call: Call) -> None:
 
 
 def source(call: Call) -> None:
-    """source: a file's commands run in this shell."""
+    """Judge source: a file's commands run in this shell."""
     call.ask("{program} runs a file's commands in the shell itself.")
     if call.stdin is not None and call.args and call.args[0].value.startswith("/dev/"):
         call.starts(call.stdin)
@@ -371,7 +371,7 @@ def source(call: Call) -> None:
 
 
 def trap(call: Call) -> None:
-    """trap: a command for later."""
+    """Judge trap, which runs a command later."""
     args = [arg for arg in call.args if arg.value not in {"--"}]
     if not args or args[0].value in {"-l", "-p", "-"} or (len(args) > 1 and not args[0].value):
         return
@@ -387,7 +387,7 @@ _NETWORK_CODE = re.compile(
 
 
 def interpreter(call: Call) -> None:
-    """python, perl…: code in the arguments is not judged, only searched for the worst."""
+    """Judge python, perl…: code is not parsed, only searched for dangerous patterns."""
     words, operands = call.words, call.bare
     version = {"--version", "-V", "-v", "-version", "--help", "-VV"}
     unversioned = {"bc", "dc", "m4", "tclsh", "expect"}
@@ -412,7 +412,7 @@ def interpreter(call: Call) -> None:
 
 
 def jq(call: Call) -> None:
-    """jq: a filter can show the environment and load files, or be in one."""
+    """Judge jq: a filter can show the environment and load files, or be in one."""
     pairs = {"--arg": False, "--argjson": False, "--slurpfile": True, "--rawfile": True}
     args = list(call.args)
     rest: list[Argument] = []
@@ -434,7 +434,7 @@ def jq(call: Call) -> None:
 
 
 def yq(call: Call) -> None:
-    """yq: an expression can show the environment and load files."""
+    """Judge yq: an expression can show the environment and load files."""
     pattern(call)
     _filter_looks_further(
         call,

@@ -278,7 +278,6 @@ def apply_cases(call: Call) -> None:
 
 
 def _joined(words: list[str]) -> str:
-    """The words joined by blanks; a blank inside a word is another one."""
     return " ".join(word.replace(" ", "\xa0") or "''" for word in words)
 
 

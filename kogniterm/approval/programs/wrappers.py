@@ -26,11 +26,11 @@ from kogniterm.approval.programs.basic_rules import (
 from kogniterm.approval.programs.scripts import SHELLS, judge_text, runs_pipe
 
 _LEADING = {"timeout": 1, "flock": 1, "chrt": 1, "taskset": 1}
-"""How many operands are the wrapper's own."""
+"""The number of operands that are the wrapper's own."""
 
 
 def wrap(call: Call) -> None:
-    """nohup, timeout, nice… and the call behind their own options."""
+    """Judge nohup, timeout, nice…: the call behind their own options."""
     parsed = call.parse(operands_end=True)
     apply_options(call, parsed)
     if call.name == "nohup":
@@ -55,7 +55,7 @@ def wrap(call: Call) -> None:
 
 
 def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
-    """watch joins its arguments and gives them to a shell."""
+    """Judge watch, which joins its arguments and gives them to a shell."""
     if all(re.fullmatch(r"[\w./:,@%+=-]+", arg.value) for arg in inner):
         call.inner(inner)
     elif all(arg.known for arg in inner):
@@ -65,7 +65,7 @@ def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
 
 
 def env(call: Call) -> None:
-    """env: alone it shows everything; else it changes the environment of another call."""
+    """Judge env: alone it shows all variables; else it changes those of another call."""
     parsed = call.parse(operands_end=True)
     if parsed.has("S", "split-string", "s"):
         call.ask("Option -S of {program} hides what it runs.")
@@ -91,7 +91,7 @@ def env(call: Call) -> None:
 
 
 def command(call: Call) -> None:
-    """command, builtin: the call behind it, or with -v where it is."""
+    """Judge command and builtin: the call behind them, unless -v only shows its path."""
     args = call.args
     while args and re.fullmatch(r"-[pvV]+", args[0].value):
         if set(args[0].value) & set("vV"):
@@ -104,20 +104,20 @@ def command(call: Call) -> None:
 
 
 def busybox(call: Call) -> None:
-    """busybox APPLET: the applet."""
+    """Judge the applet of busybox."""
     if call.args:
         call.inner(call.args, piped=call.piped)
 
 
 def coproc(call: Call) -> None:
-    """coproc: a call in the background, connected to the shell."""
+    """Judge coproc: a call in the background, connected to the shell."""
     call.ask("{program} runs a program in the background.")
     if call.args:
         call.inner(call.args, piped=True)
 
 
 def exec_(call: Call) -> None:
-    """exec: replaces the shell, so nothing later runs; its redirects were judged already."""
+    """Judge exec, which replaces the shell; its redirects were judged already."""
     if call.args:
         call.ask("{program} replaces the shell.")
         call.inner(tuple(a for a in call.args if not re.fullmatch(r"-[cl]+", a.value)))
@@ -126,7 +126,7 @@ def exec_(call: Call) -> None:
 
 
 def sudo(call: Call) -> None:
-    """sudo and its kin: never less than approval; what they start may make it worse."""
+    """Judge sudo and similar programs, which always ask, and the call they start."""
     call.findings.effect("privilege", call.name, outside=True)
     call.ask("It runs with other rights ({program}).")
     parsed = call.parse(operands_end=call.name != "su")
@@ -161,7 +161,7 @@ _CONTENT_READERS = names("""
 
 
 def find(call: Call) -> None:
-    """find: an expression language; -delete, -exec and the file writers are what matters."""
+    """Judge find: its tests are harmless but for -delete, -exec and those that write files."""
     args = list(call.args)
     roots = _roots(args)
     while args and re.match(r"-[HLP]\Z|-O\d|-D", args[0].value):
@@ -188,7 +188,7 @@ def find(call: Call) -> None:
 
 
 def _roots(args: list[Argument]) -> list[Argument]:
-    """Take the folders that stand in front of the first test."""
+    """Take the folders in front of the first test."""
     roots: list[Argument] = []
     while args and not re.match(r"-[A-Za-z]|[(!,)]", args[0].value):
         roots.append(args.pop(0))
@@ -262,7 +262,7 @@ def _find_exec(
 
 
 def fd(call: Call) -> None:
-    """fd: -x and -X run a program on what is found."""
+    """Judge fd: -x and -X run a program on what is found."""
     for index, arg in enumerate(call.args):
         if arg.value in {"-x", "-X", "--exec", "--exec-batch"} and call.args[index + 1 :]:
             operands = replace(call, args=call.args[:index]).parse().operands
@@ -292,7 +292,7 @@ _NAME_TESTS = re.compile(r"-i?(?:name|path|regex)|-i?wholename")
 
 
 def _sought(words: list[str]) -> tuple[str, ...]:
-    """The patterns by which a find narrows what it finds, as globs; wildcards alone do not."""
+    """Return the patterns that narrow a find, as globs; wildcards alone do not count."""
     found = []
     for before, word, pattern in zip(["", *words], words, words[1:], strict=False):
         if not _NAME_TESTS.fullmatch(word) or before in {"!", "-not"}:
@@ -305,7 +305,7 @@ def _sought(words: list[str]) -> tuple[str, ...]:
 
 
 def _found_below(root: str, patterns: tuple[str, ...]) -> Argument:
-    """What a find from `root` by these patterns hands on: the name that matters most."""
+    """Return the most sensitive path that a find from `root` by these patterns may pass on."""
     telling = filter(None, map(secret_sought, patterns))
     name = next(iter((*telling, *patterns)), "")
     name = f"{HOLE}/{name}" if name else HOLE
@@ -313,7 +313,7 @@ def _found_below(root: str, patterns: tuple[str, ...]) -> Argument:
 
 
 def piped_items(part: Node, scope: Scope, before: Argument | None) -> Argument | None:
-    """What the output of `part` gives xargs, line by line, where that is known to be paths."""
+    """Return the paths that the output of `part` gives xargs, None where it is not known."""
     if not isinstance(part, Simple) or not part.words:
         return None
     words = [expand(word, scope) for word in part.words]
@@ -342,7 +342,7 @@ _LONGEST_INPUT = 2000
 
 
 def xargs(call: Call) -> None:
-    """xargs: the call behind it, with operands nobody knows yet."""
+    """Judge xargs: the call behind it, with operands known only when it runs."""
     parsed = call.parse(operands_end=True)
     apply_options(call, parsed)
     inner = parsed.operands or (Argument("echo"),)
@@ -371,7 +371,7 @@ def xargs(call: Call) -> None:
 
 
 def _shell_over_items(call: Call, inner: tuple[Argument, ...]) -> None:
-    """`xargs sh -c 'TEXT' _`: the items are positional parameters, unless put into the text."""
+    """Judge `xargs sh -c 'TEXT' _`: the items are arguments, unless put into the text."""
     text = next((a for a in inner[1:] if not a.value.startswith("-")), None)
     if text is None or text.value.startswith(HOLE):
         runs_pipe(call)
@@ -388,7 +388,7 @@ def _replaced(arg: Argument, mark: str, item: Argument) -> Argument:
 
 
 def parallel(call: Call) -> None:
-    """parallel makes shell text out of its input: always asked, its command judged too."""
+    """Judge parallel, which makes shell text out of its input: always asked, and judged too."""
     call.ask("{program} makes commands out of what it reads.")
     words = [arg.value for arg in call.bare]
     stop = next((i for i, word in enumerate(words) if word.startswith(":::")), len(words))
@@ -400,7 +400,7 @@ def parallel(call: Call) -> None:
 
 
 def pager(call: Call) -> None:
-    """less, more: readers, but LESSOPEN, logs and +commands are not."""
+    """Judge less and more: readers, but for logs and +commands."""
     for arg in call.args:
         if arg.value.startswith("+") and not re.fullmatch(r"\+(?:\d+|G|F|/[^!|]*)", arg.value):
             call.ask("{program} is given commands to run.")
@@ -417,7 +417,7 @@ _MAN_RUNS = re.compile(
 
 
 def man(call: Call) -> None:
-    """man: options can name programs (-P, -H) and files (-l, -C)."""
+    """Judge man: options can name programs (-P, -H) and files (-l, -C)."""
     for arg in call.args:
         if _MAN_RUNS.match(arg.value) or arg.maybe_option:
             call.ask("An option of {program} can make it run another program.")
