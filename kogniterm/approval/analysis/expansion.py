@@ -1,4 +1,4 @@
-"""What is known while a command is read: folder, variables, functions; and words put out.
+"""The state of the shell while a command is read, and the expansion of words.
 
 An expanded word is an `Argument`: text in which every part known only at run time is a `HOLE`.
 """
@@ -14,7 +14,6 @@ from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,
     Roots,
-    holds_secret_folder,
     names,
     within,
 )
@@ -100,28 +99,20 @@ class Scope:
     def with_arguments(self, value: Argument) -> Scope:
         """Return a copy in which every positional parameter is `value`."""
         inner = self.branch()
-        inner.variables.update(dict.fromkeys([*"@*", *(str(n) for n in range(1, 10))], value))
+        inner.variables.update(dict.fromkeys("@*123456789", value))
         return inner
 
     def forget_arguments(self) -> None:
         """Forget the positional parameters."""
-        for name in ("@", "*", *(str(number) for number in range(1, 10))):
+        for name in "@*123456789":
             self.variables.pop(name, None)
 
     def set_arguments(self, values: Sequence[Argument]) -> None:
         """Make `values` the positional parameters."""
-        for number in range(1, 10):
-            given = values[number - 1] if number <= len(values) else Argument("")
-            self.variables[str(number)] = given
+        self.variables |= {str(number): Argument("") for number in range(1, 10)}
+        self.variables |= {str(number): value for number, value in enumerate(values[:9], 1)}
         for name, between in (("@", _CUT), ("*", " ")):
-            self.variables[name] = Argument(
-                between.join(value.value for value in values),
-                any(value.glob for value in values),
-                any(value.split for value in values),
-                any(value.tainted for value in values),
-                tuple(variable for value in values for variable in value.names),
-                tuple(nested for value in values for nested in value.inner),
-            )
+            self.variables[name] = _joined(between.join(one.value for one in values), values)
 
     def resolve(self, value: str, *, glob: bool = False) -> ResolvedPath:
         """Return where the path `value` leads, through the links this command has made."""
@@ -132,27 +123,30 @@ class Scope:
                 return self.roots.resolve(beyond, self.cwd, glob=glob)
         return resolved
 
-    def keeps_secrets(self, folder: str) -> bool:
-        """Return whether folders with secrets lie at or below `folder`."""
-        return folder in {"", "/etc", "/root"} or holds_secret_folder(folder, self.roots)
-
     def merge(self, others: Iterable[Scope]) -> None:
         """Forget what differs between this scope and `others`."""
         for other in others:
             if other.cwd != self.cwd:
                 self.cwd = None
             for name, value in other.variables.items():
-                if self.variables.get(name) != value:
-                    self.variables[name] = Argument(
-                        HOLE, split=True, tainted=_tainted(value, self, name)
-                    )
+                mine = self.variables.get(name)
+                if mine != value:
+                    tainted = value.tainted or mine is None or mine.tainted
+                    self.variables[name] = Argument(HOLE, split=True, tainted=tainted)
             self.functions.update(other.functions)
             self.links.update(other.links)
 
 
-def _tainted(value: Argument, scope: Scope, name: str) -> bool:
-    mine = scope.variables.get(name)
-    return value.tainted or mine is None or mine.tainted
+def _joined(text: str, values: Sequence[Argument]) -> Argument:
+    """Return `text`, which was put together from `values`, with all that is known of them."""
+    return Argument(
+        text,
+        any(value.glob for value in values),
+        any(value.split for value in values),
+        any(value.tainted for value in values),
+        tuple(name for value in values for name in value.names),
+        tuple(nested for value in values for nested in value.inner),
+    )
 
 
 _KNOWN_VARIABLES = {
@@ -416,9 +410,9 @@ def spoken_of(node: Node) -> list[str]:
 
 
 def matched(pattern: Argument) -> Argument:
-    """One of the names that a pattern has matched: also quoted it stands for what was found.
+    """Return a name that a pattern has matched: it stands for a file even where it is quoted.
 
-    What ends as the pattern says is seldom an option.
+    A name with a known end is seldom an option.
     """
     if not pattern.glob or pattern.value[-1:] not in "*?]":
         return pattern
@@ -434,16 +428,9 @@ def any_of(values: list[Argument]) -> Argument:
     if all(value == first for value in values):
         return first
     tainted = any(v.maybe_option or v.tainted or v.value[:1] in {"-", HOLE} for v in values)
-    prefix = (
-        ""
-        if tainted or not all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values)
-        else "./"
-    )
-    names = tuple(name for value in values for name in value.names)
-    inner = tuple(item for value in values for item in value.inner)
-    return Argument(
-        prefix + HOLE, split=any(v.split for v in values), tainted=tainted, names=names, inner=inner
-    )
+    harmless = all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values) and not tainted
+    joined = _joined("./" + HOLE if harmless else HOLE, values)
+    return replace(joined, glob=False, tainted=tainted)
 
 
 def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:

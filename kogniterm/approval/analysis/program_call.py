@@ -11,7 +11,7 @@ from kogniterm.approval.analysis.expansion import Argument, Scope, spoken_of
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,
-    Roots,
+    holds_secret_folder,
     is_broad,
     is_device,
     is_harmless_device,
@@ -99,8 +99,9 @@ class Findings:
 
     def git_call(self, folder: str | None, *words: str) -> None:
         """Record that git is called in `folder`, None where that is not known, verb first."""
-        known = folder is not None and HOLE not in folder and len(self._git_calls) < _MAX_EFFECTS
-        self._git_calls[GitCall(folder if folder is not None and known else "", words)] = None
+        if folder is None or HOLE in folder or len(self._git_calls) >= _MAX_EFFECTS:
+            folder = ""
+        self._git_calls[GitCall(folder, words)] = None
 
     def unread(self) -> None:
         """Record that something unjudged runs: no rule or lease may cover it."""
@@ -113,22 +114,18 @@ class Findings:
     def report(self, command: str) -> RiskReport:
         """Return the report, worst reasons first."""
         ordered = sorted(self._reasons.values(), key=lambda item: -item[0])
+        deciding = dict(self._deciding)
+        if self._runs_input:
+            deciding |= {e.target: None for e in self._effects if e.kind in ("read", "secret")}
         return RiskReport(
             command,
             self.label,
             tuple(text for _, text in ordered[:_MAX_REASONS]),
             tuple(self._effects),
             tuple(self.argvs),
-            self._files_that_decide(),
+            tuple(name for name in deciding if "…" not in name),
             git_calls=tuple(self._git_calls),
         )
-
-    def _files_that_decide(self) -> tuple[str, ...]:
-        found = dict(self._deciding)
-        if self._runs_input:
-            kinds = ("read", "secret")
-            found |= {e.target: None for e in self._effects if e.kind in kinds}
-        return tuple(name for name in found if "…" not in name)
 
 
 _WORST = (
@@ -169,52 +166,51 @@ def _worst(code: str) -> str | None:
 _ADDRESS = re.compile(r"(?:https?|ftps?|sftp|s3|ssh)://", re.IGNORECASE)
 """Addresses that readers of many formats fetch (libxml2, ImageMagick, FFmpeg)."""
 
-_KINDS_OF_PATH: Mapping[str, Callable[[ResolvedPath, Roots], bool]] = {
-    "device": lambda resolved, _: is_device(resolved.path),
-    "kernel": lambda resolved, _: resolved.path.startswith(("/proc/", "/sys/")),
-    "history": lambda resolved, _: is_history(resolved.path),
-    "broad": is_broad,
-    "steering": lambda resolved, _: is_steering(resolved.path),
-    "secret": lambda resolved, _: is_secret(resolved.path),
-    "repository": lambda resolved, _: is_inside_repository(resolved.path),
-    "system": lambda resolved, _: is_system(resolved.path) and not resolved.inside,
-    "inside": lambda resolved, _: resolved.inside,
-    "unknown": lambda resolved, _: not resolved.known,
-    "outside": lambda _resolved, _: True,
+_KINDS_OF_PATH: Mapping[str, Callable[[ResolvedPath], bool]] = {
+    "device": lambda resolved: is_device(resolved.path),
+    "kernel": lambda resolved: resolved.path.startswith(("/proc/", "/sys/")),
+    "history": lambda resolved: is_history(resolved.path),
+    "steering": lambda resolved: is_steering(resolved.path),
+    "secret": lambda resolved: is_secret(resolved.path),
+    "repository": lambda resolved: is_inside_repository(resolved.path),
+    "system": lambda resolved: is_system(resolved.path) and not resolved.inside,
+    "inside": lambda resolved: resolved.inside,
+    "unknown": lambda resolved: not resolved.known,
+    "outside": lambda _: True,
 }
-_CHANGES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+_CHANGES: Mapping[str, Mapping[str, tuple[RiskLabel, str] | None]] = {
     "write": {
-        "device": ("danger", "It writes to the device {path}."),
-        "kernel": ("danger", "It changes the kernel's settings ({path})."),
-        "history": ("danger", "It tampers with the shell's history."),
-        "steering": ("danger", "It changes {path}, which other programs obey."),
-        "repository": ("ask", "It changes {path}, which git keeps for itself."),
-        "system": ("danger", "It changes a file of the system: {path}."),
-        "inside": ("note", "It writes {path}."),
-        "unknown": ("ask", "It writes to a file only known when it runs."),
-        "outside": ("ask", "It writes {path}, outside the workspace."),
+        "device": ("dangerous", "It writes to the device {path}."),
+        "kernel": ("dangerous", "It changes the kernel's settings ({path})."),
+        "history": ("dangerous", "It tampers with the shell's history."),
+        "steering": ("dangerous", "It changes {path}, which other programs obey."),
+        "repository": ("needs_approval", "It changes {path}, which git keeps for itself."),
+        "system": ("dangerous", "It changes a file of the system: {path}."),
+        "inside": ("workspace_write", "It writes {path}."),
+        "unknown": ("needs_approval", "It writes to a file only known when it runs."),
+        "outside": ("needs_approval", "It writes {path}, outside the workspace."),
     },
     "delete": {
-        "device": ("danger", "It deletes the device {path}."),
-        "history": ("danger", "It tampers with the shell's history."),
-        "steering": ("danger", "It deletes {path}, which other programs depend on."),
-        "inside": ("ask", "It deletes {path}."),
-        "system": ("danger", "It deletes a file of the system: {path}."),
-        "outside": ("ask", "It deletes {path}, which may be outside the workspace."),
+        "device": ("dangerous", "It deletes the device {path}."),
+        "history": ("dangerous", "It tampers with the shell's history."),
+        "steering": ("dangerous", "It deletes {path}, which other programs depend on."),
+        "inside": ("needs_approval", "It deletes {path}."),
+        "system": ("dangerous", "It deletes a file of the system: {path}."),
+        "outside": ("needs_approval", "It deletes {path}, which may be outside the workspace."),
     },
     "move": {
-        "steering": ("danger", "It moves {path}, which other programs depend on."),
-        "system": ("danger", "It moves {path}, which other programs depend on."),
-        "inside": ("", ""),
-        "outside": ("ask", "It moves {path}, outside the workspace."),
+        "steering": ("dangerous", "It moves {path}, which other programs depend on."),
+        "system": ("dangerous", "It moves {path}, which other programs depend on."),
+        "inside": None,
+        "outside": ("needs_approval", "It moves {path}, outside the workspace."),
     },
     "rights": {
-        "device": ("danger", "It changes the rights of far more than one file: {path}."),
-        "system": ("danger", "It changes the rights of the system's files: {path}."),
-        "secret": ("ask", "It changes the rights of {path}."),
-        "steering": ("ask", "It changes the rights of {path}."),
-        "inside": ("", ""),
-        "outside": ("ask", "It changes the rights of {path}, outside the workspace."),
+        "device": ("dangerous", "It changes the rights of far more than one file: {path}."),
+        "system": ("dangerous", "It changes the rights of the system's files: {path}."),
+        "secret": ("needs_approval", "It changes the rights of {path}."),
+        "steering": ("needs_approval", "It changes the rights of {path}."),
+        "inside": None,
+        "outside": ("needs_approval", "It changes the rights of {path}, outside the workspace."),
     },
 }
 """The judgement on a change of a path, by the first kind of path that it is."""
@@ -325,11 +321,14 @@ class Call:
         if HOLE not in argument.value:
             return None
         for word in (word for one in argument.inner for word in spoken_of(one.node)):
-            if is_secret(self.scope.resolve(word).path):
-                return self.scope.resolve(word)
+            spoken = self.scope.resolve(word)
+            if is_secret(spoken.path):
+                return spoken
         folder, _, name = resolved.path.rpartition("/")
-        hidden = name == HOLE and argument.tainted and self.scope.keeps_secrets(folder)
-        return resolved if hidden else None
+        if name != HOLE or not argument.tainted:
+            return None
+        keeps = folder in {"", "/etc", "/root"} or holds_secret_folder(folder, self.scope.roots)
+        return resolved if keeps else None
 
     def read_later(self, arguments: Iterable[Argument]) -> None:
         """Ask about secret paths among `arguments`, which are kept, in a variable for instance."""
@@ -365,16 +364,11 @@ class Call:
         if is_network_device(resolved.path) and how == "write":
             self.network(resolved.path)
             return
-        roots = self.scope.roots
         meanings = _CHANGES[how].items()
-        label, template = next(m for kind, m in meanings if _KINDS_OF_PATH[kind](resolved, roots))
-        shown = self.shown(resolved)
-        if label == "danger":
-            self.findings.danger(template, path=shown)
-        elif label == "ask":
-            self.findings.ask(template, path=shown)
-        elif label == "note":
-            self.findings.note("workspace_write", template, path=shown)
+        meaning = next(meaning for kind, meaning in meanings if _KINDS_OF_PATH[kind](resolved))
+        if meaning is not None:
+            label, template = meaning
+            self.findings.note(label, template, path=self.shown(resolved))
 
     def deletes(self, argument: Argument, *, recursive: bool = False, forced: bool = False) -> None:
         """Judge that it deletes `argument`."""

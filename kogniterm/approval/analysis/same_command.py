@@ -99,7 +99,7 @@ def _entered(folder: str, name: str) -> str:
 
 
 def _form(command: str, folder: str) -> tuple[object, ...]:
-    """Return the folder that a leading `cd` leads to, and the statements as the shell reads them."""
+    """Return the folder that a leading `cd` leads to, and the statements in a comparable form."""
     statements, folder = _statements(parse(command)), posixpath.normpath(folder)
     while len(statements) > 1 and statements[1][0] in (";", "&&"):
         name = _folder_of(statements[0][1])
