@@ -1,10 +1,10 @@
-"""Every failure KogniTerm tells a person about, and the exit code it ends the process with.
+"""Every failure that KogniTerm reports to the user, and the exit code of the process.
 
     KognitermError                exit 1   the task could not be done
     ├── UsageError                exit 2   a flag, a task, a folder, an input that cannot be used
     │   └── SettingsError         exit 2   a configuration value that is unknown or wrong
     ├── LoopError                 exit 1   the model went in circles
-    ├── RefusedError              exit 3   an action was refused or needed a person
+    ├── RefusedError              exit 3   an action was refused or needed the user
     ├── BudgetError               exit 4   steps, time, tokens, money, commands or bytes ran out
     ├── ModelError                exit 5   the model or its provider failed
     │   ├── ModelAuthError                 the key is missing, wrong or not permitted
@@ -22,9 +22,9 @@
     │   ├── StorageCorruptError            the file is damaged (it is moved aside, never deleted)
     │   └── OutcomeNotWrittenError         how something ended could not be written
     ├── ExecutionError            exit 1   a command could not be started
-    ├── ToolError                 (none)   what the model can mend: goes back to it as a tool error
+    ├── ToolError                 (none)   what the model can correct: it sees a tool error
     │   └── PathChangedError               a path leads elsewhere than when it was judged: refused
-    └── TurnInterruptedError      exit 130 the person stopped the turn
+    └── TurnInterruptedError      exit 130 the user stopped the turn
 
 A message is one sentence (or two) that says what is wrong and what to do. It is built from a
 template and named values so that the user interface can translate it:
@@ -78,9 +78,9 @@ _SYSTEM: Mapping[int, Phrase] = {
 
 
 def why(error: OSError | UnicodeError) -> Phrase:
-    """What the system has against a file, an address or a program, in a person's words.
+    """Return the reason of a system error in plain words.
 
-    An error that is not among the usual ones is told in the system's own (English) words.
+    An error that is not among the usual ones keeps the system's own (English) words.
     """
     if isinstance(error, UnicodeError):
         return Phrase("it is not UTF-8 text")
@@ -88,7 +88,7 @@ def why(error: OSError | UnicodeError) -> Phrase:
 
 
 def of_system(error: Exception) -> Phrase | None:
-    """What a person is told of a failure of the system that nothing else answered for.
+    """Return the message for a failure of the system that nothing else handled.
 
     None when the failure is one of the program.
     """
@@ -104,7 +104,7 @@ def of_system(error: Exception) -> Phrase | None:
 
 
 class UsageError(KognitermError):
-    """The person asked for something that cannot be used as given."""
+    """A request of the user that cannot be used as given."""
 
     exit_code = EXIT_USAGE
 
@@ -118,7 +118,7 @@ class LoopError(KognitermError):
 
 
 class RefusedError(KognitermError):
-    """An action was refused, or needed a person and there was none."""
+    """An action was refused, or needed the user and nobody was there."""
 
     exit_code = EXIT_REFUSED
 
@@ -188,8 +188,10 @@ class StorageLockedError(StorageError):
 
 
 class OutcomeNotWrittenError(StorageError):
-    """Something ran and has ended, and the journal does not say so yet; the message says where that
-    is kept. With `waits` it is kept, and the database may come back at any moment."""
+    """The outcome of something that ran is not in the journal; the message says where it is kept.
+
+    With `waits` it is kept, and the database may come back at any moment.
+    """
 
     waits = False
 
@@ -211,7 +213,7 @@ class ExecutionError(KognitermError):
 
 
 class ToolError(KognitermError):
-    """A tool call the model can mend; its text becomes the observation."""
+    """A tool call that the model can correct; the text becomes the observation."""
 
 
 class PathChangedError(ToolError):
@@ -219,6 +221,6 @@ class PathChangedError(ToolError):
 
 
 class TurnInterruptedError(KognitermError):
-    """The person stopped the turn."""
+    """The user stopped the turn."""
 
     exit_code = EXIT_INTERRUPTED

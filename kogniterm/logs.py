@@ -1,6 +1,6 @@
-"""The log file: set up once, rotating, private, redacted; nothing of it on the screen.
+"""The log file: set up once, rotating, private, redacted, and never on the screen.
 
-Each module asks for `logging.getLogger(__name__)`; nobody else adds handlers or sets levels.
+Each module uses `logging.getLogger(__name__)`; only this one adds handlers and sets levels.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RedactingFormatter(logging.Formatter):
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as it is written. One record cannot pass for two."""
+        """Return the record as it is written; one record cannot look like two."""
         return self._redact(super().format(record)).replace("\n", "\n    ")
 
 
@@ -63,7 +63,7 @@ class PrivateFileHandler(RotatingFileHandler):
         return os.fdopen(descriptor, self.mode, encoding=self.encoding, errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # inherited name
-        """A full disk must not end the session, and stderr belongs to the person."""
+        """Ignore it: a full disk must not end the session, and stderr belongs to the user."""
 
 
 def set_up(

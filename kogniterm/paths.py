@@ -1,6 +1,6 @@
 """Where KogniTerm keeps its files: the XDG rules, worked out from plain values, without I/O.
 
-Three folders: configuration (what a person writes), data (what KogniTerm must not lose) and
+Three folders: configuration (what the user writes), data (what KogniTerm must not lose) and
 cache (what can be fetched again). Working them out looks neither at the disk nor at the
 environment; `named` asks for the homes that a `~` stands for, `private_folder` makes folders.
 """
@@ -35,7 +35,7 @@ class Paths:
 
     @property
     def config_file(self) -> Path:
-        """Settings in TOML, written by the person."""
+        """Settings in TOML, written by the user."""
         return self.config / "config.toml"
 
     @property
@@ -45,7 +45,7 @@ class Paths:
 
     @property
     def policy_file(self) -> Path:
-        """The person's own approval rules."""
+        """The user's own approval rules."""
         return self.config / "policy.toml"
 
     @property
@@ -60,7 +60,7 @@ class Paths:
 
     @property
     def written_files(self) -> Path:
-        """Which exports, reports and recipes were written, for forgetting to find them."""
+        """The register of written exports, reports and recipes, for forgetting to find them."""
         return self.data / "written.jsonl"
 
     @property
@@ -75,7 +75,7 @@ class Paths:
 
     @property
     def trust_file(self) -> Path:
-        """The folders a person trusts, with the hashes of what they held."""
+        """The folders that the user trusts, with the hashes of what they held."""
         return self.data / "trust.json"
 
     @property
@@ -85,12 +85,12 @@ class Paths:
 
     @property
     def history_file(self) -> Path:
-        """What the person typed at the prompt."""
+        """The history of the prompt."""
         return self.data / "history"
 
     @property
     def learned_examples(self) -> Path:
-        """Commands the person approved and that worked, for the local model."""
+        """Commands that the user approved and that worked, for the local model."""
         return self.data / "examples.jsonl"
 
     @property
@@ -100,7 +100,7 @@ class Paths:
 
 
 def resolve(environ: Mapping[str, str]) -> Paths:
-    """The folders that `environ` leads to.
+    """Return the folders that `environ` leads to.
 
     `KOGNITERM_CONFIG_DIR` and its two siblings win; then the XDG base folder specification,
     which tells to ignore relative values; then its defaults below `HOME`. Raises

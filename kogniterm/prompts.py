@@ -12,7 +12,7 @@ from pathlib import Path
 
 @cache
 def load(name: str) -> str:
-    """The text of `prompts/NAME.md`, without surrounding blank lines. KeyError if unknown."""
+    """Return the text of `prompts/NAME.md` without surrounding blank lines. Raises `KeyError`."""
     package = Path(__file__).resolve().parent
     for folder in (package / "_prompts", package.parent / "prompts"):
         file = folder / f"{name}.md"

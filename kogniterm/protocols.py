@@ -1,4 +1,4 @@
-"""The seams: small protocols whose shipped fakes are product code (scripted, replay)."""
+"""The protocols between rooms; their scripted and replayed fakes are product code."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from kogniterm.types.events import Event
 
 
 class Clock(Protocol):
-    """Where time comes from: `now` orders and dates, `monotonic` measures durations."""
+    """A source of time: `now` orders and dates, `monotonic` measures durations."""
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
 
     def monotonic(self) -> float:
-        """Seconds that never jump."""
+        """Return seconds that never jump."""
 
 
 class SystemClock:
@@ -52,40 +52,40 @@ class Model(Protocol):
 
     @property
     def info(self) -> ModelInfo:
-        """What the runtime must know of this model."""
+        """Return the properties of this model."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask; yields events as they come. Raises `ModelError` kinds only; cancel by task."""
 
 
 class OutputSink(Protocol):
-    """Who watches a command run. Called from the executor's thread; must not block for long."""
+    """Watches a running command. Called from the executor's thread; must not block for long."""
 
     def output(self, data: bytes) -> None:
-        """Raw bytes as the terminal got them."""
+        """Take raw bytes as the terminal got them."""
 
     def waiting(self, waiting: Waiting | None) -> None:
-        """The command has gone quiet (with why), or goes on (None)."""
+        """Take the diagnosis of a command that is quiet; None when it goes on."""
 
 
 class Terminal(Protocol):
-    """The person's own terminal, lent to a command for an interactive hand-over."""
+    """The user's own terminal, which an interactive command may use."""
 
     def size(self) -> tuple[int, int]:
-        """(rows, columns) now."""
+        """Return the current size as (rows, columns)."""
 
     def acquire(self) -> tuple[int, int]:
-        """Take the terminal from the user interface: (input fd, output fd), in raw mode."""
+        """Take the terminal from the user interface; return (input fd, output fd), in raw mode."""
 
     def release(self, unread: bytes = b"") -> None:
         """Give it back, with the modes it had before.
 
-        `unread` was typed and never read by the command: it belongs to who reads next.
+        `unread` was typed and not read by the command; the next reader gets it.
         """
 
 
 class Executor(Protocol):
-    """Runs commands, one at a time, each in its own PTY; carries the shell's state over.
+    """Runs commands, one at a time, each in its own PTY, and restores the shell state for each.
 
     `run` blocks until the command has ended or was detached; `stop` may be called from any
     thread and ends the running command's whole tree (TERM, then KILL 200 ms later).
@@ -93,11 +93,11 @@ class Executor(Protocol):
 
     @property
     def cwd(self) -> str:
-        """The folder the next command starts in."""
+        """Return the folder that the next command starts in."""
 
     @property
     def next_output(self) -> str | None:
-        """The file that will hold the next command's raw output, known before it starts."""
+        """Return the file that will hold the next command's raw output."""
 
     def run(
         self,
@@ -116,7 +116,7 @@ class Executor(Protocol):
         """End the running command, if any."""
 
     def jobs(self) -> tuple[Job, ...]:
-        """What earlier commands left running, oldest first."""
+        """Return what earlier commands left running, oldest first."""
 
     def close(self) -> None:
         """End everything that still runs and release all descriptors."""
@@ -139,22 +139,22 @@ class Tool(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """As the model sees it."""
+        """Return the tool as the model sees it."""
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments, validated and completed; raises `ToolError` that says what is wrong."""
+        """Return the arguments validated and completed. Raises `ToolError` for wrong ones."""
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
-        """The effect of this very call; never below `spec.effect`."""
+        """Return the effect of this call; never below `spec.effect`."""
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
-        """(what would happen in one line, why) for the approval screen; arguments are checked."""
+        """Return (what would happen in one line, why) for the approval; arguments are checked."""
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
-        """What a person should see in full before approving (an edit's diff); may be empty."""
+        """Return what the user should see in full before approving (an edit's diff)."""
 
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
-        """The observation; raises `ToolError` for what the model can mend.
+        """Return the observation. Raises `ToolError` for what the model can correct.
 
         Called inside the graph for effect "none", by the runtime after approval otherwise.
         Tools with effect "command" are run by the executor and never through this method.

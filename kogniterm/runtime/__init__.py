@@ -1,1 +1,1 @@
-"""The runtime: the one loop, its events, and the place where settings become objects."""
+"""A session at work: its turns, the services they use, and what the user interfaces share."""

@@ -1,4 +1,4 @@
-"""The values of an approval: risk report, verdict and decision."""
+"""Actions as values: tools, action requests and observations; risk report, verdict and decision."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ActionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a tool gives back: text, and images beside it."""
+    """The result of a tool call: text, and images beside it."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -59,7 +59,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """An effect-free tool ran inside the graph; `agent` is the sub-agent that called it."""
+    """A run of an effect-free tool inside the graph; `agent` is the sub-agent that called it."""
 
     name: str
     arguments: str
@@ -78,7 +78,7 @@ RISK_LABELS: tuple[RiskLabel, ...] = get_args(RiskLabel)
 
 
 def approval_mode(value: str) -> ApprovalMode:
-    """The approval mode called `value`; anything unknown reads as manual (fails closed)."""
+    """Return the approval mode called `value`; an unknown one reads as manual (fails closed)."""
     return "auto" if value == "auto" else "manual"
 
 
@@ -97,15 +97,15 @@ EffectKind = Literal[
 
 
 CHANGING_KINDS: frozenset[EffectKind] = frozenset({"create", "write", "overwrite", "delete"})
-"""Effects on files that are there differently, or not at all, afterwards."""
+"""Effects that create, change or remove files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One thing a command would do, as far as its text tells; `target` is a path, host or name.
 
-    A file that is copied, moved or linked there is the `source`: it keeps its name when the target
-    is a folder.
+    `source` is the file that is copied, moved or linked there: it keeps its name when the target is
+    a folder.
     """
 
     kind: EffectKind
@@ -126,13 +126,13 @@ class GitCall:
 
     @property
     def verb(self) -> str:
-        """The subcommand."""
+        """Return the subcommand."""
         return self.words[0]
 
 
 @dataclass(frozen=True, slots=True)
 class RiskReport:
-    """Facts about a command with reasons a person understands. Never a permission.
+    """Facts about a command, with reasons for the user. Never a permission.
 
     `deciding` are the files (or patterns of files) whose content decides what the command runs,
     also those that do not exist; like targets, they are relative to the workspace.
@@ -149,7 +149,7 @@ class RiskReport:
 
 @dataclass(frozen=True, slots=True)
 class RuleTrace:
-    """One rule that was looked at: where it comes from, whether it matched, what it said."""
+    """One rule that was checked: its origin, whether it matched, its decision."""
 
     origin: str
     decision: Literal["allow", "ask", "deny"]
@@ -159,7 +159,7 @@ class RuleTrace:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Policy's word on a request."""
+    """Policy's verdict on a request."""
 
     kind: Literal["allow", "ask", "deny"]
     reasons: tuple[Phrase, ...] = ()
@@ -169,9 +169,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The approver's word. `command` holds the bytes approved, which are the bytes that run.
+    """The approver's decision. `command` holds the bytes approved, which are the bytes that run.
 
-    `reason` is in English or in the person's words; `reasons` are sentences that policy gave.
+    `reason` is in English or in the user's words; `reasons` are sentences of policy.
     """
 
     kind: Literal["approve", "edit", "reject"]
@@ -182,6 +182,6 @@ class Decision:
 
     @property
     def why(self) -> Phrase:
-        """The reason for people, who may read another language than the model, or the command."""
+        """Return the reason for the user, translatable where policy gave it, or the command."""
         once = tuple({str(reason): reason for reason in self.reasons}.values())
         return Phrase("{why}", {"why": once or self.reason or self.command})

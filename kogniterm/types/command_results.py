@@ -1,4 +1,4 @@
-"""Commands as values: what one gave, why it is quiet, and what it left running."""
+"""Commands as values: a result, the diagnosis of a quiet command, and jobs left running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WaitKind = Literal["terminal", "password", "sleeping", "busy", "network", "stopp
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a quiet command is quiet, from process state: what it waits for and since when."""
+    """The diagnosis of a quiet command, from process state: what it waits for and since when."""
 
     kind: WaitKind
     seconds: float
@@ -44,7 +44,7 @@ class Job:
 
     @property
     def fate_text(self) -> str:
-        """Its fate in words, for the model."""
+        """Return its fate in words, for the model."""
         return {
             "ends": "ends with KogniTerm unless the jobs tool keeps it",
             "detached": "detached: stays when KogniTerm ends",
@@ -56,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class LeftRunning:
-    """A program that commands left running, and what became of it when KogniTerm ended.
+    """A program that commands left running, and whether it stayed when KogniTerm ended.
 
     It stays when `why` is `detached` or `kept`, and was ended otherwise: a plain `background` job,
     one of the `sandbox`, or because the user had `asked` for that. `pids` are its processes.
@@ -71,18 +71,18 @@ class LeftRunning:
 
     @property
     def stays(self) -> bool:
-        """Whether it runs on."""
+        """Return whether it keeps running."""
         return self.why in ("detached", "kept")
 
     @property
     def end_with(self) -> str | None:
-        """The command that ends it; None when it was ended."""
+        """Return the command that ends it; None when it was ended."""
         return f"kill {' '.join(map(str, self.pids))}" if self.stays else None
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What became of a command.
+    """The result of a command.
 
     `exit_code` is None when the command was ended by its timeout, stopped, or detached; a
     command that died of signal n by itself has 128+n and `signal` set. `text` is what the model

@@ -1,4 +1,4 @@
-"""What happens in a turn, told to every sink (screen, JSON, tests) in the same order.
+"""The events of a turn, sent to every sink (screen, JSON, tests) in the same order.
 
 `VERSION` rises when a field changes its meaning or goes; adding an event or a field does not.
 """
@@ -31,12 +31,12 @@ from kogniterm.types.turn_values import Answer, Plan
 
 VERSION = 1
 START_CHECK = "start check"
-"""Who decides that an approved command is not started, because a file that it runs changed."""
+"""The `by` of a decision that withdraws an approval because a file that would run changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A turn begins."""
+    """The start of a turn."""
 
     session_id: str
     turn: int
@@ -46,7 +46,7 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """A model call begins; `purpose` as in `types.ModelPurpose`."""
+    """The start of a model call; `purpose` as in `types.ModelPurpose`."""
 
     purpose: str
     step: int
@@ -54,7 +54,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswered:
-    """A model call ended; `usage` is of this call alone."""
+    """The end of a model call; `usage` is of this call alone."""
 
     purpose: str
     usage: Usage
@@ -63,14 +63,14 @@ class ModelAnswered:
 
 @dataclass(frozen=True, slots=True)
 class BudgetUsed:
-    """How far the turn's budgets are used: (used, limit) by name, of those that have a limit."""
+    """The budgets that have a limit: (used, limit) by name."""
 
     budgets: Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanProposed:
-    """The model made or changed its plan, which waits for approval."""
+    """A new or changed plan of the model, which waits for approval."""
 
     request_id: str
     plan: Plan
@@ -79,7 +79,7 @@ class PlanProposed:
 
 @dataclass(frozen=True, slots=True)
 class PlanReviewed:
-    """A plan was approved, edited or rejected (`kind`), by whom, and why."""
+    """The review of a plan: approved, edited or rejected (`kind`), by whom, and why."""
 
     request_id: str
     kind: str
@@ -89,7 +89,7 @@ class PlanReviewed:
 
 @dataclass(frozen=True, slots=True)
 class PlanChanged:
-    """The plan was made or changed."""
+    """A new or changed plan that is in force."""
 
     plan: Plan
     previous: Plan | None = None
@@ -97,7 +97,7 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class AgentStarted:
-    """A sub-agent begins with `task`; its end is a `ToolRan` of `delegate`."""
+    """The start of a sub-agent with `task`; its end is a `ToolRan` of `delegate`."""
 
     agent: str
     task: str
@@ -105,7 +105,7 @@ class AgentStarted:
 
 @dataclass(frozen=True, slots=True)
 class ActionProposed:
-    """The model wants to act; policy has spoken."""
+    """An action request of the model, with policy's verdict."""
 
     request: ActionRequest
     report: RiskReport
@@ -115,7 +115,7 @@ class ActionProposed:
 
 @dataclass(frozen=True, slots=True)
 class ActionDecided:
-    """Policy or a person decided."""
+    """The decision of policy or the user."""
 
     request: ActionRequest
     decision: Decision
@@ -123,7 +123,7 @@ class ActionDecided:
 
 @dataclass(frozen=True, slots=True)
 class CommandStarted:
-    """An approved command starts."""
+    """The start of an approved command."""
 
     request_id: str
     command: str
@@ -140,7 +140,7 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class CommandWaiting:
-    """The running command has gone quiet, with the diagnosis; None when it goes on."""
+    """The diagnosis of a running command that is quiet; None when it goes on."""
 
     request_id: str
     waiting: Waiting | None
@@ -148,7 +148,7 @@ class CommandWaiting:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """The command is over, or was detached to a job."""
+    """The end of a command, or its detaching to a job."""
 
     request_id: str
     result: CommandResult
@@ -156,10 +156,10 @@ class CommandEnded:
 
 @dataclass(frozen=True, slots=True)
 class ActionEnded:
-    """An approved action that is not a command is over.
+    """The end of an approved action that is not a command.
 
-    `arguments` is what the tool was given, as in `ToolRan`, where it only fetched something:
-    its observation is somebody's page. What changed something tells of it in its observation.
+    `arguments` is what the tool was given, as in `ToolRan`, where it only fetched something. A
+    tool that changed something names it in its observation.
     """
 
     request_id: str
@@ -171,7 +171,7 @@ class ActionEnded:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the person should know: recovery, trust, a lost job, a compaction."""
+    """Something the user should know: recovery, trust, a lost job, a compaction."""
 
     text: Phrase
     level: str = "info"
@@ -179,14 +179,14 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class JobsLeft:
-    """KogniTerm ends: what of its commands' programs stays, and what was ended."""
+    """The programs left running when KogniTerm ends: those that stay, and those it ended."""
 
     programs: tuple[LeftRunning, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The turn is over."""
+    """The end of a turn."""
 
     answer: Answer
 

@@ -1,4 +1,4 @@
-"""Images among the values: what a tool looked at, on its way to a model that takes images."""
+"""Images as values, on their way from a tool or an input to a model that takes images."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class ImageHeader:
 
     @property
     def kind(self) -> str:
-        """For people: PNG, JPEG, …"""
+        """Return the name of the format: PNG, JPEG, …"""
         return self.media_type.partition("/")[2].upper()
 
     @property
     def whole(self) -> bool:
-        """Whether the size could be read: what has none is no image that a model can take."""
+        """Return whether the size could be read: a model takes no image without one."""
         return self.width > 0 and self.height > 0
 
     def fits(self, size: int) -> bool:
-        """Whether a file of `size` bytes may be sent to a provider."""
+        """Return whether a file of `size` bytes may be sent to a provider."""
         return size <= IMAGE_BYTES and max(self.width, self.height) <= IMAGE_SIDE
 
     def described(self, size: int) -> str:
@@ -45,7 +45,7 @@ class ImageHeader:
 
 
 def read_header(data: bytes) -> ImageHeader | None:
-    """The header of the image that `data` begins with, or None when it is no image."""
+    """Return the header of the image that `data` begins with, or None when it is no image."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return _sized("image/png", _png(data))
     if data.startswith(b"\xff\xd8\xff"):
@@ -107,7 +107,7 @@ def _little(data: bytes, start: int, size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture as its file holds it; `name` is how it was asked for, the size in pixels."""
+    """An image as its file holds it, with the `name` it was requested by; size in pixels."""
 
     data: bytes
     media_type: str

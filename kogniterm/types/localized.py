@@ -1,4 +1,4 @@
-"""Sentences for people: an English template and its values, translated where they are shown."""
+"""Sentences for the user: an English template and its values, translated where they are shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A sentence for people: English `template` in `str.format` syntax, with its values.
+    """A sentence for the user: English `template` in `str.format` syntax, with its values.
 
     A value may be a `Text` itself, or several of them, which are told one after the other.
     """

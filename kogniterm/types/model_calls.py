@@ -28,7 +28,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What the runtime must know of a model. Windows are in tokens; `local` runs in process.
+    """The properties of a model. Windows are in tokens; `local` runs in process.
 
     `one_command` marks a model too small to drive the loop: one request, one command, and the
     command's own output is the answer. `images` are the media types of images it takes.
@@ -77,7 +77,7 @@ class ThoughtDelta:
 
 @dataclass(frozen=True, slots=True)
 class ModelRetried:
-    """A model call failed and will be made again in `wait` seconds."""
+    """A failed model call, to be made again in `wait` seconds."""
 
     attempt: int
     of: int
@@ -87,7 +87,7 @@ class ModelRetried:
 
 @dataclass(frozen=True, slots=True)
 class ModelLoading:
-    """A model on this machine is being loaded before it can answer; `done`: it has been."""
+    """The loading of a model on this machine before it can answer; `done` at its end."""
 
     done: bool = False
 

@@ -1,4 +1,4 @@
-"""A turn as values: its input, what the graph adds to the session, and its answer."""
+"""A turn as values: its input, its plan, what the graph adds to the session, and its answer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CheckKind = Literal["command", "exit_code", "pattern", "file", "judgement"]
 
 
 DelegateKind = Literal["read", "search", "edit", "run"]
-"""What a sub-agent may do: read, only search, change files, run commands too."""
+"""The tools of a sub-agent: reading, only searching, changing files too, running commands too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How to tell that a plan step succeeded.
+    """The check that a plan step succeeded.
 
     `value` is a shell command (must exit 0), an exit code, a regular expression over the
     step's output, a path that must exist, or a sentence for the model to judge.
@@ -38,9 +38,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a finished step rests on: the command's request id, its exit status, the finding.
+    """The evidence of a finished step: the command's request id, its exit status, the finding.
 
-    `quote` is what of the output a judgement by another model call rests on.
+    `quote` is the part of the output that a judgement by another model call rests on.
     """
 
     request_id: str | None
@@ -53,8 +53,8 @@ class Evidence:
 class PlanStep:
     """One entry of a plan; done only with evidence. `delegate`: a sub-agent is to do it.
 
-    `evidence` holds failed attempts too; the last one is what the step rests on. `on_fallback`:
-    what it says could not be done, and its fallback is done instead.
+    `evidence` holds failed attempts too; the last one counts. With `on_fallback` the fallback is
+    done instead, because the step itself could not be.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanReview:
-    """The approver's word on a plan; `plan` is the one to work on, as it came or as edited."""
+    """The approver's review of a plan; `plan` is the one to work on, as it came or as edited."""
 
     kind: Literal["approve", "edit", "reject"]
     plan: Plan
@@ -103,7 +103,7 @@ LEFT_OPEN = "left open"
 
 @dataclass(frozen=True, slots=True)
 class UserInput:
-    """One input of a person: the words, and data piped in beside them."""
+    """One input of the user: the words, and data piped in beside them."""
 
     text: str
     data: str | None = None
@@ -118,7 +118,7 @@ StopReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a turn ended: the text for the person, why it stopped, and the process exit code.
+    """The end of a turn: the text for the user, why it stopped, and the process exit code.
 
     Of a plan, `verified` names the steps that a command or check proved and `not_verified` the
     others: from the plan's evidence alone, whatever the text claims. `seconds` is how long the turn
@@ -140,9 +140,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NodeUpdate:
-    """What one graph node added to the session: journaled as the graph streams it.
+    """An addition of one graph node to the session, journaled as the graph streams it.
 
-    With an `agent` it adds to that sub-agent's history, and `failure` is why it was given up.
+    With an `agent` it adds to that sub-agent's history, and `failure` is why the agent stopped.
     """
 
     node: str
@@ -157,7 +157,7 @@ class NodeUpdate:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """A sub-agent at work: its own history, what it used up, why it was given up (if it was)."""
+    """A sub-agent at work: its own history, its usage, and why it stopped, if it failed."""
 
     messages: tuple[BaseMessage, ...] = ()
     usage: Usage = field(default_factory=Usage)
@@ -169,5 +169,5 @@ class AgentState:
         usage: Usage | None = None,
         failure: Phrase | None = None,
     ) -> AgentState:
-        """This one with `messages` at the end of its history."""
+        """Return this state with `messages` at the end of its history."""
         return AgentState((*self.messages, *messages), self.usage + (usage or Usage()), failure)

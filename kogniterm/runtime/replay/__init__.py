@@ -1,1 +1,1 @@
-"""Playing a recorded session again without its provider and executor."""
+"""Replay of a recorded session, without its provider and its user."""

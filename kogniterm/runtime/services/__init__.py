@@ -1,1 +1,1 @@
-"""Services of a session: policy, sandbox, memory and undo, each one concern."""
+"""Services of a session, one concern each: policy, sandbox, memory, undo, trust, forgetting."""

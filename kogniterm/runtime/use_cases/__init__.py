@@ -1,1 +1,1 @@
-"""What both the verbs of the command line and the slash commands do with what is stored."""
+"""Use cases that the verbs of the command line share with the slash commands."""

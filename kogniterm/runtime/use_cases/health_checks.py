@@ -1,7 +1,7 @@
 """Checks of the installation: what is configured, reachable and missing, and what to do.
 
 Every check is a function that yields findings; no check shows a key, and none leaves the machine
-but `reachable`.
+but `_connect`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def check_installation(
 
 
 def _verbatim(text: str) -> Phrase:
-    """A command, or names: they read the same in every language."""
+    """Return a phrase of a command or of names, which need no translation."""
     return Phrase("{text}", {"text": text})
 
 
@@ -186,7 +186,7 @@ def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
 
 
 def sandbox_findings(found: Probe) -> Iterator[Finding]:
-    """Say which sandbox works, what it cannot refuse, and why a stronger one does not work."""
+    """Yield which sandbox works, what it cannot refuse, and why a stronger one does not work."""
     missing = "bubblewrap" in found.reasons and find_program("bwrap") is None
     refused = [
         Phrase("sandbox: {kind} does not work: {why}", {"kind": kind, "why": reason})
@@ -243,7 +243,7 @@ def _online(settings: Settings) -> Iterator[Finding]:
 
 
 def _connect(name: str, url: str, port: int = 0) -> Finding:
-    """Tell whether something listens at `url`. Opens a connection, sends nothing: no key leaves."""
+    """Return whether something listens at `url`. Sends nothing, so that no key leaves."""
     import socket
 
     parts = urlsplit(url)
@@ -259,7 +259,7 @@ def _connect(name: str, url: str, port: int = 0) -> Finding:
 
 
 def _without_secrets(url: str) -> str:
-    """A URL without user, password and query."""
+    """Return a URL without user, password and query."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

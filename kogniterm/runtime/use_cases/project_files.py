@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 
 def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
-    """Trust exactly `files`, as the person saw them: their rules judge what comes, the model is
-    told their instructions.
+    """Trust exactly `files`, as the user saw them.
+
+    Their rules apply from now on, and the model gets their instructions.
 
     Raises `SettingsError` for rules that are wrong; then nothing is trusted.
     """
@@ -46,7 +47,7 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
 
 
 def revoke(session: LiveSession) -> bool:
-    """Trust the folder no longer; False when it was not trusted."""
+    """Revoke the trust of the folder; return False when it was not trusted."""
     if not _store(session).revoke(Path(session.folder)):
         return False
     session.policy.use_project_rules({})
@@ -69,7 +70,7 @@ _PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9])")
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A command as its file says it."""
+    """A custom command as its file describes it."""
 
     name: str
     body: str
@@ -77,7 +78,7 @@ class CustomCommand:
     arguments: str = ""
 
     def expanded(self, argument: str) -> str:
-        """The text for the model. Raises `UsageError` for a quote that is not closed."""
+        """Return the text for the model. Raises `UsageError` when it is empty."""
         try:
             words = shlex.split(argument)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Where recipes are kept, one YAML file each; and recipes made from a plan that worked."""
+"""The stored recipes, one YAML file each, and recipes made from a plan that worked."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ MAX_BYTES = 500_000
 
 
 class RecipeStore:
-    """The recipes of one person, in a folder of their own; `written` learns what is kept there."""
+    """The user's recipes, in a folder of their own; each file is registered in `written`."""
 
     def __init__(self, folder: Path, written: WrittenFiles) -> None:
         self._folder = folder
         self._written = written
 
     def names(self) -> tuple[str, ...]:
-        """Every recipe's name, sorted."""
+        """Return every recipe's name, sorted."""
         return tuple(sorted(file.stem for file in self._folder.glob("*.yaml")))
 
     def path(self, name: str) -> Path:
-        """The file of the recipe called `name`. Raises `UsageError` for what is no name."""
+        """Return the file of the recipe called `name`. Raises `UsageError` for an invalid name."""
         if not re.match(NAME, name):
             raise UsageError(
                 "{name} is no name for a recipe; use small letters, digits, - and _.", name=name
@@ -38,7 +38,7 @@ class RecipeStore:
         return self._folder / f"{name}.yaml"
 
     def load(self, name: str) -> Recipe:
-        """The recipe called `name`. Raises `UsageError`."""
+        """Return the recipe called `name`. Raises `UsageError`."""
         path = self.path(name)
         if not path.is_file():
             raise UsageError(
@@ -49,7 +49,7 @@ class RecipeStore:
         return read_file(path)
 
     def save(self, recipe: Recipe, *, replace: bool = False) -> Path:
-        """Keep `recipe`. Raises `UsageError` when there is one of its name already."""
+        """Store `recipe`. Raises `UsageError` when there is one of its name already."""
         path = self.path(recipe.name)
         if path.exists() and not replace:
             raise UsageError(
@@ -66,7 +66,7 @@ class RecipeStore:
 
 
 def read_file(path: Path) -> Recipe:
-    """The recipe in the file `path`, YAML or JSON. Raises `UsageError`."""
+    """Read the recipe in the file `path`, YAML or JSON. Raises `UsageError`."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError("The recipe {path} is too large.", path=path)
@@ -78,9 +78,9 @@ def read_file(path: Path) -> Recipe:
 
 
 def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str, str]) -> Recipe:
-    """What was done for the last plan, as a recipe: each command and edit that succeeded, in order.
+    """Return a recipe of each command and edit that succeeded for the last plan, in order.
 
-    Each value of `parameters` that stands in them becomes the input of its name, with the value
+    Each value of `parameters` that occurs in them becomes the input of its name, with the value
     as default. Raises `UsageError` when there is no plan that worked.
     """
     plan, actions = _worked(records)
@@ -125,7 +125,7 @@ def _as_yaml(data: Mapping[str, Any]) -> str:
 
 
 def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:
-    """`text` with each value replaced by its reference, longest first, with quotes round it."""
+    """Return `text` with each value, in its quotes, replaced by its reference, longest first."""
     values = sorted(parameters.items(), key=lambda item: -len(item[1]))
     ways = [
         f"(?P<{key}>'{re.escape(value)}'|\"{re.escape(value)}\"|(?<!\\w){re.escape(value)}(?!\\w))"
@@ -137,7 +137,7 @@ def _with_inputs(text: str, parameters: Mapping[str, str]) -> str:
 
 
 def _worked(records: Iterable[Record]) -> tuple[Plan | None, list[Requested]]:
-    """The last plan as it ended, and the actions since it was made that succeeded."""
+    """Return the last plan as it ended, and the actions since it was made that succeeded."""
     plan: Plan | None = None
     asked: dict[str, Requested] = {}
     done: list[Requested] = []
@@ -160,7 +160,7 @@ def _worked(records: Iterable[Record]) -> tuple[Plan | None, list[Requested]]:
 
 
 def _is_another(plan: Plan, before: Plan | None) -> bool:
-    """Whether `plan` begins anew instead of going on with `before`."""
+    """Return whether `plan` is a new one and does not continue `before`."""
     if before is None or plan.revision > 1 or not _all_open(plan):
         return before is None
     same = [step.id for step in plan.steps] == [step.id for step in before.steps]

@@ -1,7 +1,7 @@
-"""Runs a recipe in a session: a turn of its own, through the same approval, executor and journal.
+"""The run of a recipe in a session: a turn of its own, with the same approval and journal.
 
 Every command and every tool with effects becomes a tool call in the history and an action
-request, so that a crash, a refusal and an undo are what they are in any other turn.
+request, so that crashes, refusals and undo work as in any other turn.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SYSTEM = "You are one step of a recipe. Answer with what is asked for, and nothi
 async def run_in_session(
     session: LiveSession, recipe: Recipe, inputs: Mapping[str, Any], io: TurnIO
 ) -> Answer:
-    """One turn that runs `recipe`. Cancel the task to stop it.
+    """Run `recipe` as one turn. Cancel the task to stop it.
 
     Raises `UsageError` for wrong inputs and where only a plan is wanted, before anything is
     recorded.
@@ -111,7 +111,7 @@ def _begin(session: LiveSession, recipe: Recipe, values: Mapping[str, Any], io: 
 
 
 def _shown(outputs: Mapping[str, Any]) -> str:
-    """The outputs for people: one alone as it is, several by name."""
+    """Return the outputs for the user: one alone as it is, several by name."""
     texts = {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in outputs.items()
@@ -123,7 +123,7 @@ def _shown(outputs: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class SessionRecipePorts:
-    """How a recipe acts in a session; see `agent.recipe_graph.RecipePorts`."""
+    """The ports of a recipe that runs in a session; see `RecipePorts`."""
 
     session: LiveSession
     io: TurnIO
@@ -133,13 +133,13 @@ class SessionRecipePorts:
     )
 
     async def command(self, command: str, purpose: str) -> NodeResult:
-        """Run a command that policy or a person approved."""
+        """Run a command, once it is approved."""
         return await self._act(
             COMMAND, {"command": command, "purpose": purpose}, command, purpose, "command"
         )
 
     async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
-        """Call a tool; what it cannot do is a failure of the node."""
+        """Call a tool; its `ToolError` is a failure of the node."""
         if name == COMMAND:
             raise UsageError("A recipe runs commands in command nodes.")
         tool = self.session.context.tools.get(name) or self.extra.get(name)
@@ -160,7 +160,7 @@ class SessionRecipePorts:
         return NodeResult(text, code)
 
     async def ask(self, history: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]) -> Reply:
-        """Ask the session's model; counted and told like any other call."""
+        """Ask the session's model; counted and reported like any other call."""
         window, model = self.session.modes.window, self.session.modes.model
         attempt = 1
         while True:
@@ -186,19 +186,19 @@ class SessionRecipePorts:
         return reply
 
     async def agent(self, task: str, tools: str, tokens: int | None) -> NodeResult:
-        """Let a sub-agent do a task, as if a model had handed it over."""
+        """Delegate a task to a sub-agent, as the model would."""
         self._may_continue()
         arguments: dict[str, Any] = {"task": task, "tools": tools}
         if tokens is not None:
             arguments["tokens"] = tokens
-        wish, key, session = parse_task(arguments), _call_id(), self.session
+        delegated, key, session = parse_task(arguments), _call_id(), self.session
         call = {"name": DELEGATE.name, "args": arguments, "id": key, "type": "tool_call"}
         session.journal.record(NodeRan(NodeUpdate("recipe", (AIMessage("", tool_calls=[call]),))))
-        result = await self._go_on(key, wish)
+        result = await self._run_agent(key, delegated)
         while result.pending:
             session.journal.record(NodeRan(NodeUpdate("recipe", pending=result.pending)))
             await settle(session.services, self.io, self.count)
-            result = await self._go_on(key, wish)
+            result = await self._run_agent(key, delegated)
         text, broken = session.journal.redact(result.text), result.status != "ok"
         answer = messages.tool_message(key, DELEGATE.name, text, failed=broken)
         session.journal.record(NodeRan(NodeUpdate("recipe", (answer,))))
@@ -206,7 +206,7 @@ class SessionRecipePorts:
             raise KognitermError("The recipe's sub-agent failed: {why}", why=text)
         return NodeResult(text)
 
-    async def _go_on(self, key: str, task: Task) -> Result:
+    async def _run_agent(self, key: str, task: Task) -> Result:
         context = replace(self.session.context.think_context(self.count), think=think)
         begun = self.session.state.agents.get(key, AgentState())
         return await SubAgent(key, task, context, self._take, begun).run()
@@ -231,7 +231,7 @@ class SessionRecipePorts:
         effect: EffectClass,
         detail: str = "",
     ) -> NodeResult:
-        """Ask for an action as a model would, let it be judged and run, and read its outcome."""
+        """Request an action as the model would, settle the request, and read its outcome."""
         self._may_continue()
         session, call_id, refused = self.session, _call_id(), len(self.count.refused)
         call = {"name": tool, "args": dict(arguments), "id": call_id, "type": "tool_call"}
@@ -256,7 +256,7 @@ def _call_id() -> str:
 
 
 class _Watched:
-    """A `TurnIO` that also keeps how the command ended, without what the model is told."""
+    """A `TurnIO` that also keeps the command's result, without the notes to the model."""
 
     def __init__(self, io: TurnIO) -> None:
         self.text: str | None = None

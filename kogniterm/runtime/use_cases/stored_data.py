@@ -1,4 +1,8 @@
-"""Saved sessions: exports, bug reports, imports, and how the last turn went."""
+"""Stored sessions, facts and whole databases, for the verbs and the slash commands.
+
+Databases are proved, compared and copied with their sessions as an open store and their memory
+opened here, at the same location.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LAST_RECORDS = 500
-"""How far back the last turn of a resumed session is looked for."""
+"""Records in which the last turn of a resumed session is searched."""
 
 ExportFormat = Literal["jsonl", "markdown"]
 
@@ -49,7 +53,7 @@ def report_parts(
     about: Mapping[str, str] | None = None,
     attachments: Mapping[str, Iterable[str]] | None = None,
 ) -> Iterator[str]:
-    """Yield the text of a bug report; `about` adds to what is said of this installation."""
+    """Yield the text of a bug report; `about` adds to the description of this installation."""
     import platform
 
     from kogniterm.sessions.session_transfer import report_lines
@@ -115,7 +119,7 @@ class Proof:
 
     @property
     def intact(self) -> bool:
-        """Whether every record and fact is as it was written."""
+        """Return whether every record and fact is as it was written."""
         return self.sessions.intact and (self.facts is None or not self.facts.faults)
 
 
@@ -138,7 +142,7 @@ def prove_all(store: SessionStore, location: Location, user: str, heads: Path) -
 
 
 def begin_heads(store: SessionStore, location: Location, user: str, heads: Path) -> int:
-    """Begin a new head file with everything as it is found; returns the number of sessions."""
+    """Begin a new head file with everything as found; return the number of sessions."""
     from kogniterm.memory.memory_database import MemoryDatabase
     from kogniterm.sessions import anchor
 
@@ -158,7 +162,7 @@ def copy_memory_between(source: Location, target: Location, user: str) -> int:
 
 
 def has_same_memory(source: Location, target: Location, user: str) -> bool:
-    """Tell whether two databases hold the same memory."""
+    """Return whether two databases hold the same memory."""
     from kogniterm.memory.memory_database import MemoryDatabase
     from kogniterm.memory.memory_transfer import same_memory
 
@@ -190,7 +194,7 @@ def listed_facts(memory: Memory, *, everything: bool = False) -> list[Fact]:
 
 
 def add_fact(memory: Memory, candidate: Candidate) -> tuple[Fact, Change]:
-    """Remember something; returns the fact and what became of it. Raises `UsageError`."""
+    """Remember a candidate; return the fact and the change made. Raises `UsageError`."""
     change = memory.remember(candidate)
     if change.fact is None:
         raise UsageError("This cannot be remembered: {reason}.", reason=change.reason)
@@ -198,7 +202,7 @@ def add_fact(memory: Memory, candidate: Candidate) -> tuple[Fact, Change]:
 
 
 def change_fact(memory: Memory, name: str, change: FactChange, text: str = "") -> Fact:
-    """Change the fact called `name`; returns it as it is now. Raises `UsageError`."""
+    """Change the fact called `name` and return it. Raises `UsageError`."""
     fact, updater = memory.get(name), memory.updater
     match change:
         case "edit":
